@@ -1,0 +1,39 @@
+"""The protobuf messages of a log file, built at import from the descriptor set `messages.binpb`.
+
+In: the descriptor set that `tools/build_proto.py` makes of `proto/*.proto`. Out: the modules `summary_pb2`, `lineage_pb2`
+and `anf_ir_pb2` beside this file, each with the names protoc would give it, typed by its generated `.pyi`.
+Promises: works on every protobuf runtime from 5 to 7, for there is no generated code to refuse one, and never collides
+with the messages that MindSpore registers, for the descriptor pool is our own.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message_factory import GetMessageClass
+
+
+def module_contents(proto_name: str) -> dict[str, Any]:
+    """What the module protoc would make of this file holds: message classes, enums and enum values by name."""
+    descriptor = _POOL.FindFileByName(proto_name)
+    contents: dict[str, Any] = {"DESCRIPTOR": descriptor}
+    for name, message in descriptor.message_types_by_name.items():
+        contents[name] = GetMessageClass(message)
+    for name, enum in descriptor.enum_types_by_name.items():
+        contents[name] = EnumTypeWrapper(enum)
+        contents.update((value.name, value.number) for value in enum.values)
+    return contents
+
+
+def _load_pool() -> DescriptorPool:
+    pool = DescriptorPool()
+    for proto in FileDescriptorSet.FromString(files(__name__).joinpath("messages.binpb").read_bytes()).file:
+        pool.AddSerializedFile(proto.SerializeToString())
+    return pool
+
+
+_POOL = _load_pool()
