@@ -29,15 +29,26 @@ from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 
 FIRST_WALL_TIME = 1_700_000_000.0
 
+TRAIN_GROUPS = {
+    "hyper_parameters": lineage_pb2.TrainLineage.HyperParameters.DESCRIPTOR.fields_by_name,
+    "train_dataset": lineage_pb2.TrainLineage.TrainDataset.DESCRIPTOR.fields_by_name,
+    "algorithm": lineage_pb2.TrainLineage.Algorithm.DESCRIPTOR.fields_by_name,
+    "model": lineage_pb2.TrainLineage.Model.DESCRIPTOR.fields_by_name,
+}
+
 
 @dataclass
 class Log:
     """The content of one log file. A call that adds an event takes `wall_time=` to override the running clock."""
 
     wall_time: float = FIRST_WALL_TIME
-    content: bytes = b""
+    buffer: bytearray = field(default_factory=bytearray)
     spans: list[tuple[int, int]] = field(default_factory=list)
     """(position, length) of every frame added, bad ones included."""
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self.buffer)
 
     # --- summary events ---
 
@@ -76,11 +87,8 @@ class Log:
     def train(self, *, wall_time: float | None = None, **fields: Any) -> Log:
         """A train lineage of any fields of its groups, by their names on the wire: network=, loss=, optimizer=, ..."""
         train = lineage_pb2.TrainLineage()
-        groups = {
-            name: group.message_type.fields_by_name for name, group in train.DESCRIPTOR.fields_by_name.items()
-        }
         for name, value in fields.items():
-            (group,) = (group for group, names in groups.items() if name in names)
+            (group,) = (group for group, names in TRAIN_GROUPS.items() if name in names)
             setattr(getattr(train, group), name, value)
         return self.lineage(lineage_pb2.LineageEvent(train_lineage=train), wall_time)
 
@@ -109,7 +117,7 @@ class Log:
         _fill_graph(event.dataset_graph, graph)
         return self.lineage(event, wall_time)
 
-    def user_info(self, *, wall_time: float | None = None, **entries: int | float | str) -> Log:
+    def user_info(self, *, wall_time: float | None = None, **entries: float | str) -> Log:
         """User-defined values, one entry each, as MindSpore packs them."""
         event = lineage_pb2.LineageEvent()
         event.user_defined_info.SetInParent()
@@ -136,22 +144,21 @@ class Log:
 
     def raw(self, content: bytes) -> Log:
         """Bytes that are no frame: junk, or a hole (`bytes(4096)`)."""
-        self.content += content
+        self.buffer += content
         return self
 
     def torn(self, byte_count: int) -> Log:
         """Cut the last frame so that only its first `byte_count` bytes remain."""
         position, length = self.spans.pop()
         assert 0 < byte_count < length, f"the last frame has {length} bytes"
-        self.content = self.content[: position + byte_count]
+        del self.buffer[position + byte_count :]
         return self
 
     def damaged(self, index: int = -1, place: int = 12) -> Log:
         """Flip all bits of byte `place` of frame `index`: 0..7 length, 8..11 its checksum, 12.. payload; negative from
         the end, so that -1 is in the payload's checksum."""
         position, length = self.spans[index]
-        at = position + place % length
-        self.content = self.content[:at] + bytes([self.content[at] ^ 0xFF]) + self.content[at + 1 :]
+        self.buffer[position + place % length] ^= 0xFF
         return self
 
     # --- to a file ---
@@ -167,7 +174,7 @@ class Log:
     def write(self, path: Path) -> Path:
         """Write to a path of any name; makes the directory."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.content)
+        path.write_bytes(self.buffer)
         return path
 
     def _tick(self, wall_time: float | None) -> float:
@@ -177,8 +184,8 @@ class Log:
         return self.wall_time - 1.0
 
     def _append_frame(self, frame: bytes) -> Log:
-        self.spans.append((len(self.content), len(frame)))
-        self.content += frame
+        self.spans.append((len(self.buffer), len(frame)))
+        self.buffer += frame
         return self
 
 
@@ -266,10 +273,9 @@ def landscape(tag: str, z: ArrayLike) -> summary_pb2.Summary.Value:
 def tensor_message(values: ArrayLike) -> anf_ir_pb2.TensorProto:
     """A tensor as MindSpore packs it: the declared type of the array, its elements as float32."""
     array = np.asarray(values)
-    data_type = anf_ir_pb2.DataType.Value(f"DT_{array.dtype.name.upper()}")
-    return anf_ir_pb2.TensorProto(
-        dims=array.shape, data_type=data_type, float_data=array.astype(np.float32).ravel()
-    )
+    data_type = f"DT_{array.dtype.name.upper()}"
+    elements = array.astype(np.float32).ravel()
+    return anf_ir_pb2.TensorProto(dims=array.shape, data_type=data_type, float_data=elements)
 
 
 def chain_graph(*operations: str) -> anf_ir_pb2.GraphProto:
