@@ -1,8 +1,9 @@
 """Build the committed descriptor set and type stubs of the wire messages from `proto/*.proto`.
 
-In: the directory `proto/`, and protoc from the PyPI package `grpcio-tools`. Out: `messages.binpb` and one `*_pb2.pyi` for
-each proto file, in `lineage_store/eventlog/wire/` or in the directory given as the only argument.
-Promises: the same proto text gives the same descriptor set, byte for byte, whatever the version of protoc.
+In: the directory `proto/`, and protoc from the PyPI package `grpcio-tools`. Out: `messages.binpb` and one
+`*_pb2.pyi` for each proto file, in `lineage_store/eventlog/wire/` or in the directory given as the only
+argument. Promises: the same proto text gives the same descriptor set, byte for byte, whatever the version of
+protoc.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STUB_HEADING = """\
 
 
 def build(target: Path) -> None:
-    """Write the descriptor set and the stubs into `target`; raises RuntimeError when protoc refuses the files."""
+    """Write the descriptor set and the stubs into `target`; RuntimeError when protoc refuses the files."""
     sources = sorted((ROOT / "proto").glob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         descriptor_set = Path(scratch, "messages.binpb")

@@ -1,7 +1,8 @@
 """The masked CRC-32C of the frame format, of one byte string and of many frame lengths at once.
 
-In: bytes, or an array of frame lengths. Out: the checksum as it stands in the file (CRC-32C with the Castagnoli
-polynomial, rotated and offset so that a checksum of checksums stays strong; the same as in TFRecord files).
+In: bytes, or an array of frame lengths. Out: the checksum as it stands in the file (CRC-32C with the
+Castagnoli polynomial, rotated and offset so that a checksum of checksums stays strong; the same as in
+TFRecord files).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def length_checksum(length: int) -> int:
 
 
 def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """`length_checksum` of every element, by the linearity of a CRC: one table look-up for each of the eight bytes."""
+    """`length_checksum` of every element; as a CRC is linear, one table look-up for each of its bytes."""
     crc = np.full(lengths.shape, _crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]

@@ -1,9 +1,10 @@
 """Decode the payload of a frame into values: plain, frozen, free of protobuf.
 
-In: the payload of one frame and the kind of its log file. Out: a list, empty for an event that carries nothing we know
-(explanations, plugins of the future). Text that will be a key of the store (tags, versions) comes in its stored form.
-Promises: pure; a payload that is no complete event raises EventDecodeError and nothing else; float32 is widened exactly.
-Large payloads (histograms, images, tensors, graphs, landscapes) are described here and read back by `payloads`.
+In: the payload of one frame and the kind of its log file. Out: a list, empty for an event that carries
+nothing we know (explanations, plugins of the future). Text that will be a key of the store (tags, versions)
+comes in its stored form. Promises: pure; a payload that is no complete event raises EventDecodeError and
+nothing else; float32 is widened exactly. Large payloads (histograms, images, tensors, graphs, landscapes) are
+described here and read back by `payloads`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class PayloadValue:
     dtype: str | None
     """"png" of an image; the declared type of a tensor or landscape, e.g. "float32"; else None."""
     shape: tuple[int, ...]
-    """Image (height, width, channels) · tensor: its dims · landscape: the dims of z · histogram (buckets,) · graph (nodes,)."""
+    """Image (height, width, channels) · tensor its dims · landscape those of z · histogram (buckets,) ·
+    graph (nodes,)."""
     size_bytes: int
     """Bytes of the encoded value in the file."""
     statistics: HistogramStatistics | None = None

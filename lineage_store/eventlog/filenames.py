@@ -1,10 +1,10 @@
 """Which names are log files, what a name says, and how the writer composes one.
 
 In: the name of a file (no directory). Out: a LogFileName, or the reason why the name does not count.
-MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the device,
-MindInsight 0.3 without the prefix. A log file is, as in MindInsight, any name with `summary.` and digits in it; it holds
-lineage when it ends in `_lineage`. Ours in addition: hidden and temporary names, and explanations, do not count.
-It does not know whether the file exists or what is in it.
+MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
+device, MindInsight 0.3 without the prefix. A log file is, as in MindInsight, any name with `summary.` and
+digits in it; it holds lineage when it ends in `_lineage`. Ours in addition: hidden and temporary names, and
+explanations, do not count. It does not know whether the file exists or what is in it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`, little-endian.
+"""The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`.
 
-In: a buffer that holds part of a file, and the file position of its first byte. Out: the complete, checked frames, then
-exactly one outcome: NeedData ("not yet", a value and no error) or Suspect (what stands here is no frame, now).
-Promises: a frame comes out only when both checksums match; no answer depends on how the file was cut into buffers; a
-length is believed only up to `max_frame_bytes` and is never an allocation. Performs no I/O and keeps no state.
+In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian.
+Out: the complete, checked frames, then exactly one outcome: NeedData ("not yet", a value and no error) or
+Suspect (what stands here is no frame, now).
+Promises: a frame comes out only when both checksums match; no answer depends on how the file was cut into
+buffers; a length is believed only up to `max_frame_bytes` and is never an allocation. No I/O, no state.
 It does not know what a payload means, nor whether a suspect place will still be filled.
 """
 
@@ -116,7 +117,7 @@ def next_frame(
 def read_frames(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> tuple[list[Frame], NeedData | Suspect]:
-    """All frames from index `start` on, and the outcome that ended them. A buffer read to its end needs data."""
+    """All frames from index `start` on, and what ended them: at the end of the buffer, the need of data."""
     view = memoryview(buffer)
     frames: list[Frame] = []
     while isinstance(found := next_frame(view, start, base=base, max_frame_bytes=max_frame_bytes), Frame):
@@ -130,10 +131,10 @@ def find_frame(
 ) -> Frame | NeedData | None:
     """Resynchronise: the first valid frame at or behind index `start`.
 
-    Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer; a complete
-    frame behind it is the stronger evidence and wins, as after a torn frame that another writer appended to.
-    None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An empty frame is never found,
-    for no writer makes one.
+    Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer;
+    a complete frame behind it is the stronger evidence and wins, as after a torn frame that another writer
+    appended to. None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An
+    empty frame is never found, for no writer makes one.
     """
     view = memoryview(buffer)
     incomplete: NeedData | None = None

@@ -1,10 +1,11 @@
 """Lineage messages as plain, JSON-able dicts, with the conversions of MindInsight 2.3.1.
 
-In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed key order.
-Promises: only fields that are present appear; float32 fields of a training read as their shortest decimal (0.01, not
-0.009999999776); a float that is NaN or infinite becomes "NaN", "Infinity" or "-Infinity". Text is exact (bytes that are
-not UTF-8 as surrogate escapes, which `json.dumps` can write). Where MindInsight mixed up `size` and `weights` of a
-dataset operation, and read one key of a user-defined entry, each has its own values here and all keys are read.
+In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed
+key order. Promises: only fields that are present appear; float32 fields of a training read as their shortest
+decimal (0.01, not 0.009999999776); a float that is NaN or infinite becomes "NaN", "Infinity" or "-Infinity".
+Text is exact (bytes that are not UTF-8 as surrogate escapes, which `json.dumps` can write). Where MindInsight
+mixed up `size` and `weights` of a dataset operation, and read one key of a user-defined entry, each has its
+own values here and all keys are read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class MetricTextError(LineageStoreError, ValueError):
 
 
 def train(message: lineage_pb2.TrainLineage) -> Content:
-    """`{"hyper_parameters", "train_dataset", "algorithm", "model"}`, each a dict of the fields that are set."""
+    """`{"hyper_parameters", "train_dataset", "algorithm", "model"}`: of each that is set, the fields set."""
     return _fields(message)
 
 
@@ -63,7 +64,7 @@ def parse_metric(metric: str | None) -> Content:
 
 
 def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
-    """The pipeline from its last operation back: parameters, `operations`, `sampler`, and always `children`."""
+    """The pipeline from its last operation back: parameters, `operations`, `sampler`, always `children`."""
     content = _parameters(message.parameter)
     if message.operations:
         content["operations"] = [_operation(operation) for operation in message.operations]
@@ -76,8 +77,8 @@ def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
 def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
     """All user-defined values by key.
 
-    Within an entry the lowest-numbered map that holds a key wins (map_dict, map_int32, map_str, map_double), across
-    entries the last; a value of map_dict is a dict of the same kind.
+    Within an entry the lowest-numbered map that holds a key wins (map_dict, map_int32, map_str, map_double),
+    across entries the last; a value of map_dict is a dict of the same kind.
     """
     content = {
         **_by_key(message.map_double, json_number),
@@ -98,7 +99,7 @@ def json_number(value: float) -> float | str:
 
 
 def shortest_decimal(value: float) -> float:
-    """The number with the fewest digits, six or more, that has this float32 value; as protobuf's JSON mapping does."""
+    """The number with the fewest digits, at least six, that has this float32 value; as in protobuf's JSON."""
     if not math.isfinite(value):
         return value
     candidates = (float(f"{value:.{digits}g}") for digits in range(6, 9))

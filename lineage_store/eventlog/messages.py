@@ -1,8 +1,8 @@
 """From payload bytes to a complete protobuf message, with the runtime's differences taken out.
 
-In: the payload of a frame. Out: a message in which every required field is set, or an EventDecodeError that says why not.
-Promises the same on every protobuf runtime from 5 to 7: the fast ones leave a missing required field unnoticed, and give
-a string that is not UTF-8 as bytes.
+In: the payload of a frame. Out: a message in which every required field is set, or an EventDecodeError that
+says why not. Promises the same on every protobuf runtime from 5 to 7: the fast ones leave a missing required
+field unnoticed, and give a string that is not UTF-8 as bytes.
 """
 
 from __future__ import annotations

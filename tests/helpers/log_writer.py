@@ -4,15 +4,15 @@
     path = log.write_summary(tmp_path / "run_1", timestamp=1_700_000_000)
     Log().train(network="LeNet5", loss=0.1).evaluation({"accuracy": 0.9}).write_lineage(tmp_path / "run_1")
 
-In: calls, one for each event; they return the log, so that they chain. Out: `content` (the bytes), `spans` (where each
-frame stands) or a file with MindSpore's name. Wall times start at FIRST_WALL_TIME and rise by one second an event, so the
-same calls give the same bytes. `GrowingFile` reveals given bytes slice by slice, as a live training does.
+In: calls, one for each event; they return the log, so that they chain. Out: `content` (the bytes), `spans`
+(where each frame stands) or a file with MindSpore's name. Wall times start at FIRST_WALL_TIME and rise by one
+second an event, so the same calls give the same bytes. `GrowingFile` reveals given bytes slice by slice, as a
+live training does.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ TRAIN_GROUPS = {
 
 @dataclass
 class Log:
-    """The content of one log file. A call that adds an event takes `wall_time=` to override the running clock."""
+    """The content of one log file. Calls that add an event take `wall_time=` to override its clock."""
 
     wall_time: float = FIRST_WALL_TIME
     buffer: bytearray = field(default_factory=bytearray)
@@ -75,17 +75,17 @@ class Log:
         return self.summary(step, landscape(tag, z), wall_time=wall_time)
 
     def graph(self, *operations: str, wall_time: float | None = None) -> Log:
-        """A chain of nodes of the given operation types behind one parameter `x`; without a step, as MindSpore."""
+        """A chain of nodes of these operation types behind one parameter `x`; no step, as MindSpore does."""
         return self.event(summary_pb2.Event(graph_def=chain_graph(*operations)), wall_time)
 
     def summary(self, step: int, *values: summary_pb2.Summary.Value, wall_time: float | None = None) -> Log:
-        """One event of any values (see the functions `scalar`, `histogram`, `image`, `tensor`, `landscape`)."""
+        """One event of any values: see `scalar`, `histogram`, `image`, `tensor`, `landscape` below."""
         return self.event(summary_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)), wall_time)
 
     # --- lineage events ---
 
     def train(self, *, wall_time: float | None = None, **fields: Any) -> Log:
-        """A train lineage of any fields of its groups, by their names on the wire: network=, loss=, optimizer=, ..."""
+        """A train lineage of any fields of its groups, by their names on the wire: network=, loss=, ..."""
         train = lineage_pb2.TrainLineage()
         for name, value in fields.items():
             (group,) = (group for group, names in TRAIN_GROUPS.items() if name in names)
@@ -100,7 +100,7 @@ class Log:
         size: int | None = None,
         wall_time: float | None = None,
     ) -> Log:
-        """An evaluation; `metric` as a dict, or as a raw text to test what is no JSON; `path` and `size` of its dataset."""
+        """An evaluation: its metric as a dict or as raw text, and the path and size of its dataset."""
         evaluation = lineage_pb2.EvaluationLineage()
         if metric is not None:
             evaluation.metric = metric if isinstance(metric, str) else json.dumps(metric)
@@ -111,7 +111,7 @@ class Log:
         return self.lineage(lineage_pb2.LineageEvent(evaluation_lineage=evaluation), wall_time)
 
     def dataset_graph(self, graph: Mapping[str, Any], *, wall_time: float | None = None) -> Log:
-        """A dataset pipeline: a dict in the shape that queries answer with (parameters, operations, sampler, children)."""
+        """A dataset pipeline, in the shape of a query's answer: parameters, operations, sampler, children."""
         event = lineage_pb2.LineageEvent()
         event.dataset_graph.SetInParent()
         _fill_graph(event.dataset_graph, graph)
@@ -155,8 +155,8 @@ class Log:
         return self
 
     def damaged(self, index: int = -1, place: int = 12) -> Log:
-        """Flip all bits of byte `place` of frame `index`: 0..7 length, 8..11 its checksum, 12.. payload; negative from
-        the end, so that -1 is in the payload's checksum."""
+        """Flip all bits of byte `place` of frame `index`: 0..7 length, 8..11 its checksum, 12.. payload;
+        -4..-1 is the payload's checksum."""
         position, length = self.spans[index]
         self.buffer[position + place % length] ^= 0xFF
         return self
@@ -215,7 +215,7 @@ class GrowingFile:
 
     def close(self) -> None:
         """What MindSpore does to a finished file."""
-        os.chmod(self.path, 0o400)
+        self.path.chmod(0o400)
 
 
 # --- values of a summary ---

@@ -1,9 +1,9 @@
 """The protobuf messages of a log file, built at import from the descriptor set `messages.binpb`.
 
-In: the descriptor set that `tools/build_proto.py` makes of `proto/*.proto`. Out: the modules `summary_pb2`, `lineage_pb2`
-and `anf_ir_pb2` beside this file, each with the names protoc would give it, typed by its generated `.pyi`.
-Promises: works on every protobuf runtime from 5 to 7, for there is no generated code to refuse one, and never collides
-with the messages that MindSpore registers, for the descriptor pool is our own.
+In: the descriptor set that `tools/build_proto.py` makes of `proto/*.proto`. Out: the modules `summary_pb2`,
+`lineage_pb2` and `anf_ir_pb2` beside this file, each with the names protoc would give it, typed by its
+generated `.pyi`. Promises: works on every protobuf runtime from 5 to 7, for there is no generated code to
+refuse one, and never collides with the messages that MindSpore registers, for the descriptor pool is our own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def module_contents(proto_name: str) -> dict[str, Any]:
-    """What the module protoc would make of this file holds: message classes, enums and enum values by name."""
+    """What protoc's module of this file would hold: message classes, enums and enum values by name."""
     descriptor = _POOL.FindFileByName(proto_name)
     contents: dict[str, Any] = {"DESCRIPTOR": descriptor}
     for name, message in descriptor.message_types_by_name.items():
