@@ -1,0 +1,87 @@
+# Every target makes what it needs: a fresh clone with Python 3.11 and make is enough.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# The first interpreter that is 3.11 or newer and can make virtual environments.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+PIP_INSTALL = -m pip --quiet --disable-pip-version-check install
+
+# ---- For everyone -----------------------------------------------------------------------------------------------
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: .venv/package ## Ingest a few real jobs and look at them
+	@.venv/bin/python examples/demo.py
+
+.PHONY: test
+test: .venv/package ## Run the fast tier of the tests on SQLite and PostgreSQL (ARGS="-k words" for some of them)
+	.venv/bin/python -m pytest $(ARGS)
+
+# ---- For developers ---------------------------------------------------------------------------------------------
+
+.PHONY: venv
+venv: .venv/package ## Make or renew .venv
+
+.PHONY: check
+check: .venv/package ## Lint, formatting and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy lineage_store tests tools
+
+.PHONY: test-lowest
+test-lowest: .venv-lowest/package ## Run the fast tier on the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest $(ARGS)
+
+.PHONY: test-mindspore
+test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpore, ingest with the built wheel, compare
+	@rm -rf build/wheel
+	.venv/bin/python -m hatchling build -t wheel -d build/wheel
+	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
+	.venv-mindspore/bin/pytest -m mindspore $(ARGS)
+
+.PHONY: proto
+proto: .venv/package ## Rebuild the wire messages from proto/
+	.venv/bin/python tools/build_proto.py
+
+.PHONY: docs
+docs: .venv/package ## Rebuild docs/schema.md from the schema
+	.venv/bin/python -m lineage_store.store.docs
+
+.PHONY: lock
+lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
+	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python $(PIP_INSTALL) uv==0.13.9; }
+	$(LOCK) --all-extras requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
+	$(LOCK) requirements/mindspore.in -o requirements/mindspore.txt
+LOCK = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' pyproject.toml
+
+.PHONY: clean
+clean: ## Remove the environments and everything that was built
+	rm -rf .venv .venv-lowest .venv-mindspore .venv-lock build dist .mypy_cache .ruff_cache .pytest_cache
+
+# ---- Environments: made anew when their locked requirements change ----------------------------------------------
+
+.venv/requirements: requirements/dev.txt
+.venv-lowest/requirements: requirements/lowest.txt
+.venv-mindspore/requirements: requirements/mindspore.txt
+
+%/requirements:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Making $(@D) from $< (a minute or so)" >&2
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python $(PIP_INSTALL) --require-hashes -r $<
+	@cp $< $@
+
+%/package: %/requirements pyproject.toml
+	@$(@D)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
