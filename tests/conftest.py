@@ -1,0 +1,108 @@
+"""Fixtures for all tests: fresh databases, and the golden log files as MindSpore left them.
+
+A test that takes `database_url` runs once on SQLite and once on PostgreSQL, each time on an empty, migrated database of
+its own. The server starts when the first test asks for it; each kind of database is migrated once a session and copied.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers import databases
+
+GOLDEN = Path(__file__).parent / "golden"
+DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty, migrated database; the test runs on each kind."""
+    return _fixture(request, {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param])
+
+
+@pytest.fixture(params=DATABASES)
+def empty_database_url(request: pytest.FixtureRequest) -> str:
+    """A database without any table; the test runs on each kind."""
+    return _fixture(request, {"sqlite": "empty_sqlite_url", "postgresql": "empty_postgres_url"}[request.param])
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
+    """An empty, migrated SQLite database."""
+    path = tmp_path / "store.sqlite3"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def empty_sqlite_url(tmp_path: Path) -> str:
+    """A SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'empty.sqlite3'}"
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """An empty, migrated PostgreSQL database."""
+    with databases.postgres_database(postgres_server, template=postgres_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A PostgreSQL database without any table."""
+    with databases.postgres_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A PostgreSQL server for the session."""
+    with databases.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    """The migrated database that others are copies of; nobody may be connected to it."""
+    from lineage_store.store.upgrade import upgrade
+
+    with databases.postgres_database(postgres_server) as url:
+        upgrade(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The migrated file that others are copies of."""
+    from lineage_store.store.upgrade import upgrade
+
+    path = tmp_path_factory.mktemp("template") / "store.sqlite3"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The golden base dir, to be read only: a test that changes files copies it first (`shutil.copytree`).
+
+    Git keeps neither modes nor times: each log file gets the time in its name, and the mode that MindSpore leaves.
+    """
+    base_dir = tmp_path_factory.mktemp("corpus") / "summary_base"
+    shutil.copytree(GOLDEN / "summary_base", base_dir)
+    for path in base_dir.glob("*/*summary.*"):
+        timestamp = re.search(r"summary\.(\d+)", path.name)
+        assert timestamp, path
+        os.utime(path, (int(timestamp[1]), int(timestamp[1])))
+        path.chmod(0o400)
+    return base_dir
+
+
+def _fixture(request: pytest.FixtureRequest, name: str) -> str:
+    url: str = request.getfixturevalue(name)
+    return url
