@@ -20,7 +20,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.eventlog.messages import text
+from lineage_store.eventlog.messages import EventDecodeError, text
 from lineage_store.eventlog.wire import lineage_pb2
 
 Content = dict[str, Any]
@@ -144,8 +144,10 @@ def _parameters(message: lineage_pb2.OperationParameter) -> Content:
 
 def _by_key(entries: Mapping[str, Any], convert: Callable[[Any], Any]) -> Content:
     """A map of the wire, which has no order, sorted by key."""
-    content = {text(key): convert(value) for key, value in entries.items()}
-    return dict(sorted(content.items()))
+    try:
+        return {key: convert(value) for key, value in sorted(entries.items())}
+    except UnicodeDecodeError as error:  # protobuf can list such a key, but not look it up
+        raise EventDecodeError(f"A key of a map in the event is not UTF-8: {error}.") from error
 
 
 def _as_float32(value: float) -> float:

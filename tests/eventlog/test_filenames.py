@@ -1,0 +1,127 @@
+"""Which names are log files, and what they say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_store.eventlog.filenames import MAX_TIMESTAMP, LogFileName, compose, ignored_reason, parse
+
+# Every form that MindSpore and MindInsight have written, and what MindInsight's pattern lets in besides.
+FORMS = {
+    "events.out.events.summary.1795251969.0.vm_MS": ("summary", 1795251969, 0, "vm", "events", "_MS"),
+    "events.out.events.summary.1795251969.7.vm_lineage": (
+        "lineage",
+        1795251969,
+        7,
+        "vm",
+        "events",
+        "_lineage",
+    ),
+    "run_a.out.events.summary.5.12.gpu-1.site_MS": ("summary", 5, 12, "gpu-1.site", "run_a", "_MS"),
+    "events.out.events.summary.1600000000.vm_MS": ("summary", 1600000000, None, "vm", "events", "_MS"),
+    "events.out.events.summary.1600000000.vm_MS_lineage": (
+        "lineage",
+        1600000000,
+        None,
+        "vm",
+        "events",
+        "_MS_lineage",
+    ),
+    "out.events.summary.1590000000.vm_lineage": ("lineage", 1590000000, None, "vm", "", "_lineage"),
+    "events.out.events.summary.1600000000.10.0.0.5_MS": (
+        "summary",
+        1600000000,
+        None,
+        "10.0.0.5",
+        "events",
+        "_MS",
+    ),
+    "events.out.events.summary.1600000000.3.10.0.0.5_MS": (
+        "summary",
+        1600000000,
+        3,
+        "10.0.0.5",
+        "events",
+        "_MS",
+    ),
+    "events.out.events.summary.1600000000.0.my_host_MS": (
+        "summary",
+        1600000000,
+        0,
+        "my_host",
+        "events",
+        "_MS",
+    ),
+    "events.out.events.summary.1600000000.0.vm_custom": ("summary", 1600000000, 0, "vm_custom", "events", ""),
+    "x.summary.1700000000.txt": ("summary", 1700000000, None, "txt", "x", ""),
+    "summary.17": ("summary", 17, None, "", "", ""),
+    "summary.0017_lineage": ("lineage", 17, None, "", "", "_lineage"),
+}
+
+IGNORED = {
+    "events.out.events.summary.1795251969.0.vm_explain": "explanation",
+    "summary.1.pb": "graph file",
+    ".events.out.events.summary.1795251969.0.vm_MS.Ab12cd": "hidden",
+    ".nfs000000000summary.12": "hidden",
+    "events.out.events.summary.1795251969.0.vm_MS~": "temporary",
+    "events.out.events.summary.1795251969.0.vm_MS.swp": "temporary",
+    "events.out.events.summary.1795251969.0.vm_MS.TMP": "temporary",
+    "#events.out.events.summary.1795251969.0.vm_MS#": "temporary",
+    "model.ckpt": "no log file",
+    "summary_1795251969": "no log file",
+    "summary.x1": "no log file",
+    f"summary.{MAX_TIMESTAMP + 1}.0.vm_MS": "year 9999",
+    f"summary.{2**63}.0.vm_MS": "year 9999",
+    f"summary.{'9' * 5000}": "year 9999",
+}
+
+
+@pytest.mark.parametrize(("name", "parts"), FORMS.items())
+def test_name_is_taken_apart(name, parts):
+    kind, timestamp, device, host, prefix, suffix = parts
+    assert parse(name) == LogFileName(name, kind, timestamp, device, host, prefix, suffix)
+    assert ignored_reason(name) is None
+
+
+@pytest.mark.parametrize(("name", "reason"), IGNORED.items(), ids=range(len(IGNORED)))
+def test_other_names_are_ignored_with_a_reason(name, reason):
+    assert parse(name) is None
+    assert reason in ignored_reason(name)
+
+
+def test_last_second_of_the_year_9999_still_counts():
+    assert parse(f"summary.{MAX_TIMESTAMP}.0.vm_MS").timestamp == MAX_TIMESTAMP
+
+
+def test_files_are_ordered_by_timestamp_and_then_by_name():
+    names = ["b.summary.9.0.h_MS", "a.summary.10.0.h_MS", "a.summary.9.0.h_MS"]
+    ordered = sorted((parse(name) for name in names), key=lambda found: found.order)
+    assert [found.name for found in ordered] == [
+        "a.summary.9.0.h_MS",
+        "b.summary.9.0.h_MS",
+        "a.summary.10.0.h_MS",
+    ]
+
+
+@given(
+    prefix=st.from_regex(r"[a-z][0-9a-z_]{0,8}", fullmatch=True),
+    timestamp=st.integers(0, MAX_TIMESTAMP),
+    device=st.none() | st.integers(0, 999_999_999),
+    host=st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True),
+    suffix=st.sampled_from(["_MS", "_lineage", "_MS_lineage"]),
+)
+def test_composed_names_are_parsed_to_their_parts(prefix, timestamp, device, host, suffix):
+    found = parse(compose(prefix, timestamp, device, host, suffix))
+    assert (found.prefix, found.timestamp, found.device) == (prefix, timestamp, device)
+    assert (found.host, found.suffix) == (host, suffix)
+
+
+def test_composed_name_is_the_one_mindspore_gives():
+    assert compose("events", 1795251969, 0, "vm") == "events.out.events.summary.1795251969.0.vm_MS"
+
+
+@given(st.text())
+def test_no_name_crashes(name):
+    assert (parse(name) is None) == (ignored_reason(name) is not None)

@@ -1,0 +1,229 @@
+"""Payloads read back from the frames that hold them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.log_writer import Log, histogram, image, landscape, png, scalar, tensor
+from lineage_store.eventlog import payloads
+from lineage_store.eventlog.events import PayloadValue, decode_summary
+from lineage_store.eventlog.framing import read_frames
+from lineage_store.eventlog.graphs import GraphInput, GraphType
+from lineage_store.eventlog.messages import EventDecodeError
+from lineage_store.eventlog.wire import anf_ir_pb2, summary_pb2
+
+
+def payload_of(*values: summary_pb2.Summary.Value) -> bytes:
+    ((frame,), _) = read_frames(Log().summary(1, *values).content)
+    return frame.payload
+
+
+def graph_payload(graph: anf_ir_pb2.GraphProto) -> bytes:
+    return summary_pb2.Event(wall_time=1.0, graph_def=graph).SerializeToString()
+
+
+def tensor_payload(**fields) -> bytes:
+    message = anf_ir_pb2.TensorProto(**fields)
+    return payload_of(summary_pb2.Summary.Value(tag="t", tensor=message))
+
+
+def test_histogram_buckets_come_as_arrays():
+    found = payloads.decode_histogram(
+        payload_of(histogram("w", [0.0, 1.0, 1.0, 4.0, math.nan], bucket_count=4)), 0
+    )
+    assert found.left.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert found.width.tolist() == [1.0] * 4
+    assert found.count.tolist() == [1, 2, 0, 1]
+    assert (found.count.dtype, found.left.dtype) == (np.int64, np.float64)
+    assert (found.statistics.count, found.statistics.nan_count, found.statistics.sum) == (5, 1, 6.0)
+
+
+def test_histogram_without_a_finite_value_has_no_buckets():
+    found = payloads.decode_histogram(payload_of(histogram("w", [math.nan])), 0)
+    assert found.left.shape == found.width.shape == found.count.shape == (0,)
+
+
+def test_image_bytes_come_unchanged():
+    pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
+    found = payloads.decode_image(payload_of(image("input", pixels)), 0)
+    assert found == payloads.Image(png(pixels), 4, 5, 3)
+
+
+@pytest.mark.parametrize(
+    "values", [np.float32([[1.5, -0.0], [math.inf, 1e-45]]), np.zeros((0, 3), np.float32)]
+)
+def test_tensor_comes_in_its_shape_and_bit_for_bit(values):
+    found = payloads.decode_tensor(payload_of(tensor("t", values)), 0)
+    assert found.dtype == "float32"
+    assert found.values.shape == values.shape
+    assert found.values.tobytes() == values.tobytes()
+
+
+def test_tensor_without_dims_is_a_single_element():
+    assert payloads.decode_tensor(payload_of(tensor("t", np.float32(2.5))), 0).values == np.float32(2.5)
+
+
+def test_tensor_keeps_float32_elements_beside_the_declared_type():
+    found = payloads.decode_tensor(payload_of(tensor("t", np.array([1, 2, 2**24 + 1]))), 0)
+    assert found.dtype == "int64"
+    assert found.values.dtype == np.float32
+    assert found.values.tolist() == [1.0, 2.0, float(2**24)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"data_type": "DT_INT32", "int32_data": [-1, 2]}, np.int32([-1, 2])),
+        ({"data_type": "DT_INT64", "int64_data": [2**62, -1]}, np.int64([2**62, -1])),
+        ({"data_type": "DT_FLOAT64", "double_data": [0.1, 0.2]}, np.float64([0.1, 0.2])),
+        ({"data_type": "DT_UINT64", "uint64_data": [2**63, 1]}, np.uint64([2**63, 1])),
+        ({"data_type": "DT_FLOAT16", "raw_data": np.float16([0.5, 2]).tobytes()}, np.float16([0.5, 2])),
+        ({"data_type": "DT_BFLOAT16", "raw_data": b"\x80\x3f\x00\xc0"}, np.float32([1.0, -2.0])),
+    ],
+    ids=["int32", "int64", "double", "uint64", "raw float16", "raw bfloat16"],
+)
+def test_tensor_elements_are_read_from_whichever_list_holds_them(fields, expected):
+    found = payloads.decode_tensor(tensor_payload(dims=[2], **fields), 0)
+    assert found.values.dtype == expected.dtype
+    assert found.values.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"dims": [3], "float_data": [1.0, 2.0]}, "shape"),
+        ({"dims": [-1, -2], "float_data": [1.0, 2.0]}, "shape"),
+        ({"dims": [2**62, 2**62]}, "shape"),
+        ({"dims": [1], "data_type": "DT_INT32", "raw_data": b"\x00" * 5}, "raw bytes"),
+        ({"dims": [1], "data_type": "DT_STRING", "raw_data": b"\x00" * 4}, "shape|raw bytes"),
+    ],
+)
+def test_tensor_that_contradicts_itself_is_refused(fields, reason):
+    with pytest.raises(EventDecodeError, match=reason):
+        payloads.decode_tensor(tensor_payload(**fields), 0)
+
+
+def test_landscape_comes_with_its_path():
+    surface = np.float32([[1, 2, 3], [4, 5, 6]])
+    found = payloads.decode_landscape(payload_of(landscape("landscape_[1, 3]", surface)), 0)
+    assert found.surface.z.tolist() == surface.tolist()
+    assert found.surface.x.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert found.path.z.tolist() == [1, 2, 3]
+    assert found.intervals == (0, 1, 2)
+    assert (found.decomposition, found.unit, found.step_per_epoch) == ("PCA", "step", 4)
+    assert found.convergence is None
+
+
+def test_value_is_found_by_its_index():
+    payload = payload_of(scalar("a", 1.0), tensor("t", [1.0]), tensor("u", [2.0]))
+    assert payloads.decode_tensor(payload, 2).values.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_index_outside_of_the_event_is_refused(index):
+    with pytest.raises(EventDecodeError, match=f"none at place {index}"):
+        payloads.decode_tensor(payload_of(scalar("a", 1.0), tensor("t", [1.0]), tensor("u", [2.0])), index)
+
+
+def test_value_of_another_plugin_is_refused():
+    with pytest.raises(EventDecodeError, match="no histogram but scalar_value"):
+        payloads.decode_histogram(payload_of(scalar("a", 1.0)), 0)
+    with pytest.raises(EventDecodeError, match="no graph but summary"):
+        payloads.decode_graph(payload_of(scalar("a", 1.0)))
+
+
+def test_graph_comes_as_nodes_parameters_and_outputs():
+    ((frame,), _) = read_frames(Log().graph("Conv2D", "ReLU").content)
+    graph = payloads.decode_graph(frame.payload)
+    assert [(node.name, node.op_type) for node in graph.nodes] == [("1", "Conv2D"), ("2", "ReLU")]
+    assert graph.nodes[1].inputs == (GraphInput("1", is_control=False),)
+    assert graph.parameters[0].type == GraphType("tensor")
+    assert [output.name for output in graph.outputs] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"dtype": "DT_INT64", "int_val": 0}, 0),
+        ({"dtype": "DT_BOOL", "bool_val": False}, False),
+        ({"dtype": "DT_STRING", "str_val": "NCHW"}, "NCHW"),
+        ({"str_val": "U"}, "U"),
+        ({"dtype": "DT_NONE", "str_val": "None"}, None),
+        ({}, None),
+        ({"dtype": "DT_TUPLE"}, []),
+        ({"dtype": "DT_DICT"}, {}),
+        ({"dtype": "DT_TUPLE", "values": [{"int_val": 1}, {"values": [{"str_val": "x"}]}]}, [1, ["x"]]),
+        ({"dtype": "DT_DICT", "dict_val": [{"key": "k", "value": {"double_val": 0.5}}]}, {"k": 0.5}),
+        ({"dtype": "DT_INTS64", "int_vals": [1, 2]}, [1, 2]),
+        ({"dtype": "DT_TENSOR", "tensor_val": {"dims": [2], "data_type": 4}}, GraphType("int32", (2,))),
+        ({"dtype": "DT_TYPE", "type_val": {"data_type": 43}}, GraphType("complex64")),
+    ],
+)
+def test_graph_values_are_plain(fields, expected):
+    graph = anf_ir_pb2.GraphProto(const_vals=[{"key": "c", "value": fields}])
+    found = payloads.decode_graph(graph_payload(graph)).constants["c"]
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_tensors_of_the_corpus_equal_what_mindspore_exported(corpus):
+    job = corpus / "payloads"
+    compared = 0
+    for payload, value in corpus_payloads(job):
+        if value.plugin == "tensor":
+            (exported,) = job.glob(f"export_*/tensor/{value.tag}_{value.step}.npy")
+            found = payloads.decode_tensor(payload, value.value_index)
+            assert found.dtype == np.load(exported).dtype.name
+            np.testing.assert_array_equal(found.values, np.load(exported), strict=found.dtype == "float32")
+            compared += 1
+    assert compared == len(list(job.glob("export_*/tensor/*.npy"))) == 24
+
+
+def test_every_payload_of_the_corpus_agrees_with_its_description(corpus):
+    counts = dict.fromkeys(("histogram", "image", "tensor", "graph"), 0)
+    for job in sorted(corpus.iterdir()):
+        for payload, value in corpus_payloads(job):
+            assert_agrees(payload, value)
+            counts[value.plugin] += 1
+    assert counts == {"histogram": 1758, "image": 545, "tensor": 24, "graph": 18}
+
+
+def assert_agrees(payload: bytes, value: PayloadValue) -> None:
+    match value.plugin:
+        case "histogram":
+            found = payloads.decode_histogram(payload, value.value_index)
+            assert found.left.shape == value.shape
+            statistics = found.statistics
+            not_finite = statistics.nan_count + statistics.pos_inf_count + statistics.neg_inf_count
+            assert found.count.sum() + not_finite == statistics.count
+        case "image":
+            picture = payloads.decode_image(payload, value.value_index)
+            assert picture.png.startswith(b"\x89PNG")
+            width, height = struct.unpack_from(">II", picture.png, 16)
+            assert (height, width, picture.channels) == (picture.height, picture.width, 3) == value.shape
+        case "graph":
+            graph = payloads.decode_graph(payload)
+            assert (len(graph.nodes),) == value.shape
+            known = {node.name for node in graph.nodes} | {parameter.name for parameter in graph.parameters}
+            known |= graph.constants.keys()
+            assert all(edge.name in known for node in graph.nodes for edge in node.inputs)
+            assert (
+                json.loads(json.dumps(dataclasses.asdict(graph)))["nodes"][0]["name"] == graph.nodes[0].name
+            )
+        case _:
+            assert payloads.decode_tensor(payload, value.value_index).values.shape == value.shape
+
+
+def corpus_payloads(job: Path):
+    for path in sorted(job.glob("*_MS")):
+        for frame in read_frames(path.read_bytes())[0]:
+            for value in decode_summary(frame.payload):
+                if isinstance(value, PayloadValue):
+                    yield frame.payload, value
