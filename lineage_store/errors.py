@@ -1,0 +1,200 @@
+"""One tree of errors for the whole package.
+
+Every error says what was wrong, where, and what to do. A class's first docstring line is its default message;
+`error_code` is MindInsight's public code (Appendix of its REST API), `exit_code` what the command line returns,
+`hint` the next step. The names of MindInsight's public exceptions are kept, so that old `except` clauses still work.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+
+class MindInsightException(Exception):
+    """An operation of the lineage store failed."""
+
+    error_code: ClassVar[str] = "50540000"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str | None = None, *, hint: str | None = None) -> None:
+        self.message = message or (type(self).__doc__ or "").splitlines()[0]
+        self.hint = hint
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+# --- the seeds' lineage errors ------------------------------------------------------------------------------------
+
+
+class LineageParamTypeError(MindInsightException, TypeError):
+    """A parameter has the wrong type."""
+
+    error_code = "50542080"
+    exit_code = 2
+
+
+class LineageParamValueError(MindInsightException, ValueError):
+    """A parameter has a value that is not allowed."""
+
+    error_code = "50542081"
+    exit_code = 2
+
+
+class LineageParamMissingError(MindInsightException):
+    """A required parameter is missing."""
+
+    error_code = "50542082"
+    exit_code = 2
+
+
+class LineageParamRunContextError(MindInsightException):
+    """The run context of a callback is not usable."""
+
+    error_code = "50542180"
+
+
+class LineageGetModelFileError(MindInsightException):
+    """The model file of a training cannot be read."""
+
+    error_code = "50542190"
+
+
+class LineageLogError(MindInsightException):
+    """A lineage event cannot be written."""
+
+    error_code = "50542191"
+
+
+class LineageQuerySummaryDataError(MindInsightException):
+    """The lineage store cannot answer: the database failed."""
+
+    error_code = "50542215"
+
+
+class LineageFileNotFoundError(MindInsightException):
+    """There is no log file, neither in the directory nor in the store."""
+
+    error_code = "50542216"
+
+
+class LineageParamSummaryPathError(MindInsightException):
+    """The path is neither a directory nor a train job that the store knows."""
+
+    error_code = "50542217"
+    exit_code = 2
+
+
+class LineageSearchConditionParamError(MindInsightException):
+    """The search condition is refused."""
+
+    error_code = "50542218"
+    exit_code = 2
+
+
+class LineageErrors(IntEnum):
+    """MindInsight's lineage error numbers, by name: the decimal of each class's `error_code`."""
+
+    PARAM_TYPE_ERROR = int(LineageParamTypeError.error_code, 16)
+    PARAM_VALUE_ERROR = int(LineageParamValueError.error_code, 16)
+    PARAM_MISSING_ERROR = int(LineageParamMissingError.error_code, 16)
+    PARAM_RUN_CONTEXT_ERROR = int(LineageParamRunContextError.error_code, 16)
+    GET_MODEL_FILE_ERROR = int(LineageGetModelFileError.error_code, 16)
+    LOG_LINEAGE_ERROR = int(LineageLogError.error_code, 16)
+    QUERY_SUMMARY_DATA_ERROR = int(LineageQuerySummaryDataError.error_code, 16)
+    LINEAGE_FILE_NOT_FOUND_ERROR = int(LineageFileNotFoundError.error_code, 16)
+    LINEAGE_PARAM_SUMMARY_PATH_ERROR = int(LineageParamSummaryPathError.error_code, 16)
+    LINEAGE_PARAM_SEARCH_CONDITION_PARAM_ERROR = int(LineageSearchConditionParamError.error_code, 16)
+
+
+class LineageErrorMsg(Enum):
+    """MindInsight's lineage message texts, by name; `{}` takes the particulars."""
+
+    PARAM_TYPE_ERROR = "Param type error. {}"
+    PARAM_VALUE_ERROR = "Param value error. {}"
+    PARAM_MISSING_ERROR = "Param missing. {}"
+    PARAM_RUN_CONTEXT_ERROR = "The run context is invalid. {}"
+    GET_MODEL_FILE_ERROR = "Get model file error. {}"
+    LOG_LINEAGE_ERROR = "Log lineage error. {}"
+    QUERY_SUMMARY_DATA_ERROR = "Query summary data error: {}"
+    LINEAGE_FILE_NOT_FOUND_ERROR = "Lineage file not found error: {}"
+    LINEAGE_PARAM_SUMMARY_PATH_ERROR = "Summary path error: {}"
+    LINEAGE_PARAM_SEARCH_CONDITION_PARAM_ERROR = "Search_condition param error: {}"
+
+
+# --- our own ------------------------------------------------------------------------------------------------------
+
+
+class LineageStoreError(MindInsightException):
+    """The lineage store cannot do this."""
+
+
+class TrainJobNotFoundError(LineageStoreError):
+    """The store knows no such train job."""
+
+    error_code = "50545005"
+
+
+class SampleNotFoundError(LineageStoreError):
+    """The train job has no such tag."""
+
+    error_code = "5054500E"
+
+
+class PayloadUnavailableError(LineageStoreError):
+    """The log file that holds this payload is gone or has changed."""
+
+
+class ConfigError(LineageStoreError):
+    """A setting is not usable."""
+
+    error_code = "5054000D"
+    exit_code = 2
+
+
+class UnsafeStoreLocationError(LineageStoreError):
+    """SQLite cannot be used safely on this filesystem."""
+
+    exit_code = 2
+
+
+class NotAStoreError(LineageStoreError):
+    """The database belongs to another application."""
+
+    exit_code = 4
+
+
+class SchemaTooOldError(LineageStoreError):
+    """The database has an older schema than this version needs."""
+
+    exit_code = 4
+
+
+class SchemaTooNewError(LineageStoreError):
+    """The database was written by a newer version of lineage_store."""
+
+    exit_code = 4
+
+
+class DatabaseUnavailableError(LineageQuerySummaryDataError):
+    """The database is unreachable or locked."""
+
+    exit_code = 5
+
+
+class LeaseHeldError(LineageStoreError):
+    """Another ingester leads this base dir."""
+
+    exit_code = 6
+
+
+class LeaseLostError(LineageStoreError):
+    """This ingester no longer leads the base dir; its write was refused."""
+
+    exit_code = 6
+
+
+class BookmarkMovedError(LineageStoreError):
+    """Another write moved a bookmark first; nothing was written."""

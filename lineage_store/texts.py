@@ -1,0 +1,68 @@
+"""Text as it can be stored: a reversible escape for what SQL text cannot hold.
+
+In: any `str` (file names with surrogate escapes included) or `bytes` (a protobuf string that is not UTF-8).
+Out: text without NUL and without lone surrogates. Ordinary text is stored unchanged; a NUL becomes `\\x00`, a byte
+that is not UTF-8 `\\xNN`, any other lone surrogate `\\uNNNN`, and a backslash that would read as such an escape `\\x5c`.
+Promises: `from_stored(to_stored(text)) == text` for every `str`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
+
+
+def to_stored(text: str | bytes) -> str:
+    """Escape what SQL text cannot hold; ordinary text comes back as it is."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    return _UNSTORABLE.sub(_escape, text)
+
+
+def from_stored(text: str) -> str:
+    """Undo `to_stored`; bytes that were not UTF-8 come back as surrogate escapes, fit for `os.fsencode`."""
+    return _ESCAPE.sub(_unescape, text)
+
+
+def key(text: str) -> int:
+    """A key of fixed size for a text of any length: the first 64 bits of its SHA-256, as a signed integer.
+
+    Database indexes hold it in place of tags and names, which may be longer than an index entry can be.
+    """
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
+
+
+def canonical_json(value: object) -> str:
+    """JSON in one spelling, so that equal values have equal text; ASCII only, NaN and infinities as bare words."""
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _canonical(value: object) -> object:
+    """Python's equality as spelling: 1, 1.0 and True are one value."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    return value
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}"
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match.group(2):
+        return chr(int(match.group(2), 16))
+    byte = int(match.group(1), 16)
+    return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
