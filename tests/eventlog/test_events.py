@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.log_writer import FIRST_WALL_TIME, Log, scalar, tensor
+from lineage_store.eventlog import payloads
 from lineage_store.eventlog.events import (
     HistogramStatistics,
     LineageEvent,
@@ -199,6 +203,44 @@ def test_lineage_inside_the_event_of_mindinsight_0_1_is_read():
     payload = summary_pb2.Event(wall_time=9.0).SerializeToString() + bytes([0x32, len(train)]) + train
     assert decode(payload, "lineage") == [LineageEvent(9.0, "train", {"algorithm": {"network": "LeNet5"}})]
     assert decode(payload, "summary") == []
+
+
+SPECIMENS = [
+    frame.payload
+    for log in (
+        Log().version().scalar(1, "loss", 0.5).histogram(1, "w", [1.0, 2.0]).image(1, "i", [[[1, 2, 3]]]),
+        Log().tensor(1, "t", [1, 2]).landscape("l", [[1.0]]).graph("ReLU"),
+        Log().train(network="N", loss=0.5, size=3).evaluation({"acc": 1.0}, path="/val", size=2),
+        Log().dataset_graph({"a": 1, "b": ["x"], "operations": [{"size": [1]}]}).user_info(a=1, b="x", c=0.5),
+    )
+    for frame in read_frames(log.content)[0]
+]
+
+
+@settings(max_examples=500)
+@given(st.sampled_from(SPECIMENS), st.data())
+def test_damaged_payload_is_decoded_or_refused_and_nothing_else(specimen, data):
+    damaged = bytearray(specimen)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(specimen) - 1))] = data.draw(st.integers(0, 255))
+    for decode_kind in (decode_summary, decode_lineage):
+        try:
+            values = decode_kind(bytes(damaged))
+        except EventDecodeError:
+            continue
+        for value in values:
+            if isinstance(value, LineageEvent):
+                json.dumps(value.content, allow_nan=False)
+            elif isinstance(value, PayloadValue):
+                read_back(bytes(damaged), value)
+
+
+def read_back(payload: bytes, value: PayloadValue) -> None:
+    with contextlib.suppress(EventDecodeError):
+        if value.plugin == "graph":
+            payloads.decode_graph(payload)
+        else:
+            getattr(payloads, f"decode_{value.plugin}")(payload, value.value_index)
 
 
 def test_scalars_of_the_corpus_are_those_that_mindinsight_reads(corpus):
