@@ -1,0 +1,160 @@
+"""The operators: one row each, saying what values it takes for which field, and when it holds in SQL.
+
+In: an operand (the SQL columns in which a value may stand) and a value that the row's reader has accepted.
+Out: a SQL predicate, the same for SQLite and PostgreSQL. It may be unknown where a value is missing; the
+compiler makes it definite.
+Promises: Python's comparisons. Numbers compare with numbers, text with text by code point, and nothing else
+matches; no accepted value can make a database fail.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as python
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, false, func, not_, or_
+
+from lineage_store.query import values
+from lineage_store.query.values import Choices, Number
+
+SubjectType = Literal["text", "integer", "float", "metric", "user_defined"]
+
+Value = Choices | Number | str | bool
+Reader = Callable[[object], Value]
+
+_KIND_BY_WORD = {"NaN": "nan", "Infinity": "+inf", "-Infinity": "-inf"}
+"""How MindInsight spells a float field that is not finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where a value stands in SQL.
+
+    A column is NULL where the value is of another kind, and None where it never is of that kind.
+    """
+
+    missing: ColumnElement[bool]
+    number: ColumnElement[Any] | None = None
+    text: ColumnElement[Any] | None = None
+    document: ColumnElement[Any] | None = None
+    kind: ColumnElement[Any] | None = None
+    integer: bool = False
+    """The number column holds integers."""
+    words: bool = False
+    """NaN and infinities may also be asked for by MindInsight's words."""
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One row of the table."""
+
+    name: str
+    readers: Mapping[SubjectType, Reader]
+    """How to read a value, for each type of field that the operator fits."""
+    holds: Callable[[Operand, Any], ColumnElement[bool]]
+    """When a value that is not missing satisfies it."""
+    takes_missing: Callable[[Any], bool] = _never
+    """Whether a missing value satisfies it (before negation)."""
+    negated: bool = False
+    """Whether it holds where the rest of the row does not."""
+
+
+def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
+    found: list[ColumnElement[bool]] = []
+    if operand.number is not None and (numbers := _bindable(operand, choices.numbers)):
+        found.append(operand.number.in_(numbers))
+    if operand.text is not None and choices.texts:
+        found.append(operand.text.in_(choices.texts))
+    if operand.document is not None and choices.documents:
+        found.append(operand.document.in_(choices.documents))
+    if operand.kind is not None and (kinds := _kinds(operand, choices)):
+        found.append(operand.kind.in_(kinds))
+    return or_(*found) if found else false()
+
+
+def _kinds(operand: Operand, choices: Choices) -> list[str]:
+    words = [_KIND_BY_WORD[text] for text in choices.texts if text in _KIND_BY_WORD] if operand.words else []
+    return sorted({*words, "nan"} if choices.nan else words)
+
+
+def _bindable(operand: Operand, numbers: tuple[Number, ...]) -> list[Number]:
+    """The numbers that the column can equal, as the column's own type."""
+    if operand.integer:
+        within = (number for number in numbers if abs(number) <= values.LARGEST_INTEGER)
+        return [int(number) for number in within if number == int(number)]
+    return [float(number) for number in numbers if values.fits_double(number)]
+
+
+def _compares(
+    holds: Callable[[Any, Any], ColumnElement[bool]],
+) -> Callable[[Operand, Number | str], ColumnElement[bool]]:
+    def compare(operand: Operand, bound: Number | str) -> ColumnElement[bool]:
+        if isinstance(bound, str):
+            return false() if operand.text is None else holds(operand.text, bound)
+        if operand.number is None or math.isnan(bound):
+            return false()
+        return holds(operand.number, bound if operand.integer else float(bound))
+
+    return compare
+
+
+def _is_like(operand: Operand, pattern: str) -> ColumnElement[bool]:
+    # `lower` folds ASCII alone: SQLite knows no other letters, PostgreSQL none under the collation "C"
+    return false() if operand.text is None else func.lower(operand.text).like(pattern, escape="\\")
+
+
+def _is_null(operand: Operand, flag: bool) -> ColumnElement[bool]:
+    return false() if flag else not_(operand.missing)
+
+
+def _equal(reader: Callable[[object], Number | str]) -> Reader:
+    return lambda value: values.equal_to(reader(value))
+
+
+_ALL_TYPES: tuple[SubjectType, ...] = ("text", "integer", "float", "metric", "user_defined")
+
+_ORDERED: dict[SubjectType, Reader] = {
+    "integer": values.read_integer,
+    "float": values.read_number,
+    "metric": values.read_number,
+    "user_defined": values.read_scalar,
+}
+_EQUAL: dict[SubjectType, Reader] = {
+    "text": values.read_text,
+    "integer": _equal(values.read_integer),
+    "float": _equal(values.read_number),
+    "metric": _equal(values.read_number),
+    "user_defined": _equal(values.read_scalar),
+}
+_ANY_OF: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, values.read_choices)
+_LIKE: dict[SubjectType, Reader] = dict.fromkeys(("text", "metric", "user_defined"), values.read_pattern)
+_FLAG: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, values.read_flag)
+
+
+def _holds_missing(choices: Choices) -> bool:
+    return choices.missing
+
+
+OPERATORS: dict[str, Operator] = {
+    row.name: row
+    for row in (
+        Operator("eq", _EQUAL, _one_of),
+        Operator("ne", _EQUAL, _one_of, negated=True),
+        Operator("lt", _ORDERED, _compares(python.lt)),
+        Operator("gt", _ORDERED, _compares(python.gt)),
+        Operator("le", _ORDERED, _compares(python.le)),
+        Operator("ge", _ORDERED, _compares(python.ge)),
+        Operator("in", _ANY_OF, _one_of, _holds_missing),
+        Operator("not_in", _ANY_OF, _one_of, _holds_missing, negated=True),
+        Operator("like", _LIKE, _is_like),
+        Operator("is_null", _FLAG, _is_null, bool),
+    )
+}
+"""Every operator by the name under which a condition asks for it."""

@@ -1,0 +1,67 @@
+"""Rows become the answer in the shape of MindInsight 2.3.1.
+
+In: the rows of `compile_page` and the number of matches. Out: `{"customized", "object", "count"}`. Pure.
+Promises: key names, key order and value types are MindInsight's; NaN in a metric is a float NaN.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lineage_store import texts
+from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
+from lineage_store.query.condition import SearchCondition
+
+_CUSTOMIZED = (("metric", METRIC_PREFIX, True), ("user_defined", USER_PREFIX, False))
+
+
+def to_answer(rows: Iterable[Mapping[str, Any]], count: int, condition: SearchCondition) -> dict[str, Any]:
+    """The whole answer; `customized` covers the returned page."""
+    page = [(row, json.loads(row["model_lineage"])) for row in rows]
+    return {
+        "customized": _customized(model_lineage for _, model_lineage in page),
+        "object": [_object(row, model_lineage, condition) for row, model_lineage in page],
+        "count": count,
+    }
+
+
+def to_object(row: Mapping[str, Any], condition: SearchCondition) -> dict[str, Any]:
+    """One job of the answer."""
+    return _object(row, json.loads(row["model_lineage"]), condition)
+
+
+def _object(
+    row: Mapping[str, Any], model_lineage: dict[str, Any], condition: SearchCondition
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {"summary_dir": texts.from_stored(row["train_id"])}
+    if condition.shows_model:
+        shown["model_lineage"] = model_lineage
+    if condition.shows_dataset:
+        shown["dataset_graph"] = json.loads(row["dataset_graph"] or "{}")
+    annotations = {"tag": row["tag"], "remark": row["remark"]}
+    shown["added_info"] = {name: value for name, value in annotations.items() if value is not None}
+    return shown
+
+
+def _customized(lineages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Every metric and user-defined value of the page, as they appear, with the type that fits all its values."""
+    types: dict[str, set[str]] = {}
+    required: dict[str, bool] = {}
+    for lineage in lineages:
+        for group, prefix, is_required in _CUSTOMIZED:
+            for name, value in lineage[group].items():
+                label = f"{prefix}{name}"
+                types.setdefault(label, set()).add(type(value).__name__)
+                required[label] = is_required
+    return {
+        label: {"label": label, "required": required[label], "type": _common_type(found)}
+        for label, found in types.items()
+    }
+
+
+def _common_type(names: set[str]) -> str:
+    if len(names) == 1:
+        return next(iter(names))
+    return "float" if names == {"int", "float"} else "mixed"

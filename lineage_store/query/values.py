@@ -1,0 +1,144 @@
+"""Values that a condition compares with, read from what the caller wrote.
+
+In: any Python object. Out: the same value in a form that both databases take without error: text without NUL,
+numbers apart from NaN, lists and objects as canonical JSON. What does not fit raises ValueError with what is
+allowed.
+Promises: Python's equality (True == 1 == 1.0, text never equals a number); the caller's objects stay unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lineage_store import texts
+
+Number = int | float
+
+LARGEST_INTEGER = 2**63 - 1
+MAX_CHOICES = 10_000
+MAX_PATTERN_LENGTH = 1_000
+
+_PATTERN_TOKEN = re.compile(
+    r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL
+)
+_TO_ASCII_LOWER = {ord(upper): ord(upper.lower()) for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Values of which one is to be equal, sorted by the place where SQL finds them."""
+
+    numbers: tuple[Number, ...] = ()
+    """Finite or infinite; a bool is the number that it equals."""
+    texts: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    """Lists, objects and integers beyond any float, as canonical JSON."""
+    nan: bool = False
+    missing: bool = False
+
+
+def read_text(value: object) -> Choices:
+    if isinstance(value, str):
+        return _choices([value])
+    raise ValueError("a str")
+
+
+def read_integer(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_INTEGER:
+        return value
+    raise ValueError(f"an int from 0 to {LARGEST_INTEGER} (not a bool)")
+
+
+def read_number(value: object) -> Number:
+    if isinstance(value, int | float) and not isinstance(value, bool) and fits_double(value):
+        return value
+    raise ValueError("an int or a float (not a bool) that fits into 64 bits")
+
+
+def read_scalar(value: object) -> Number | str:
+    """A user-defined value: text, or a number, a bool being one."""
+    if isinstance(value, str):
+        return texts.to_stored(value)
+    if isinstance(value, int | float) and fits_double(value):
+        return value
+    raise ValueError("a str, int, float or bool, numbers within 64 bits")
+
+
+def equal_to(value: Number | str) -> Choices:
+    """What `eq` means: NaN equals nothing."""
+    if isinstance(value, str):
+        return Choices(texts=(value,))
+    return Choices() if math.isnan(value) else Choices(numbers=(value,))
+
+
+def read_choices(value: object) -> Choices:
+    """What `in` means: any mixture of values, None standing for a missing one."""
+    if isinstance(value, list | tuple) and len(value) <= MAX_CHOICES:
+        return _choices(value)
+    raise ValueError(f"a list or tuple of at most {MAX_CHOICES} values")
+
+
+def read_pattern(value: object) -> str:
+    """A LIKE pattern, ASCII letters folded to lower case, its literal parts escaped as stored text is."""
+    if not isinstance(value, str) or len(value) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"a str of at most {MAX_PATTERN_LENGTH} characters with the wildcards % and _")
+    folded, literal = "", ""
+    for token in _PATTERN_TOKEN.finditer(value):
+        if token["lone"]:
+            raise ValueError(r"a pattern that does not end in a lone backslash (write \\ for a backslash)")
+        if token["wildcard"]:
+            folded += _escape_literal(literal) + token["wildcard"]
+            literal = ""
+        else:
+            literal += token["escaped"] or token["literal"]
+    return (folded + _escape_literal(literal)).translate(_TO_ASCII_LOWER)
+
+
+def read_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("True or False")
+
+
+def _escape_literal(literal: str) -> str:
+    return re.sub(r"[\\%_]", r"\\\g<0>", texts.to_stored(literal))
+
+
+def fits_double(value: Number) -> bool:
+    """Whether a number is within the range of a 64-bit float (which infinities are)."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _choices(values: Iterable[object]) -> Choices:
+    numbers: dict[Number, None] = {}
+    strings: dict[str, None] = {}
+    documents: dict[str, None] = {}
+    nan = missing = False
+    for value in values:
+        if value is None:
+            missing = True
+        elif isinstance(value, str):
+            strings[texts.to_stored(value)] = None
+        elif isinstance(value, float) and math.isnan(value):
+            nan = True
+        elif isinstance(value, int | float) and fits_double(value):
+            numbers[value] = None
+        else:
+            documents[_document(value)] = None
+    return Choices(tuple(numbers), tuple(strings), tuple(documents), nan, missing)
+
+
+def _document(value: object) -> str:
+    if isinstance(value, int | list | tuple | dict):
+        try:
+            return texts.canonical_json(value)
+        except (TypeError, ValueError, RecursionError):
+            pass
+    raise ValueError("a list of None, bool, int, float, str, and lists and dicts of these")

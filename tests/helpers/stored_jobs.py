@@ -1,0 +1,108 @@
+"""Jobs put straight into the tables, for tests of the query side that need no log files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from lineage_store import texts
+from lineage_store.fields import LISTED, TRAINED
+from lineage_store.ingest.values import float_kind, named_values
+from lineage_store.store import schema
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_WORDS = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """What a test wants to find again. `fields` by public name; floats may be NaN or infinite."""
+
+    train_id: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    user: Mapping[str, Any] = field(default_factory=dict)
+    update_time: int = 0
+    label: int | None = None
+    remark: str | None = None
+    graph: Mapping[str, Any] | None = None
+
+
+def add_base_dir(connection: Connection, path: str = "/logs") -> int:
+    """Returns its id."""
+    row = {"path": path, "path_key": texts.key(path), "created_at": NOW}
+    return _insert(connection, schema.base_dir, row)
+
+
+def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
+    """Store a job with its lineage; returns its id."""
+    job_id = add_bare_job(connection, job.train_id, base_dir_id, update_time=job.update_time)
+    mark = texts.to_stored(job.fields.get("dataset_mark", "none"))
+    graph_id = None
+    if job.graph is not None:
+        content = json.dumps(job.graph)
+        graph_id = _insert(
+            connection, schema.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
+        )
+    row = {
+        "job_id": job_id,
+        "dataset_mark": mark,
+        "dataset_graph_id": graph_id,
+        "model_lineage": _compatible(job),
+    }
+    connection.execute(insert(schema.lineage).values(row | _columns(job.fields)))
+    for table, values in ((schema.metric, job.metrics), (schema.user_info, job.user)):
+        for value in named_values(values):
+            named = {"job_id": job_id, "name_key": texts.key(value.name), "position": value.position}
+            typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
+            connection.execute(insert(table).values(named | typed))
+    if job.label is not None or job.remark is not None:
+        key = {"base_dir_id": base_dir_id, "train_id": texts.to_stored(job.train_id), "updated_at": NOW}
+        connection.execute(insert(schema.annotation).values(**key, tag=job.label, remark=job.remark))
+    return job_id
+
+
+def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, *, update_time: int = 0) -> int:
+    """Store a job without lineage; returns its id."""
+    row = {
+        "base_dir_id": base_dir_id,
+        "train_id": texts.to_stored(train_id),
+        "state": "finished",
+        "source_present": True,
+        "update_time": update_time,
+        "log_bytes": 0,
+        "created_at": NOW,
+    }
+    return _insert(connection, schema.train_job, row)
+
+
+def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
+    key: int = connection.execute(insert(table).values(row).returning(table.c.id)).scalar_one()
+    return key
+
+
+def _columns(fields: Mapping[str, Any]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for row in TRAINED:
+        value = fields.get(row.name)
+        if row.type == "float":
+            columns[f"{row.column}_kind"] = None if value is None else float_kind(value)
+            value = None if value is None or math.isnan(value) else float(value)
+        columns[row.column] = texts.to_stored(value) if isinstance(value, str) else value
+    return columns
+
+
+def _compatible(job: StoredJob) -> str:
+    shown = {row.name: _shown(job.fields.get(row.name), row.type) for row in LISTED}
+    shown["dataset_mark"] = job.fields.get("dataset_mark", "none")
+    return json.dumps(shown | {"metric": dict(job.metrics), "user_defined": dict(job.user)})
+
+
+def _shown(value: Any, field_type: str) -> Any:
+    return value if value is None or field_type != "float" else _WORDS.get(float_kind(value), value)
