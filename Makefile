@@ -45,7 +45,7 @@ test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpo
 	@rm -rf build/wheel
 	.venv/bin/python -m hatchling build -t wheel -d build/wheel
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
-	.venv-mindspore/bin/pytest -m mindspore $(ARGS)
+	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
 
 .PHONY: proto
 proto: .venv/package ## Rebuild the wire messages from proto/
@@ -60,7 +60,7 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python $(PIP_INSTALL) uv==0.13.9; }
 	$(LOCK) --all-extras requirements/dev.in -o requirements/dev.txt
 	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
-	$(LOCK) requirements/mindspore.in -o requirements/mindspore.txt
+	$(LOCK) --extra postgresql requirements/mindspore.in -o requirements/mindspore.txt
 LOCK = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock' pyproject.toml
 
@@ -68,19 +68,18 @@ LOCK = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-vers
 clean: ## Remove the environments and everything that was built
 	rm -rf .venv .venv-lowest .venv-mindspore .venv-lock build dist .mypy_cache .ruff_cache .pytest_cache
 
-# ---- Environments: made anew when their locked requirements change ----------------------------------------------
+# ---- Environments: made anew when the content of their locked requirements changes ------------------------------
 
 .venv/requirements: requirements/dev.txt
 .venv-lowest/requirements: requirements/lowest.txt
 .venv-mindspore/requirements: requirements/mindspore.txt
 
 %/requirements:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
-	@echo "Making $(@D) from $< (a minute or so)" >&2
-	@rm -rf $(@D)
-	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python $(PIP_INSTALL) --require-hashes -r $<
-	@cp $< $@
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found: make PYTHON=/path/to/python" >&2; exit 1; }
+	@cmp -s $< $@ || { \
+		set -e; echo "Making $(@D) from $< (a minute or so)" >&2; rm -rf $(@D); $(PYTHON) -m venv $(@D); \
+		$(@D)/bin/python $(PIP_INSTALL) --require-hashes -r $<; cp $< $@; }
+	@touch $@
 
 %/package: %/requirements pyproject.toml
 	@$(@D)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --no-index --editable .
