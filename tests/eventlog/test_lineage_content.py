@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog.events import decode_lineage
+from lineage_store.eventlog.events import LineageEvent, decode_lineage
 from lineage_store.eventlog.framing import read_frames
 from lineage_store.eventlog.lineage_content import MetricTextError, parse_metric, shortest_decimal, user_info
 from lineage_store.eventlog.messages import EventDecodeError
@@ -20,13 +22,13 @@ from lineage_store.eventlog.wire import lineage_pb2
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 
 
-def content_of(log: Log):
+def content_of(log: Log) -> dict[str, Any]:
     ((frame,), _) = read_frames(log.content)
     (event,) = decode_lineage(frame.payload)
     return event.content
 
 
-def test_train_lineage_is_grouped_as_on_the_wire():
+def test_train_lineage_is_grouped_as_on_the_wire() -> None:
     log = Log().train(
         network="LeNet5", loss=0.25, optimizer="SGD", epoch=3, path='{"ckpt": null}', size=2**40
     )
@@ -37,7 +39,7 @@ def test_train_lineage_is_grouped_as_on_the_wire():
     }
 
 
-def test_only_fields_that_are_set_appear():
+def test_only_fields_that_are_set_appear() -> None:
     assert content_of(Log().train()) == {}
     assert content_of(Log().train(loss=0.0, epoch=0)) == {
         "hyper_parameters": {"epoch": 0},
@@ -48,12 +50,12 @@ def test_only_fields_that_are_set_appear():
 @pytest.mark.parametrize(
     "decimal", [0.01, 0.1, 1e-5, 2.292793, 1.1149253, 16777216.0, 3.4028235e38, 1.4013e-45]
 )
-def test_float32_fields_read_as_their_shortest_decimal(decimal):
+def test_float32_fields_read_as_their_shortest_decimal(decimal: float) -> None:
     assert content_of(Log().train(learning_rate=decimal))["hyper_parameters"]["learning_rate"] == decimal
 
 
 @given(st.floats(width=32, allow_nan=False))
-def test_shortest_decimal_has_the_same_float32_value(value):
+def test_shortest_decimal_has_the_same_float32_value(value: float) -> None:
     message = lineage_pb2.TrainLineage.Algorithm(loss=shortest_decimal(value))
     assert message.loss == value
 
@@ -61,13 +63,13 @@ def test_shortest_decimal_has_the_same_float32_value(value):
 @pytest.mark.parametrize(
     ("value", "name"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")]
 )
-def test_floats_that_are_not_finite_become_their_json_names(value, name):
+def test_floats_that_are_not_finite_become_their_json_names(value: float, name: str) -> None:
     assert content_of(Log().train(loss=value)) == {"algorithm": {"loss": name}}
     assert content_of(Log().user_info(ratio=value)) == {"ratio": name}
     assert content_of(Log().dataset_graph({"p": value})) == {"p": name, "children": []}
 
 
-def test_evaluation_keeps_the_metric_text_unread():
+def test_evaluation_keeps_the_metric_text_unread() -> None:
     log = Log().evaluation("not JSON", path="/data/val", size=500)
     assert content_of(log) == {
         "metric": "not JSON",
@@ -76,7 +78,7 @@ def test_evaluation_keeps_the_metric_text_unread():
     assert content_of(Log().evaluation()) == {"metric": None, "valid_dataset": {}}
 
 
-def test_metric_values_keep_their_json_types():
+def test_metric_values_keep_their_json_types() -> None:
     text = '{"acc": 0.5, "n": 1, "flag": true, "none": null, "note": "ok", "list": [1], "inf": -Infinity}'
     assert parse_metric(text) == {
         "acc": 0.5,
@@ -91,17 +93,17 @@ def test_metric_values_keep_their_json_types():
 
 
 @pytest.mark.parametrize("text", ["", None])
-def test_absent_metric_text_holds_no_metrics(text):
+def test_absent_metric_text_holds_no_metrics(text: str | None) -> None:
     assert parse_metric(text) == {}
 
 
 @pytest.mark.parametrize("text", ["accuracy=1", "[1, 2]", '"text"', "null", "{", "[" * 100_000])
-def test_metric_text_that_is_no_json_object_is_refused(text):
+def test_metric_text_that_is_no_json_object_is_refused(text: str | None) -> None:
     with pytest.raises(MetricTextError, match="metric text"):
         parse_metric(text)
 
 
-def test_dataset_graph_is_flattened_as_mindinsight_does():
+def test_dataset_graph_is_flattened_as_mindinsight_does() -> None:
     graph = {
         "batch_size": 16,
         "drop_remainder": True,
@@ -119,33 +121,33 @@ def test_dataset_graph_is_flattened_as_mindinsight_does():
     assert content_of(Log().dataset_graph(graph)) == graph
 
 
-def test_size_and_weights_of_an_operation_have_their_own_values():
+def test_size_and_weights_of_an_operation_have_their_own_values() -> None:
     operations = [{"size": [224, 224], "weights": [0.5]}, {"size": [32]}, {"weights": [0.25]}]
     assert content_of(Log().dataset_graph({"operations": operations}))["operations"] == operations
 
 
-def test_empty_sampler_does_not_appear_and_children_always_do():
+def test_empty_sampler_does_not_appear_and_children_always_do() -> None:
     assert content_of(Log().dataset_graph({"sampler": {}})) == {"children": []}
 
 
-def test_order_of_keys_does_not_depend_on_the_order_of_writing():
+def test_order_of_keys_does_not_depend_on_the_order_of_writing() -> None:
     one = content_of(Log().dataset_graph({"b": 1, "a": "x", "c": True, "operations": [{"e": 1, "d": "y"}]}))
     other = content_of(Log().dataset_graph({"operations": [{"d": "y", "e": 1}], "c": True, "a": "x", "b": 1}))
     assert json.dumps(one) == json.dumps(other)
 
 
-def test_all_user_info_entries_are_read():
+def test_all_user_info_entries_are_read() -> None:
     content = content_of(Log().user_info(owner="vision", trial=7, dropout=0.1))
     assert content == {"owner": "vision", "trial": 7, "dropout": 0.1}
     assert [type(value) for value in content.values()] == [str, int, float]
 
 
-def test_all_keys_of_a_user_info_entry_are_read():
+def test_all_keys_of_a_user_info_entry_are_read() -> None:
     entry = lineage_pb2.UserDefinedInfo(map_int32={"z": 3}, map_str={"p": "x", "q": "y"})
     assert user_info(lineage_pb2.UserDefinedInfo(user_info=[entry])) == {"z": 3, "p": "x", "q": "y"}
 
 
-def test_lowest_numbered_map_of_an_entry_wins_and_later_entries_win():
+def test_lowest_numbered_map_of_an_entry_wins_and_later_entries_win() -> None:
     first = lineage_pb2.UserDefinedInfo(
         map_int32={"k": 1}, map_str={"k": "one"}, map_double={"k": 1.5, "d": 2.5}
     )
@@ -154,32 +156,32 @@ def test_lowest_numbered_map_of_an_entry_wins_and_later_entries_win():
     assert user_info(lineage_pb2.UserDefinedInfo(user_info=[first, second])) == {"k": 1, "d": 9.5}
 
 
-def test_user_info_outside_of_entries_and_nested_is_read():
+def test_user_info_outside_of_entries_and_nested_is_read() -> None:
     message = lineage_pb2.UserDefinedInfo(map_str={"owner": "vision"})
     message.map_dict["cluster"].user_info.add().map_int32["nodes"] = 4
     assert user_info(message) == {"owner": "vision", "cluster": {"nodes": 4}}
 
 
-def test_text_that_is_not_utf_8_comes_as_surrogate_escapes():
+def test_text_that_is_not_utf_8_comes_as_surrogate_escapes() -> None:
     event = lineage_pb2.LineageEvent(wall_time=1.0, train_lineage={"algorithm": {"network": "~~"}})
     (decoded,) = decode_lineage(event.SerializeToString().replace(b"~~", b"a\xff"))
     assert decoded.content == {"algorithm": {"network": "a\udcff"}}
     assert json.dumps(decoded.content) == '{"algorithm": {"network": "a\\udcff"}}'
 
 
-def test_map_value_that_is_not_utf_8_comes_as_surrogate_escapes():
+def test_map_value_that_is_not_utf_8_comes_as_surrogate_escapes() -> None:
     event = lineage_pb2.LineageEvent(wall_time=1.0, user_defined_info={"map_str": {"key": "~~"}})
     (decoded,) = decode_lineage(event.SerializeToString().replace(b"~~", b"b\xfe"))
     assert decoded.content == {"key": "b\udcfe"}
 
 
-def test_map_key_that_is_not_utf_8_is_refused():
+def test_map_key_that_is_not_utf_8_is_refused() -> None:
     event = lineage_pb2.LineageEvent(wall_time=1.0, user_defined_info={"map_str": {"~~": "x", "key": "y"}})
     with pytest.raises(EventDecodeError, match="UTF-8"):
         decode_lineage(event.SerializeToString().replace(b"~~", b"a\xff"))
 
 
-def test_lineage_of_the_corpus_is_what_mindinsight_shows(corpus):
+def test_lineage_of_the_corpus_is_what_mindinsight_shows(corpus: Path) -> None:
     listing = json.loads((EXPECTED / "lineage_all.json").read_text())
     compared = 0
     for job in listing["object"]:
@@ -199,7 +201,7 @@ def test_lineage_of_the_corpus_is_what_mindinsight_shows(corpus):
     assert compared == listing["count"] == len(listing["object"])
 
 
-def lineage_events(job: Path):
+def lineage_events(job: Path) -> Iterator[LineageEvent]:
     for path in sorted(job.glob("*_lineage")):
         for frame in read_frames(path.read_bytes())[0]:
             yield from decode_lineage(frame.payload)

@@ -6,10 +6,13 @@ import dataclasses
 import json
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from helpers.log_writer import Log, histogram, image, landscape, png, scalar, tensor
 from lineage_store.eventlog import payloads
@@ -29,48 +32,48 @@ def graph_payload(graph: anf_ir_pb2.GraphProto) -> bytes:
     return summary_pb2.Event(wall_time=1.0, graph_def=graph).SerializeToString()
 
 
-def tensor_payload(**fields) -> bytes:
+def tensor_payload(**fields: Any) -> bytes:
     message = anf_ir_pb2.TensorProto(**fields)
     return payload_of(summary_pb2.Summary.Value(tag="t", tensor=message))
 
 
-def test_histogram_buckets_come_as_arrays():
+def test_histogram_buckets_come_as_arrays() -> None:
     found = payloads.decode_histogram(
         payload_of(histogram("w", [0.0, 1.0, 1.0, 4.0, math.nan], bucket_count=4)), 0
     )
     assert found.left.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert found.width.tolist() == [1.0] * 4
     assert found.count.tolist() == [1, 2, 0, 1]
-    assert (found.count.dtype, found.left.dtype) == (np.int64, np.float64)
+    assert (found.count.dtype.name, found.left.dtype.name) == ("int64", "float64")
     assert (found.statistics.count, found.statistics.nan_count, found.statistics.sum) == (5, 1, 6.0)
 
 
-def test_histogram_without_a_finite_value_has_no_buckets():
+def test_histogram_without_a_finite_value_has_no_buckets() -> None:
     found = payloads.decode_histogram(payload_of(histogram("w", [math.nan])), 0)
     assert found.left.shape == found.width.shape == found.count.shape == (0,)
 
 
-def test_image_bytes_come_unchanged():
+def test_image_bytes_come_unchanged() -> None:
     pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
     found = payloads.decode_image(payload_of(image("input", pixels)), 0)
     assert found == payloads.Image(png(pixels), 4, 5, 3)
 
 
 @pytest.mark.parametrize(
-    "values", [np.float32([[1.5, -0.0], [math.inf, 1e-45]]), np.zeros((0, 3), np.float32)]
+    "values", [np.array([[1.5, -0.0], [math.inf, 1e-45]], np.float32), np.zeros((0, 3), np.float32)]
 )
-def test_tensor_comes_in_its_shape_and_bit_for_bit(values):
+def test_tensor_comes_in_its_shape_and_bit_for_bit(values: NDArray[np.float32]) -> None:
     found = payloads.decode_tensor(payload_of(tensor("t", values)), 0)
     assert found.dtype == "float32"
     assert found.values.shape == values.shape
     assert found.values.tobytes() == values.tobytes()
 
 
-def test_tensor_without_dims_is_a_single_element():
+def test_tensor_without_dims_is_a_single_element() -> None:
     assert payloads.decode_tensor(payload_of(tensor("t", np.float32(2.5))), 0).values == np.float32(2.5)
 
 
-def test_tensor_keeps_float32_elements_beside_the_declared_type():
+def test_tensor_keeps_float32_elements_beside_the_declared_type() -> None:
     found = payloads.decode_tensor(payload_of(tensor("t", np.array([1, 2, 2**24 + 1]))), 0)
     assert found.dtype == "int64"
     assert found.values.dtype == np.float32
@@ -80,16 +83,21 @@ def test_tensor_keeps_float32_elements_beside_the_declared_type():
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"data_type": "DT_INT32", "int32_data": [-1, 2]}, np.int32([-1, 2])),
-        ({"data_type": "DT_INT64", "int64_data": [2**62, -1]}, np.int64([2**62, -1])),
-        ({"data_type": "DT_FLOAT64", "double_data": [0.1, 0.2]}, np.float64([0.1, 0.2])),
-        ({"data_type": "DT_UINT64", "uint64_data": [2**63, 1]}, np.uint64([2**63, 1])),
-        ({"data_type": "DT_FLOAT16", "raw_data": np.float16([0.5, 2]).tobytes()}, np.float16([0.5, 2])),
-        ({"data_type": "DT_BFLOAT16", "raw_data": b"\x80\x3f\x00\xc0"}, np.float32([1.0, -2.0])),
+        ({"data_type": "DT_INT32", "int32_data": [-1, 2]}, np.array([-1, 2], np.int32)),
+        ({"data_type": "DT_INT64", "int64_data": [2**62, -1]}, np.array([2**62, -1], np.int64)),
+        ({"data_type": "DT_FLOAT64", "double_data": [0.1, 0.2]}, np.array([0.1, 0.2], np.float64)),
+        ({"data_type": "DT_UINT64", "uint64_data": [2**63, 1]}, np.array([2**63, 1], np.uint64)),
+        (
+            {"data_type": "DT_FLOAT16", "raw_data": np.array([0.5, 2], np.float16).tobytes()},
+            np.array([0.5, 2], np.float16),
+        ),
+        ({"data_type": "DT_BFLOAT16", "raw_data": b"\x80\x3f\x00\xc0"}, np.array([1.0, -2.0], np.float32)),
     ],
     ids=["int32", "int64", "double", "uint64", "raw float16", "raw bfloat16"],
 )
-def test_tensor_elements_are_read_from_whichever_list_holds_them(fields, expected):
+def test_tensor_elements_are_read_from_whichever_list_holds_them(
+    fields: dict[str, Any], expected: Any
+) -> None:
     found = payloads.decode_tensor(tensor_payload(dims=[2], **fields), 0)
     assert found.values.dtype == expected.dtype
     assert found.values.tolist() == expected.tolist()
@@ -105,41 +113,42 @@ def test_tensor_elements_are_read_from_whichever_list_holds_them(fields, expecte
         ({"dims": [1], "data_type": "DT_STRING", "raw_data": b"\x00" * 4}, "shape|raw bytes"),
     ],
 )
-def test_tensor_that_contradicts_itself_is_refused(fields, reason):
+def test_tensor_that_contradicts_itself_is_refused(fields: dict[str, Any], reason: str) -> None:
     with pytest.raises(EventDecodeError, match=reason):
         payloads.decode_tensor(tensor_payload(**fields), 0)
 
 
-def test_landscape_comes_with_its_path():
-    surface = np.float32([[1, 2, 3], [4, 5, 6]])
+def test_landscape_comes_with_its_path() -> None:
+    surface = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     found = payloads.decode_landscape(payload_of(landscape("landscape_[1, 3]", surface)), 0)
     assert found.surface.z.tolist() == surface.tolist()
     assert found.surface.x.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert found.path is not None
     assert found.path.z.tolist() == [1, 2, 3]
     assert found.intervals == (0, 1, 2)
     assert (found.decomposition, found.unit, found.step_per_epoch) == ("PCA", "step", 4)
     assert found.convergence is None
 
 
-def test_value_is_found_by_its_index():
+def test_value_is_found_by_its_index() -> None:
     payload = payload_of(scalar("a", 1.0), tensor("t", [1.0]), tensor("u", [2.0]))
     assert payloads.decode_tensor(payload, 2).values.tolist() == [2.0]
 
 
 @pytest.mark.parametrize("index", [-1, 3])
-def test_index_outside_of_the_event_is_refused(index):
+def test_index_outside_of_the_event_is_refused(index: int) -> None:
     with pytest.raises(EventDecodeError, match=f"none at place {index}"):
         payloads.decode_tensor(payload_of(scalar("a", 1.0), tensor("t", [1.0]), tensor("u", [2.0])), index)
 
 
-def test_value_of_another_plugin_is_refused():
+def test_value_of_another_plugin_is_refused() -> None:
     with pytest.raises(EventDecodeError, match="no histogram but scalar_value"):
         payloads.decode_histogram(payload_of(scalar("a", 1.0)), 0)
     with pytest.raises(EventDecodeError, match="no graph but summary"):
         payloads.decode_graph(payload_of(scalar("a", 1.0)))
 
 
-def test_graph_comes_as_nodes_parameters_and_outputs():
+def test_graph_comes_as_nodes_parameters_and_outputs() -> None:
     ((frame,), _) = read_frames(Log().graph("Conv2D", "ReLU").content)
     graph = payloads.decode_graph(frame.payload)
     assert [(node.name, node.op_type) for node in graph.nodes] == [("1", "Conv2D"), ("2", "ReLU")]
@@ -166,14 +175,14 @@ def test_graph_comes_as_nodes_parameters_and_outputs():
         ({"dtype": "DT_TYPE", "type_val": {"data_type": 43}}, GraphType("complex64")),
     ],
 )
-def test_graph_values_are_plain(fields, expected):
+def test_graph_values_are_plain(fields: dict[str, Any], expected: Any) -> None:
     graph = anf_ir_pb2.GraphProto(const_vals=[{"key": "c", "value": fields}])
     found = payloads.decode_graph(graph_payload(graph)).constants["c"]
     assert found == expected
     assert type(found) is type(expected)
 
 
-def test_tensors_of_the_corpus_equal_what_mindspore_exported(corpus):
+def test_tensors_of_the_corpus_equal_what_mindspore_exported(corpus: Path) -> None:
     job = corpus / "payloads"
     compared = 0
     for payload, value in corpus_payloads(job):
@@ -186,7 +195,7 @@ def test_tensors_of_the_corpus_equal_what_mindspore_exported(corpus):
     assert compared == len(list(job.glob("export_*/tensor/*.npy"))) == 24
 
 
-def test_every_payload_of_the_corpus_agrees_with_its_description(corpus):
+def test_every_payload_of_the_corpus_agrees_with_its_description(corpus: Path) -> None:
     counts = dict.fromkeys(("histogram", "image", "tensor", "graph"), 0)
     for job in sorted(corpus.iterdir()):
         for payload, value in corpus_payloads(job):
@@ -221,7 +230,7 @@ def assert_agrees(payload: bytes, value: PayloadValue) -> None:
             assert payloads.decode_tensor(payload, value.value_index).values.shape == value.shape
 
 
-def corpus_payloads(job: Path):
+def corpus_payloads(job: Path) -> Iterator[tuple[bytes, PayloadValue]]:
     for path in sorted(job.glob("*_MS")):
         for frame in read_frames(path.read_bytes())[0]:
             for value in decode_summary(frame.payload):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pool
+from google.protobuf.message import Message
 
 from lineage_store.eventlog import wire
 from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
@@ -15,7 +16,7 @@ from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_committed_descriptor_set_and_stubs_are_what_the_proto_text_gives(tmp_path):
+def test_committed_descriptor_set_and_stubs_are_what_the_proto_text_gives(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="protoc comes with the development requirements")
     subprocess.run([sys.executable, ROOT / "tools/build_proto.py", tmp_path], check=True)
     built = sorted(path.name for path in tmp_path.iterdir())
@@ -25,7 +26,7 @@ def test_committed_descriptor_set_and_stubs_are_what_the_proto_text_gives(tmp_pa
         assert (tmp_path / name).read_bytes() == committed.read_bytes(), f"{name}: run tools/build_proto.py"
 
 
-def test_messages_stay_out_of_the_default_pool():
+def test_messages_stay_out_of_the_default_pool() -> None:
     assert summary_pb2.Event.DESCRIPTOR.full_name == "lineage_store.Event"
     with pytest.raises(KeyError):
         descriptor_pool.Default().FindMessageTypeByName("lineage_store.Event")
@@ -56,11 +57,11 @@ def test_messages_stay_out_of_the_default_pool():
     ],
     ids=lambda parameter: getattr(parameter, "__name__", ""),
 )
-def test_field_numbers_are_those_of_mindspore(message, numbers):
+def test_field_numbers_are_those_of_mindspore(message: type[Message], numbers: dict[str, int]) -> None:
     assert {field.name: field.number for field in message.DESCRIPTOR.fields} == numbers
 
 
-def test_enum_values_are_module_constants():
+def test_enum_values_are_module_constants() -> None:
     assert anf_ir_pb2.DT_FLOAT32 == anf_ir_pb2.DataType.Value("DT_FLOAT32") == 11
     assert anf_ir_pb2.DT_BFLOAT16 == 46
     assert len(anf_ir_pb2.DataType.items()) == 50
