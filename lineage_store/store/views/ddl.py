@@ -1,0 +1,65 @@
+"""Views in the database: made, dropped, recognised; and who may read them.
+
+In: a connection inside a write transaction. Promises: `digest` changes whenever a view or a description would be
+written differently, so that a database that is up to date need not be touched.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from sqlalchemy import Connection, text
+
+from lineage_store.store.descriptions import relations
+from lineage_store.store.views import VIEWS
+
+_GRANTS = text(
+    """
+    SELECT format('GRANT %s ON %I TO %s', a.privilege_type, c.relname,
+                  CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
+    FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(:names) AND a.grantee <> c.relowner
+    """
+)
+_STORED = text("SELECT obj_description(to_regclass(:table), 'pg_class')")
+
+
+def create(connection: Connection) -> None:
+    """Make every view."""
+    for view in VIEWS:
+        connection.exec_driver_sql(f"CREATE VIEW {view.name} AS\n{view.select(connection.dialect.name)}")
+
+
+def drop(connection: Connection) -> None:
+    """Drop every view."""
+    for view in VIEWS:
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
+
+
+def grants(connection: Connection) -> list[str]:
+    """The statements that give back the privileges which others hold on the views; a dropped view loses them."""
+    if connection.dialect.name == "sqlite":
+        return []
+    return list(connection.execute(_GRANTS, {"names": [view.name for view in VIEWS]}).scalars())
+
+
+def digest(dialect: str) -> int:
+    """31 bits that tell this release's views and descriptions from others."""
+    everything = repr([relations(), [view.select(dialect) for view in VIEWS]])
+    return int.from_bytes(sha256(everything.encode()).digest()[:4]) >> 1
+
+
+def stored_digest(connection: Connection, version_table: str) -> int:
+    """The digest of the views that the database has; 0 when it has none."""
+    if connection.dialect.name == "sqlite":
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    return int(connection.execute(_STORED, {"table": version_table}).scalar() or 0)
+
+
+def store_digest(connection: Connection, version_table: str) -> None:
+    """Write down which views the database has."""
+    number = digest(connection.dialect.name)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA user_version = {number}")
+    else:
+        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{number}'")

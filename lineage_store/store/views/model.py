@@ -1,0 +1,112 @@
+"""What a view is: columns that say what they mean, over a FROM clause.
+
+In: SQL fragments that both databases read, with a few macros where they differ.
+Out: `View.select(dialect)`, one SELECT.
+Macros: `{instant:x}` turns unix seconds into a point in time (NULL for NaN and for what no calendar holds), rounded to
+the microsecond; `{age_s:x}` is the seconds since a point in time; `{now}` is the present one. Points in time are
+`timestamptz` on PostgreSQL and ISO 8601 text with microseconds and a final Z on SQLite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamp with time zone"]
+
+_LATEST = 253_402_300_799
+"""The last second of the year 9999."""
+
+_MACROS: dict[str, dict[str, str]] = {
+    "sqlite": {
+        "instant": f"CASE WHEN (§) BETWEEN 0 AND {_LATEST} THEN"
+        " strftime('%Y-%m-%dT%H:%M:%S', CAST((§) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch')"
+        " || printf('.%06dZ', CAST((§) * 1e6 + 0.5 AS INTEGER) % 1000000) END",
+        "age_s": "(julianday('now') - julianday(§)) * 86400",
+        "now": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+    },
+    "postgresql": {
+        "instant": f"CASE WHEN (§)::double precision BETWEEN 0 AND {_LATEST} THEN timestamptz 'epoch'"
+        " + trunc((§)::double precision * 1e6 + 0.5) * interval '1 microsecond' END",
+        "age_s": "extract(epoch FROM clock_timestamp() - (§))::double precision",
+        "now": "clock_timestamp()",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
+    """One column: its name, the SQL it is made of, its type (PostgreSQL's word) and its meaning."""
+
+    name: str
+    sql: str
+    type: ColumnType
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view. `source` is everything from FROM on."""
+
+    name: str
+    meaning: str
+    columns: tuple[ViewColumn, ...]
+    source: str
+
+    def select(self, dialect: str) -> str:
+        """The SELECT for `sqlite` or `postgresql`."""
+        lines = ",\n  ".join(f"{column.sql} AS {column.name}" for column in self.columns)
+        macros = {name: _Macro(template) for name, template in _MACROS[dialect].items()}
+        return f"SELECT\n  {lines}\n{self.source.strip()}".format_map(macros)
+
+
+class _Macro:
+    """Lets `str.format` expand `{name:argument}`."""
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+
+    def __format__(self, argument: str) -> str:
+        return self._template.replace("§", argument)
+
+
+def text(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of text."""
+    return ViewColumn(name, sql, "text", meaning)
+
+
+def integer(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of 32-bit whole numbers."""
+    return ViewColumn(name, sql, "integer", meaning)
+
+
+def bigint(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of 64-bit whole numbers."""
+    return ViewColumn(name, sql, "bigint", meaning)
+
+
+def double(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of 64-bit floating-point numbers."""
+    return ViewColumn(name, sql, "double precision", meaning)
+
+
+def boolean(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of true and false (1 and 0 on SQLite)."""
+    return ViewColumn(name, sql, "boolean", meaning)
+
+
+def instant(name: str, sql: str, meaning: str) -> ViewColumn:
+    """A column of points in time, UTC."""
+    return ViewColumn(name, sql, "timestamp with time zone", meaning)
+
+
+JOB = (
+    text("base_dir", "b.path", "base dir of the job"),
+    text("train_id", "j.train_id", "id of the job: ./name below the base dir"),
+)
+"""The first two columns of every view about jobs; its source calls the tables `b` and `j`."""
+
+
+def join_job(alias: str) -> str:
+    """Join a table that has a `job_id` to its job and base dir."""
+    return f"JOIN train_job j ON j.id = {alias}.job_id JOIN base_dir b ON b.id = j.base_dir_id"

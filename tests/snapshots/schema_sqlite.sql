@@ -1,0 +1,649 @@
+CREATE TABLE base_dir (
+  id INTEGER NOT NULL,
+  path TEXT NOT NULL,
+  path_key BIGINT NOT NULL,
+  created_at TEXT NOT NULL,
+  discovered_at TEXT,
+  CONSTRAINT pk_base_dir PRIMARY KEY (id),
+  CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
+);
+
+CREATE TABLE train_job (
+  id INTEGER NOT NULL,
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT NOT NULL,
+  state TEXT NOT NULL,
+  source_present BOOLEAN NOT NULL,
+  host TEXT,
+  update_time BIGINT NOT NULL,
+  first_file_time BIGINT,
+  last_file_time BIGINT,
+  last_wall_time DOUBLE,
+  last_grown_at TEXT,
+  log_bytes BIGINT NOT NULL,
+  created_at TEXT NOT NULL,
+  CONSTRAINT pk_train_job PRIMARY KEY (id),
+  CONSTRAINT uq_train_job_base_dir_id_train_id UNIQUE (base_dir_id, train_id),
+  CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
+
+CREATE INDEX ix_train_job_update_time ON train_job (base_dir_id, update_time, train_id);
+
+CREATE TABLE log_file (
+  id INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  current BOOLEAN NOT NULL,
+  kind TEXT NOT NULL,
+  file_time BIGINT NOT NULL,
+  device BIGINT,
+  host TEXT,
+  state TEXT NOT NULL,
+  size_bytes BIGINT NOT NULL,
+  byte_offset BIGINT NOT NULL,
+  quarantined_bytes BIGINT NOT NULL,
+  event_count BIGINT NOT NULL,
+  modified_s BIGINT NOT NULL,
+  last_wall_time DOUBLE,
+  closed BOOLEAN NOT NULL,
+  stat_stamp TEXT,
+  fingerprint TEXT,
+  fingerprint_bytes INTEGER NOT NULL,
+  anchor TEXT,
+  anchor_bytes INTEGER NOT NULL,
+  suspect_since TEXT,
+  suspect_size BIGINT,
+  last_problem TEXT,
+  grown_at TEXT,
+  created_at TEXT NOT NULL,
+  CONSTRAINT pk_log_file PRIMARY KEY (id),
+  CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
+  CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE TABLE lineage_event (
+  log_file_id INTEGER NOT NULL,
+  byte_offset BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  wall_time DOUBLE,
+  content TEXT NOT NULL,
+  CONSTRAINT pk_lineage_event PRIMARY KEY (log_file_id, byte_offset),
+  CONSTRAINT fk_lineage_event_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE,
+  CONSTRAINT fk_lineage_event_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_lineage_event_job_id ON lineage_event (job_id);
+
+CREATE TABLE dataset_graph (
+  id INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  mark TEXT NOT NULL,
+  content TEXT NOT NULL,
+  CONSTRAINT pk_dataset_graph PRIMARY KEY (id),
+  CONSTRAINT uq_dataset_graph_digest UNIQUE (digest)
+);
+
+CREATE TABLE dataset_node (
+  dataset_graph_id INTEGER NOT NULL,
+  item_no INTEGER NOT NULL,
+  node INTEGER NOT NULL,
+  parent INTEGER,
+  op_type TEXT,
+  operation TEXT,
+  operation_no INTEGER,
+  parameter TEXT,
+  value TEXT,
+  CONSTRAINT pk_dataset_node PRIMARY KEY (dataset_graph_id, item_no),
+  CONSTRAINT fk_dataset_node_dataset_graph_id FOREIGN KEY(dataset_graph_id) REFERENCES dataset_graph (id) ON DELETE CASCADE
+);
+
+CREATE TABLE lineage (
+  job_id INTEGER NOT NULL,
+  loss_function TEXT,
+  train_dataset_path TEXT,
+  train_dataset_count BIGINT,
+  test_dataset_path TEXT,
+  test_dataset_count BIGINT,
+  network TEXT,
+  optimizer TEXT,
+  learning_rate DOUBLE,
+  epoch BIGINT,
+  batch_size BIGINT,
+  device_num BIGINT,
+  loss DOUBLE,
+  model_size BIGINT,
+  parallel_mode TEXT,
+  model_path TEXT,
+  learning_rate_kind TEXT,
+  loss_kind TEXT,
+  dataset_mark TEXT NOT NULL,
+  dataset_graph_id INTEGER,
+  model_lineage TEXT NOT NULL,
+  CONSTRAINT pk_lineage PRIMARY KEY (job_id),
+  CONSTRAINT fk_lineage_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
+  CONSTRAINT fk_lineage_dataset_graph_id FOREIGN KEY(dataset_graph_id) REFERENCES dataset_graph (id)
+);
+
+CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
+
+CREATE TABLE metric (
+  job_id INTEGER NOT NULL,
+  name_key BIGINT NOT NULL,
+  position INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  value DOUBLE,
+  text TEXT,
+  CONSTRAINT pk_metric PRIMARY KEY (job_id, name_key),
+  CONSTRAINT fk_metric_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_metric_name_value ON metric (name_key, value, job_id);
+
+CREATE TABLE user_info (
+  job_id INTEGER NOT NULL,
+  name_key BIGINT NOT NULL,
+  position INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  value DOUBLE,
+  text TEXT,
+  CONSTRAINT pk_user_info PRIMARY KEY (job_id, name_key),
+  CONSTRAINT fk_user_info_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_user_info_name_value ON user_info (name_key, value, job_id);
+
+CREATE TABLE evaluation_metric (
+  log_file_id INTEGER NOT NULL,
+  byte_offset BIGINT NOT NULL,
+  name_key BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  value DOUBLE,
+  text TEXT,
+  CONSTRAINT pk_evaluation_metric PRIMARY KEY (log_file_id, byte_offset, name_key),
+  CONSTRAINT fk_evaluation_metric_lineage_event FOREIGN KEY(log_file_id, byte_offset) REFERENCES lineage_event (log_file_id, byte_offset) ON DELETE CASCADE,
+  CONSTRAINT fk_evaluation_metric_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_evaluation_metric_job_id ON evaluation_metric (job_id);
+
+CREATE TABLE annotation (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT NOT NULL,
+  tag INTEGER,
+  remark TEXT,
+  updated_at TEXT NOT NULL,
+  CONSTRAINT pk_annotation PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE TABLE series (
+  id INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  log_file_id INTEGER NOT NULL,
+  plugin TEXT NOT NULL,
+  tag_key BIGINT NOT NULL,
+  tag TEXT NOT NULL,
+  device BIGINT,
+  sample_count BIGINT NOT NULL,
+  first_step BIGINT NOT NULL,
+  first_wall_time DOUBLE,
+  first_value DOUBLE,
+  last_step BIGINT NOT NULL,
+  last_wall_time DOUBLE,
+  last_value DOUBLE,
+  min_value DOUBLE,
+  min_step BIGINT,
+  max_value DOUBLE,
+  max_step BIGINT,
+  nan_count BIGINT NOT NULL,
+  inf_count BIGINT NOT NULL,
+  superseded_from BIGINT,
+  CONSTRAINT pk_series PRIMARY KEY (id),
+  CONSTRAINT uq_series_log_file_id_plugin_tag_key UNIQUE (log_file_id, plugin, tag_key),
+  CONSTRAINT fk_series_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
+  CONSTRAINT fk_series_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_series_job_tag ON series (job_id, plugin, tag_key);
+
+CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
+
+CREATE TABLE scalar_sample (
+  job_id INTEGER NOT NULL,
+  series_id INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE,
+  value DOUBLE,
+  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_id, step)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE payload_sample (
+  job_id INTEGER NOT NULL,
+  series_id INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE,
+  frame_offset BIGINT NOT NULL,
+  frame_length BIGINT NOT NULL,
+  value_index INTEGER NOT NULL,
+  checksum BIGINT NOT NULL,
+  dtype TEXT,
+  shape TEXT,
+  size_bytes BIGINT NOT NULL,
+  count BIGINT,
+  nan_count BIGINT,
+  pos_inf_count BIGINT,
+  neg_inf_count BIGINT,
+  min DOUBLE,
+  max DOUBLE,
+  sum DOUBLE,
+  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_id, step)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE ingest_problem (
+  id INTEGER NOT NULL,
+  base_dir_id INTEGER NOT NULL,
+  job_id INTEGER,
+  log_file_id INTEGER,
+  path TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  range_start BIGINT,
+  range_end BIGINT,
+  reason TEXT NOT NULL,
+  remedy TEXT NOT NULL,
+  first_seen_at TEXT NOT NULL,
+  last_seen_at TEXT NOT NULL,
+  resolved_at TEXT,
+  CONSTRAINT pk_ingest_problem PRIMARY KEY (id),
+  CONSTRAINT fk_ingest_problem_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE,
+  CONSTRAINT fk_ingest_problem_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
+  CONSTRAINT fk_ingest_problem_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_ingest_problem_base_dir_id ON ingest_problem (base_dir_id);
+
+CREATE INDEX ix_ingest_problem_job_id ON ingest_problem (job_id);
+
+CREATE INDEX ix_ingest_problem_log_file_id ON ingest_problem (log_file_id);
+
+CREATE TABLE ingest_cycle (
+  id INTEGER NOT NULL,
+  base_dir_id INTEGER NOT NULL,
+  started_at TEXT NOT NULL,
+  finished_at TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  files_found BIGINT NOT NULL,
+  files_read BIGINT NOT NULL,
+  bytes_read BIGINT NOT NULL,
+  events BIGINT NOT NULL,
+  samples BIGINT NOT NULL,
+  pending_bytes BIGINT NOT NULL,
+  problems BIGINT NOT NULL,
+  CONSTRAINT pk_ingest_cycle PRIMARY KEY (id),
+  CONSTRAINT fk_ingest_cycle_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_ingest_cycle_base_dir ON ingest_cycle (base_dir_id, started_at);
+
+CREATE TABLE ingest_lease (
+  base_dir_id INTEGER NOT NULL,
+  holder TEXT NOT NULL,
+  epoch BIGINT NOT NULL,
+  backend_pid BIGINT,
+  mode TEXT NOT NULL,
+  acquired_at TEXT NOT NULL,
+  expires_at TEXT NOT NULL,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE VIEW v_job AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  l.network AS network,
+  l.optimizer AS optimizer,
+  l.loss_function AS loss_function,
+  l.parallel_mode AS parallel_mode,
+  l.learning_rate AS learning_rate,
+  l.learning_rate_kind AS learning_rate_kind,
+  l.loss AS loss,
+  l.loss_kind AS loss_kind,
+  l.epoch AS epoch,
+  l.batch_size AS batch_size,
+  l.device_num AS device_num,
+  l.train_dataset_path AS train_dataset_path,
+  l.train_dataset_count AS train_dataset_count,
+  l.test_dataset_path AS test_dataset_path,
+  l.test_dataset_count AS test_dataset_count,
+  l.model_path AS model_path,
+  l.model_size AS model_size_bytes,
+  l.dataset_mark AS dataset_mark,
+  j.state AS state,
+  CASE WHEN (j.first_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.first_file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.first_file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS first_started_at,
+  CASE WHEN (j.last_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.last_file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.last_file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_started_at,
+  CASE WHEN (j.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_event_at,
+  CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS updated_at,
+  j.last_wall_time - j.first_file_time AS duration_s,
+  (
+    SELECT count(DISTINCT newer.log_file_id)
+    FROM series older
+    JOIN log_file older_file ON older_file.id = older.log_file_id AND older_file.current
+    JOIN series newer ON newer.job_id = older.job_id AND newer.plugin = older.plugin
+      AND newer.tag_key = older.tag_key AND coalesce(newer.device, -1) = coalesce(older.device, -1)
+      AND newer.first_step <= older.last_step
+    JOIN log_file newer_file ON newer_file.id = newer.log_file_id AND newer_file.current
+      AND newer_file.file_time > older_file.file_time
+    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+  ) AS restart_count,
+  j.host AS host,
+  j.log_bytes AS log_bytes,
+  j.source_present AS source_present,
+  (
+    SELECT count(*) FROM ingest_problem p LEFT JOIN log_file f ON f.id = p.log_file_id
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> 'replaced')
+  ) AS problem_count,
+  a.tag AS label,
+  a.remark AS remark
+FROM train_job j
+JOIN base_dir b ON b.id = j.base_dir_id
+LEFT JOIN lineage l ON l.job_id = j.id
+LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id;
+
+CREATE VIEW v_metric AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  m.name AS name,
+  m.value AS value,
+  m.kind AS kind,
+  m.text AS text,
+  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS evaluated_at,
+  (
+    SELECT count(*) FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+    WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
+      AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
+  ) AS evaluation_no,
+  (
+    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
+    AND NOT EXISTS (
+      SELECT 1 FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+      WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
+        AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
+    )
+  ) AS is_latest
+FROM evaluation_metric m
+JOIN lineage_event e ON e.log_file_id = m.log_file_id AND e.byte_offset = m.byte_offset
+JOIN log_file f ON f.id = m.log_file_id AND f.current
+JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_metric_best AS
+SELECT
+  r.base_dir AS base_dir,
+  r.network AS network,
+  r.name AS name,
+  max(r.value) AS greatest_value,
+  max(CASE WHEN r.down = 1 THEN r.train_id END) AS greatest_train_id,
+  min(r.value) AS least_value,
+  max(CASE WHEN r.up = 1 THEN r.train_id END) AS least_train_id
+FROM (
+  SELECT b.path AS base_dir, l.network, m.name, m.value, j.train_id,
+         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value DESC, j.train_id) AS down,
+         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value, j.train_id) AS up
+  FROM metric m
+  JOIN train_job j ON j.id = m.job_id
+  JOIN base_dir b ON b.id = j.base_dir_id
+  LEFT JOIN lineage l ON l.job_id = m.job_id
+  WHERE m.kind IN ('int', 'float')
+) r
+GROUP BY r.base_dir, r.network, r.name;
+
+CREATE VIEW v_dataset AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  r.role AS role,
+  CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
+  CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
+  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
+  CASE r.role WHEN 'train' THEN g.content END AS graph
+FROM lineage l
+CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
+LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id
+WHERE CASE r.role
+  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
+  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
+END IS NOT NULL;
+
+CREATE VIEW v_dataset_node AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  n.node AS node,
+  n.parent AS parent,
+  n.op_type AS op_type,
+  n.operation AS operation,
+  n.operation_no AS operation_no,
+  n.parameter AS parameter,
+  n.value AS value
+FROM dataset_node n
+JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_user_info AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  u.name AS key,
+  u.value AS value,
+  u.text AS text,
+  u.kind AS kind
+FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_lineage_event AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  f.name AS log_file,
+  e.byte_offset AS byte_offset,
+  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  e.kind AS kind,
+  e.content AS content
+FROM lineage_event e
+JOIN log_file f ON f.id = e.log_file_id AND f.current
+JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_scalar AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  r.tag AS tag,
+  r.device AS device,
+  s.step AS step,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  s.wall_time - j.first_file_time AS elapsed_s,
+  s.value AS value,
+  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
+  f.name AS log_file
+FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
+JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_series AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  r.plugin AS plugin,
+  r.tag AS tag,
+  r.device AS device,
+  r.sample_count AS sample_count,
+  r.first_value AS first_value,
+  r.first_step AS first_step,
+  r.last_value AS last_value,
+  r.last_step AS last_step,
+  r.min_value AS min_value,
+  r.min_step AS min_step,
+  r.max_value AS max_value,
+  r.max_step AS max_step,
+  r.nan_count AS nan_count,
+  r.inf_count AS inf_count,
+  CASE
+    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
+    WHEN r.plugin = 'scalar' THEN (
+      SELECT count(*) FROM scalar_sample s
+      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+    ELSE (
+      SELECT count(*) FROM payload_sample s
+      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+  END AS superseded_count,
+  CASE WHEN r.last_wall_time > r.first_wall_time THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
+  CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_at,
+  f.name AS log_file
+FROM series r
+JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_histogram AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  r.tag AS tag,
+  s.step AS step,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  s.count AS count,
+  s.nan_count AS nan_count,
+  s.pos_inf_count + s.neg_inf_count AS inf_count,
+  s.min AS min,
+  s.max AS max,
+  s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0) AS mean,
+  r.device AS device,
+  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
+FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
+JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id
+ WHERE r.plugin = 'histogram';
+
+CREATE VIEW v_payload AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  r.plugin AS plugin,
+  r.tag AS tag,
+  s.step AS step,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  s.shape AS shape,
+  s.dtype AS dtype,
+  s.size_bytes AS size_bytes,
+  f.state <> 'missing' AS available,
+  r.device AS device,
+  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
+FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
+JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+
+CREATE VIEW v_log_file AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  f.name AS log_file,
+  f.kind AS kind,
+  f.generation AS generation,
+  f.current AS is_current,
+  f.device AS device,
+  f.host AS host,
+  f.state AS state,
+  f.closed AS is_closed,
+  f.size_bytes AS size_bytes,
+  f.byte_offset AS bookmark_bytes,
+  f.byte_offset - f.quarantined_bytes AS ingested_bytes,
+  f.size_bytes - f.byte_offset AS pending_bytes,
+  f.quarantined_bytes AS quarantined_bytes,
+  f.event_count AS event_count,
+  CASE WHEN (f.file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS begun_at,
+  CASE WHEN (f.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_event_at,
+  CASE WHEN (f.modified_s) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.modified_s) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.modified_s) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS modified_at,
+  f.grown_at AS grown_at,
+  f.suspect_since AS suspect_since,
+  f.last_problem AS last_problem
+FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.base_dir_id WHERE f.state <> 'replaced';
+
+CREATE VIEW v_ingest_problem AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  p.path AS path,
+  p.kind AS kind,
+  p.range_start AS range_start,
+  p.range_end AS range_end,
+  p.reason AS reason,
+  p.remedy AS remedy,
+  p.first_seen_at AS first_seen_at,
+  p.last_seen_at AS last_seen_at,
+  p.resolved_at AS resolved_at
+FROM ingest_problem p
+JOIN base_dir b ON b.id = p.base_dir_id
+LEFT JOIN train_job j ON j.id = p.job_id
+LEFT JOIN log_file f ON f.id = p.log_file_id
+WHERE f.id IS NULL OR f.state <> 'replaced';
+
+CREATE VIEW v_ingest_cycle AS
+SELECT
+  b.path AS base_dir,
+  c.started_at AS started_at,
+  c.finished_at AS finished_at,
+  c.holder AS holder,
+  c.files_found AS files_found,
+  c.files_read AS files_read,
+  c.bytes_read AS bytes_read,
+  c.events AS events,
+  c.samples AS samples,
+  c.pending_bytes AS pending_bytes,
+  c.problems AS problems
+FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id;
+
+CREATE VIEW v_base_dir AS
+SELECT
+  b.path AS base_dir,
+  coalesce(j.jobs, 0) AS jobs,
+  coalesce(j.live, 0) AS live_jobs,
+  coalesce(j.stalled, 0) AS stalled_jobs,
+  coalesce(j.finished, 0) AS finished_jobs,
+  coalesce(j.missing, 0) AS missing_jobs,
+  coalesce(f.files, 0) AS log_files,
+  CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
+  CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
+  CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
+  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.id = p.log_file_id WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.id IS NULL OR pf.state <> 'replaced')) AS open_problems,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS leader,
+  (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
+  (julianday('now') - julianday((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id))) * 86400 AS last_cycle_age_s,
+  b.discovered_at AS discovered_at
+FROM base_dir b
+LEFT JOIN (
+  SELECT base_dir_id, count(*) AS jobs,
+         count(*) FILTER (WHERE state = 'live') AS live,
+         count(*) FILTER (WHERE state = 'stalled') AS stalled,
+         count(*) FILTER (WHERE state = 'finished') AS finished,
+         count(*) FILTER (WHERE state = 'missing') AS missing
+  FROM train_job GROUP BY base_dir_id
+) j ON j.base_dir_id = b.id
+LEFT JOIN (
+  SELECT job.base_dir_id, count(*) AS files,
+         sum(file.size_bytes) AS size_bytes,
+         sum(file.size_bytes - file.byte_offset) AS pending_bytes,
+         sum(file.quarantined_bytes) AS quarantined_bytes
+  FROM log_file file JOIN train_job job ON job.id = file.job_id
+  WHERE file.state NOT IN ('replaced', 'missing')
+  GROUP BY job.base_dir_id
+) f ON f.base_dir_id = b.id;

@@ -1,0 +1,26 @@
+"""Engines on the test databases, closed after use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from lineage_store.store.engine import open_engine
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """On an empty, migrated database."""
+    engine = open_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def empty_engine(empty_database_url: str) -> Iterator[Engine]:
+    """On a database without any table."""
+    engine = open_engine(empty_database_url)
+    yield engine
+    engine.dispose()

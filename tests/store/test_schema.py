@@ -1,0 +1,91 @@
+"""The tables of schema.py are the tables that the migrations make, on both databases."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from helpers.snapshots import assert_matches_snapshot
+from lineage_store.fields import TRAINED
+from lineage_store.store.engine import reading, writing
+from lineage_store.store.schema import lineage, metadata
+from lineage_store.store.upgrade import VERSION_TABLE, upgrade
+from lineage_store.store.views import VIEWS
+
+# What a PostgreSQL database has, in PostgreSQL's own words.
+_CATALOG = """
+SELECT 'column', table_name, column_name, concat_ws(' ', data_type, is_nullable, column_default, collation_name)
+FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL
+SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+UNION ALL
+SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+"""
+
+
+def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
+    with reading(engine) as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={"include_name": _is_ours, "version_table": VERSION_TABLE, "compare_server_default": True},
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_migrations_leave_the_catalog_that_create_all_leaves(
+    empty_engine: Engine, empty_database_url: str
+) -> None:
+    with writing(empty_engine) as connection:
+        metadata.create_all(connection)
+        created = _catalog(connection)
+        metadata.drop_all(connection)
+    upgrade(empty_database_url)
+    with reading(empty_engine) as connection:
+        assert _catalog(connection) == created
+
+
+def test_lineage_has_a_column_for_every_trained_field() -> None:
+    names = [column.name for column in lineage.columns]
+    assert [field.column for field in TRAINED] == names[1 : 1 + len(TRAINED)]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql"])
+def test_ddl_is_as_reviewed(name: str) -> None:
+    dialect = {"sqlite": sqlite.dialect, "postgresql": postgresql.dialect}[name]()
+    statements: list[str] = []
+    for table in metadata.tables.values():
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
+        statements.append(str(CreateTable(table).compile(dialect=dialect)))
+        statements += [str(CreateIndex(index).compile(dialect=dialect)) for index in indexes]
+    statements += [f"CREATE VIEW {view.name} AS\n{view.select(name)}" for view in VIEWS]
+    lines = ";\n\n".join(statement.strip() for statement in statements).replace("\t", "  ").splitlines()
+    assert_matches_snapshot(f"schema_{name}.sql", "\n".join(line.rstrip() for line in lines) + ";\n")
+
+
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    return kind != "table" or name in metadata.tables
+
+
+def _catalog(connection: Connection) -> list[tuple[str, ...]]:
+    """Everything that makes the tables, without order."""
+    if connection.dialect.name == "postgresql":
+        rows = connection.execute(text(_CATALOG)).all()
+        return sorted(tuple(row) for row in rows if row[1] in metadata.tables)
+    rows = connection.execute(
+        text("SELECT type, tbl_name, name, sql FROM sqlite_master WHERE type <> 'view'")
+    ).all()
+    return sorted(
+        (row[0], row[1], row[2], *_parts(row[3] or "")) for row in rows if row[1] in metadata.tables
+    )
+
+
+def _parts(sql: str) -> list[str]:
+    """A CREATE TABLE cut into columns and constraints, whose order means nothing."""
+    return sorted(re.sub(r"\s+", " ", part).strip(" )") for part in re.split(r",\s*(?=CONSTRAINT)", sql))
