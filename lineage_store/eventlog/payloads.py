@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog import graphs
+from lineage_store.eventlog import framing, graphs
 from lineage_store.eventlog.events import HistogramStatistics, statistics_of
 from lineage_store.eventlog.messages import DTYPE_NAMES, EventDecodeError, parse, text
 from lineage_store.eventlog.wire import anf_ir_pb2, summary_pb2
@@ -78,6 +78,14 @@ class Landscape:
     unit: str
     """"step" or "epoch"."""
     step_per_epoch: int
+
+
+def payload_of(frame: bytes, checksum: int) -> bytes:
+    """The payload of exactly one whole frame; EventDecodeError when these bytes are not the frame of that checksum."""
+    found = framing.next_frame(frame, max_frame_bytes=len(frame))
+    if not isinstance(found, framing.Frame) or (found.length, found.checksum) != (len(frame), checksum):
+        raise EventDecodeError("The bytes are not the frame that was there.")
+    return found.payload
 
 
 def decode_histogram(payload: bytes, value_index: int) -> Histogram:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, true
 
 from lineage_store import texts
 from lineage_store.errors import (
@@ -46,12 +46,15 @@ _WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 def filter_lineage(
     connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> dict[str, Any]:
-    """The page that the condition asks for, and how many jobs match. `base_dir_ids` None: all base dirs."""
+    """The page that the condition asks for, and how many jobs match.
+
+    `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
+    """
     rows = connection.execute(compile_page(condition, base_dir_ids)).mappings().all()
     count = len(rows)
     if condition.page is not None:
         count = connection.execute(compile_count(condition, base_dir_ids)).scalar_one()
-    return to_answer([dict(row) for row in rows], count, condition)
+    return to_answer(rows, count, condition, _base_dirs(connection, base_dir_ids))
 
 
 def iter_lineage(
@@ -63,9 +66,18 @@ def iter_lineage(
 ) -> Iterator[dict[str, Any]]:
     """Every job that matches, in order, whatever page the condition names; fetched `page_size` rows at a time."""
     statement = compile_page(replace(condition, page=None), base_dir_ids)
+    base_dirs = _base_dirs(connection, base_dir_ids)
     with connection.execute(statement, execution_options={"yield_per": page_size}) as rows:
         for row in rows.mappings():
-            yield to_object(dict(row), condition)
+            yield to_object(row, json.loads(row["model_lineage"]), condition, base_dirs)
+
+
+def _base_dirs(connection: Connection, base_dir_ids: Sequence[int] | None) -> dict[int, str]:
+    """Paths by id where a job id alone does not tell the job: when several base dirs are asked."""
+    table = schema.base_dir
+    wanted = true() if base_dir_ids is None else table.c.id.in_(base_dir_ids)
+    found = {row.id: row.path for row in connection.execute(select(table.c.id, table.c.path).where(wanted))}
+    return found if len(found) > 1 else {}
 
 
 def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:

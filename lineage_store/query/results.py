@@ -1,7 +1,8 @@
 """Rows become the answer in the shape of MindInsight 2.3.1.
 
 In: the rows of `compile_page` and the number of matches. Out: `{"customized", "object", "count"}`. Pure.
-Promises: key names, key order and value types are MindInsight's; NaN in a metric is a float NaN.
+Promises: key names, key order and value types are MindInsight's; NaN in a metric is a float NaN. Only when several base
+dirs are asked at once, each object has one key more: `base_dir`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sqlalchemy import RowMapping
+
 from lineage_store import texts
 from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
 from lineage_store.query.condition import SearchCondition
@@ -17,24 +20,25 @@ from lineage_store.query.condition import SearchCondition
 _CUSTOMIZED = (("metric", METRIC_PREFIX, True), ("user_defined", USER_PREFIX, False))
 
 
-def to_answer(rows: Iterable[Mapping[str, Any]], count: int, condition: SearchCondition) -> dict[str, Any]:
-    """The whole answer; `customized` covers the returned page."""
+def to_answer(
+    rows: Iterable[RowMapping], count: int, condition: SearchCondition, base_dirs: Mapping[int, str]
+) -> dict[str, Any]:
+    """The whole answer; `customized` covers the returned page.
+
+    `base_dirs` holds paths by id, or nothing when only one is asked.
+    """
     page = [(row, json.loads(row["model_lineage"])) for row in rows]
     return {
         "customized": _customized(model_lineage for _, model_lineage in page),
-        "object": [_object(row, model_lineage, condition) for row, model_lineage in page],
+        "object": [to_object(row, model_lineage, condition, base_dirs) for row, model_lineage in page],
         "count": count,
     }
 
 
-def to_object(row: Mapping[str, Any], condition: SearchCondition) -> dict[str, Any]:
-    """One job of the answer."""
-    return _object(row, json.loads(row["model_lineage"]), condition)
-
-
-def _object(
-    row: Mapping[str, Any], model_lineage: dict[str, Any], condition: SearchCondition
+def to_object(
+    row: RowMapping, model_lineage: dict[str, Any], condition: SearchCondition, base_dirs: Mapping[int, str]
 ) -> dict[str, Any]:
+    """One job of the answer; `model_lineage` is the row's, read."""
     shown: dict[str, Any] = {"summary_dir": texts.from_stored(row["train_id"])}
     if condition.shows_model:
         shown["model_lineage"] = model_lineage
@@ -42,6 +46,8 @@ def _object(
         shown["dataset_graph"] = json.loads(row["dataset_graph"] or "{}")
     annotations = {"tag": row["tag"], "remark": row["remark"]}
     shown["added_info"] = {name: value for name, value in annotations.items() if value is not None}
+    if base_dirs:
+        shown["base_dir"] = texts.from_stored(base_dirs[row["base_dir_id"]])
     return shown
 
 

@@ -1,0 +1,136 @@
+"""Histograms, images, tensors, graphs and landscapes: described by the database, read from the log files.
+
+In: a job, a plugin, a tag, a range of steps. Out: one `PayloadSample` per step, with what the database knows of it; its
+`read` opens the log file. Promises: a payload comes back only when it is, by its checksum, the one that was ingested;
+otherwise PayloadUnavailableError says which file, where and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, select
+
+from lineage_store.errors import LineageParamValueError, LineageStoreError
+from lineage_store.eventlog import payloads as decoding
+from lineage_store.query.samples.log_bytes import FramePlace, read_frame
+from lineage_store.query.samples.segments import Segment, find_segments, step_bounds
+from lineage_store.store.schema import payload_sample
+
+_DECODERS: dict[str, Callable[[bytes, int], Any]] = {
+    "histogram": decoding.decode_histogram,
+    "image": decoding.decode_image,
+    "tensor": lambda payload, value_index: decoding.decode_tensor(payload, value_index).values,
+    "graph": lambda payload, value_index: asdict(decoding.decode_graph(payload)),
+    "landscape": decoding.decode_landscape,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSummary:
+    """What the database knows of a histogram: `count` covers NaN and infinities, the rest finite values only."""
+
+    count: int
+    nan_count: int
+    pos_inf_count: int
+    neg_inf_count: int
+    min: float | None
+    max: float | None
+    sum: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSample:
+    """A payload at a step."""
+
+    plugin: str
+    tag: str
+    step: int
+    wall_time: float | None
+    """When it was written, unix s."""
+    device: int | None
+    dtype: str | None
+    """Element type that the training declared, or png."""
+    shape: tuple[int, ...] | None
+    size_bytes: int
+    """Of the encoded value."""
+    statistics: HistogramSummary | None
+    """Of a histogram."""
+    place: FramePlace
+    value_index: int
+
+    def read(self) -> Any:
+        """The payload itself, from its log file.
+
+        Returns:
+            histogram: `Histogram` (left, width, count); image: `Image` (png bytes, height, width); tensor: numpy array;
+            graph: dict of nodes, parameters, outputs and constants; landscape: `Landscape`.
+
+        Raises:
+            PayloadUnavailableError: the log file is gone, unreadable or no longer holds it.
+        """
+        frame = read_frame(self.place)
+        try:
+            payload = decoding.payload_of(frame, self.place.checksum)
+            return _DECODERS[self.plugin](payload, self.value_index)
+        except LineageStoreError as error:
+            raise self.place.unavailable(error.message.rstrip(".")) from error
+
+
+def payloads(
+    connection: Connection,
+    base_dir_path: str,
+    train_id: str,
+    job_id: int,
+    plugin: str,
+    tag: str,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    device: int | None = None,
+) -> list[PayloadSample]:
+    """The payloads of a tag from step `start` up to but not including `stop`, ascending, each step once.
+
+    Args:
+        base_dir_path, train_id: where the job's directory is.
+        plugin: histogram, image, tensor, graph or landscape.
+        tag: with or without MindInsight's suffix; of a graph: the name of its log file.
+
+    Raises:
+        SampleNotFoundError: no such tag; the message names close ones.
+        LineageParamTypeError, LineageParamValueError: a step is no whole number; no such plugin.
+    """
+    if plugin not in _DECODERS:
+        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(_DECODERS)}.")
+    first, end = step_bounds(start, stop)
+    found: dict[int, PayloadSample] = {}
+    for segment in find_segments(connection, job_id, plugin, tag, device):
+        statement = select(payload_sample).where(segment.effective(payload_sample, first, end))
+        for row in connection.execute(statement).mappings():
+            frame = row["frame_offset"], row["frame_length"], row["checksum"]
+            place = FramePlace(base_dir_path, train_id, segment.log_file, *frame)
+            found[row["step"]] = _sample(row, segment, plugin, tag, place)
+    return [found[step] for step in sorted(found)]
+
+
+def _sample(row: RowMapping, segment: Segment, plugin: str, tag: str, place: FramePlace) -> PayloadSample:
+    return PayloadSample(
+        plugin=plugin,
+        tag=tag,
+        step=row["step"],
+        wall_time=row["wall_time"],
+        device=segment.device,
+        dtype=row["dtype"],
+        shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
+        size_bytes=row["size_bytes"],
+        statistics=_summary(row) if plugin == "histogram" else None,
+        place=place,
+        value_index=row["value_index"],
+    )
+
+
+def _summary(row: RowMapping) -> HistogramSummary:
+    return HistogramSummary(**{field.name: row[field.name] for field in fields(HistogramSummary)})

@@ -1,0 +1,118 @@
+"""The scalars of a tag as columns.
+
+In: a job, a tag, a range of steps. Out: numpy arrays, ascending by step, each step once.
+Promises: every effective step, none left out; NaN and infinities as they were written; memory for the columns and one
+part of the rows, whatever the length. Between devices the later file name wins a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from lineage_store.errors import LineageStoreError
+from lineage_store.query.samples.segments import Segment, find_segments, step_bounds
+from lineage_store.store.schema import scalar_sample
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+_ROWS_AT_A_TIME = 20_000
+_Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalars:
+    """Samples of one tag: three columns of equal length n, ascending by step."""
+
+    steps: NDArray[np.int64]
+    wall_times: NDArray[np.float64]
+    """When each was written, unix s; NaN when the file does not tell."""
+    values: NDArray[np.float64]
+    """As written, NaN and infinities included."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A DataFrame with the columns step, wall_time and value."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise _missing("pandas", "pandas") from error
+        return pandas.DataFrame(self._named())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table with the columns step, wall_time and value; NaN stays NaN."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise _missing("pyarrow", "arrow") from error
+        return pyarrow.table(self._named())
+
+    def _named(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+        return {"step": self.steps, "wall_time": self.wall_times, "value": self.values}
+
+
+def scalars(
+    connection: Connection,
+    job_id: int,
+    tag: str,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    device: int | None = None,
+) -> Scalars:
+    """The samples of a tag from step `start` up to but not including `stop`.
+
+    Args:
+        tag: with or without MindInsight's suffix `/scalar`.
+        device: only the files of this device; None interleaves all of them.
+
+    Raises:
+        SampleNotFoundError: no such tag; the message names close ones.
+        LineageParamTypeError: a step is no whole number.
+    """
+    first, end = step_bounds(start, stop)
+    segments = find_segments(connection, job_id, "scalar", tag, device)
+    parts = [part for segment in segments for part in _read(connection, segment, first, end)]
+    return Scalars(*_interleaved(parts))
+
+
+def _read(connection: Connection, segment: Segment, start: int | None, stop: int | None) -> list[_Columns]:
+    statement = (
+        select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
+        .where(segment.effective(scalar_sample, start, stop))
+        .order_by(scalar_sample.c.step)
+    )
+    with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
+        return [
+            (
+                np.array([row[0] for row in part], np.int64),
+                np.array([row[1] for row in part], np.float64),  # NULL becomes NaN
+                np.array([row[2] for row in part], np.float64),
+            )
+            for part in rows.partitions()
+        ]
+
+
+def _interleaved(parts: Sequence[_Columns]) -> _Columns:
+    """One run of steps; where several parts have a step, the last part's sample."""
+    empty = (np.empty(0, np.int64), np.empty(0), np.empty(0))
+    steps, wall_times, values = (np.concatenate(columns) for columns in zip(empty, *parts, strict=True))
+    order = np.argsort(steps, kind="stable")
+    ordered = steps[order]
+    last = order[np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]]
+    return steps[last], wall_times[last], values[last]
+
+
+def _missing(package: str, extra: str) -> LineageStoreError:
+    return LineageStoreError(
+        f"The package {package} is not installed.", hint=f"Run: pip install 'lineage-store[{extra}]'"
+    )
