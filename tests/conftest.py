@@ -7,8 +7,6 @@ a session and copied.
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from helpers import databases
+from helpers.base_dirs import GOLDEN, copy_base_dir
 
-GOLDEN = Path(__file__).parent / "golden"
 DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
 
 
@@ -90,19 +88,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The golden base dir, to be read only: a test that changes files copies it first (`shutil.copytree`).
-
-    Git keeps neither modes nor times: each log file gets the time in its name and the mode that MindSpore
-    leaves.
-    """
-    base_dir = tmp_path_factory.mktemp("corpus") / "summary_base"
-    shutil.copytree(GOLDEN / "summary_base", base_dir)
-    for path in base_dir.glob("*/*summary.*"):
-        timestamp = re.search(r"summary\.(\d+)", path.name)
-        assert timestamp, path
-        os.utime(path, (int(timestamp[1]), int(timestamp[1])))
-        path.chmod(0o400)
-    return base_dir
+    """The golden base dir, to be read only: a test that changes files copies it first (`shutil.copytree`)."""
+    return copy_base_dir(GOLDEN / "summary_base", tmp_path_factory.mktemp("corpus") / "summary_base")
 
 
 def _fixture_of(request: pytest.FixtureRequest, name: str) -> str:

@@ -1,0 +1,23 @@
+"""Copies of committed base dirs, as MindSpore left them: Git keeps neither modes nor modification times."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+EXAMPLES = ROOT / "examples" / "summary_base"
+
+
+def copy_base_dir(source: Path, target: Path) -> Path:
+    """Copy `source`; each log file gets the time in its name, and mode 0400 for "the writer has finished"."""
+    shutil.copytree(source, target)
+    for path in target.glob("*/*summary.*"):
+        timestamp = re.search(r"summary\.(\d+)", path.name)
+        assert timestamp, path
+        os.utime(path, (int(timestamp[1]), int(timestamp[1])))
+        path.chmod(0o400)
+    return target
