@@ -9,7 +9,6 @@ described here and read back by `payloads`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from typing import Any, Literal
 
 from lineage_store.eventlog import lineage_content
 from lineage_store.eventlog.filenames import FileKind
-from lineage_store.eventlog.messages import DTYPE_NAMES, EventDecodeError, parse
+from lineage_store.eventlog.messages import DTYPE_NAMES, parse
 from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.texts import to_stored
 
@@ -38,7 +37,7 @@ class ScalarValue:
     """One scalar of one step; the value may be NaN or infinite."""
 
     wall_time: float
-    """Seconds since the epoch, as the file says; not monotonic."""
+    """Seconds since the epoch, as the file says: not monotonic, and not necessarily a time at all (NaN)."""
     step: int
     tag: str
     value: float
@@ -100,7 +99,7 @@ def decode(payload: bytes, kind: FileKind) -> list[SummaryValue] | list[LineageE
 def decode_summary(payload: bytes) -> list[SummaryValue]:
     """The values of one frame of a summary file, in their order; raises EventDecodeError."""
     event = parse(summary_pb2.Event, payload)
-    wall_time = _checked_wall_time(event.wall_time)
+    wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "summary":
             return _summary_values(wall_time, event.step, event.summary)
@@ -117,7 +116,7 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
 def decode_lineage(payload: bytes) -> list[LineageEvent]:
     """The event of one frame of a lineage file, in a list of one or none; raises EventDecodeError."""
     event = parse(lineage_pb2.LineageEvent, payload)
-    wall_time = _checked_wall_time(event.wall_time)
+    wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "train_lineage":
             return [LineageEvent(wall_time, "train", lineage_content.train(event.train_lineage))]
@@ -191,8 +190,3 @@ _DESCRIPTIONS: dict[str, tuple[PayloadPlugin, Callable[[Any], Description]]] = {
 # A file repeats few tags very often.
 _stored_tag = lru_cache(maxsize=4096)(to_stored)
 
-
-def _checked_wall_time(wall_time: float) -> float:
-    if not math.isfinite(wall_time):
-        raise EventDecodeError(f"The event's wall_time is {wall_time}, which is no time.")
-    return wall_time

@@ -25,6 +25,9 @@ from lineage_store.eventlog.wire import lineage_pb2
 
 Content = dict[str, Any]
 
+DEEPEST_METRIC = 50
+"""Levels of lists and objects in a metric; deeper ones are nobody's result, and would exhaust the stack of a reader."""
+
 
 class MetricTextError(LineageStoreError, ValueError):
     """The metric text of an evaluation is no JSON object."""
@@ -60,7 +63,16 @@ def parse_metric(metric: str | None) -> Content:
         raise MetricTextError(
             f"The metric text {metric[:80]!r} of an evaluation is JSON, but no object of name: value."
         )
+    if _is_deeper(metrics, DEEPEST_METRIC):
+        raise MetricTextError(f"The metric text {metric[:80]!r} of an evaluation is nested too deep.")
     return metrics
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:

@@ -275,3 +275,12 @@ def corpus_values(job: Path) -> Iterator[SummaryValue | LineageEvent]:
         assert outcome.position == len(content)
         for frame in frames:
             yield from decode(frame.payload, name.kind)
+
+
+def test_event_without_a_sensible_wall_time_keeps_its_values() -> None:
+    event = summary_pb2.Event(wall_time=math.nan, step=3)
+    event.summary.value.add(tag="loss", scalar_value=0.5)
+    (value,) = decode_summary(event.SerializeToString())
+    assert isinstance(value, ScalarValue)
+    assert math.isnan(value.wall_time)
+    assert (value.step, value.tag, value.value) == (3, "loss", 0.5)

@@ -205,3 +205,8 @@ def lineage_events(job: Path) -> Iterator[LineageEvent]:
     for path in sorted(job.glob("*_lineage")):
         for frame in read_frames(path.read_bytes())[0]:
             yield from decode_lineage(frame.payload)
+
+
+def test_metric_nested_too_deep_is_refused_instead_of_exhausting_the_stack() -> None:
+    with pytest.raises(MetricTextError, match="nested too deep"):
+        parse_metric('{"m": ' + "[" * 200 + "]" * 200 + "}")
