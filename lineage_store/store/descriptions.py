@@ -80,7 +80,7 @@ def store(connection: Connection) -> None:
 
 def _comment(connection: Connection, on: str, meaning: str) -> None:
     literal = meaning.replace("'", "''")
-    connection.execute(DDL(f"COMMENT ON {on} IS '{literal}'".replace("%", "%%")))
+    connection.execute(DDL(f"COMMENT ON {on} IS '{literal}'".replace("%", "%%")))  # type: ignore[no-untyped-call]
 
 
 def _fill_schema_doc(connection: Connection) -> None:
@@ -97,5 +97,10 @@ def _fill_schema_doc(connection: Connection) -> None:
 
 
 def _described(column: Column[Any]) -> Described:
-    type_ = column.type.compile(_POSTGRESQL).partition(" COLLATE")[0].lower()
+    type_ = (
+        column.type.compile(_POSTGRESQL)
+        .partition(" COLLATE")[0]
+        .lower()
+        .replace("timestamp with time zone", "timestamptz")
+    )
     return Described(column.name, type_, column.comment or "")

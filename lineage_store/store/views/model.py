@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamp with time zone"]
+ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamptz"]
 
 _LATEST = 253_402_300_799
 """The last second of the year 9999."""
@@ -97,7 +97,7 @@ def boolean(name: str, sql: str, meaning: str) -> ViewColumn:
 
 def instant(name: str, sql: str, meaning: str) -> ViewColumn:
     """A column of points in time, UTC."""
-    return ViewColumn(name, sql, "timestamp with time zone", meaning)
+    return ViewColumn(name, sql, "timestamptz", meaning)
 
 
 JOB = (
