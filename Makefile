@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
-PIP_INSTALL = -m pip --quiet --disable-pip-version-check install
+PIP_INSTALL = -m pip -qq --disable-pip-version-check install
 
 # ---- For everyone -----------------------------------------------------------------------------------------------
 
@@ -40,6 +40,10 @@ check: .venv/package ## Lint, formatting and types
 test-lowest: .venv-lowest/package ## Run the fast tier on the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest $(ARGS)
 
+.PHONY: test-protobuf
+test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
+	.venv-protobuf6/bin/python -m pytest tests/eventlog $(ARGS)
+
 .PHONY: test-mindspore
 test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpore, ingest with the built wheel, compare
 	@rm -rf build/wheel
@@ -60,18 +64,20 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python $(PIP_INSTALL) uv==0.13.9; }
 	$(LOCK) --all-extras requirements/dev.in -o requirements/dev.txt
 	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
+	$(LOCK) --extra postgresql requirements/protobuf6.in -o requirements/protobuf6.txt
 	$(LOCK) --extra postgresql requirements/mindspore.in -o requirements/mindspore.txt
 LOCK = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock' pyproject.toml
 
 .PHONY: clean
 clean: ## Remove the environments and everything that was built
-	rm -rf .venv .venv-lowest .venv-mindspore .venv-lock build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache
 
 # ---- Environments: made anew when the content of their locked requirements changes ------------------------------
 
 .venv/requirements: requirements/dev.txt
 .venv-lowest/requirements: requirements/lowest.txt
+.venv-protobuf6/requirements: requirements/protobuf6.txt
 .venv-mindspore/requirements: requirements/mindspore.txt
 
 %/requirements:

@@ -89,8 +89,8 @@ def test_scalars_are_the_losses_of_the_training_loop(training: Training, store: 
 
 
 def test_histograms_and_graph_of_the_training_are_there(training: Training, store: LineageStore) -> None:
-    plugins = {tag.plugin for tag in store.tags(training.base_dir, "./small")}
-    assert {"scalar", "histogram", "graph"} <= plugins
+    plugins = set(store.tags(training.base_dir, "./small"))
+    assert plugins >= {"scalar", "histogram", "graph"}
 
 
 def test_mindspore_and_the_package_share_a_process() -> None:
