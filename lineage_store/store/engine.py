@@ -1,0 +1,168 @@
+"""Connections: one way in for SQLite and PostgreSQL, with the manners that each needs.
+
+In: a database URL. Out: a SQLAlchemy engine, and the two ways to use it: `reading` and `writing`.
+Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
+want of it; a SQLite file is private to its user (0600) and never on a network filesystem; database failures surface as
+`DatabaseUnavailableError` with the cause and without the password.
+Does not know: tables.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, literal_column, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+
+from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.store.filesystem import refuse_network_filesystem
+from lineage_store.store.types import UtcTime
+
+BUSY_TIMEOUT_S = 5.0
+_WRITE = "lineage_store_write"
+
+
+def parse_url(url: str) -> URL:
+    """Read a database URL; `postgresql://` means psycopg, whatever SQLAlchemy's default driver is."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(
+            f"{url!r} is not a database URL.",
+            hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
+        ) from error
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        return parsed
+    raise ConfigError(f"Database {parsed.drivername!r} is not supported.", hint="Use sqlite or postgresql.")
+
+
+def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: bool = False) -> Engine:
+    """Make an engine; nothing is connected yet. Raises ConfigError, UnsafeStoreLocationError."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite_engine(parsed, read_only, allow_network_filesystem)
+    try:
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+    except (ImportError, NoSuchModuleError) as error:
+        raise ConfigError(
+            "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
+        ) from error
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A read transaction: one consistent snapshot."""
+    with _failures_named(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error."""
+    with _failures_named(engine), engine.connect() as connection:
+        connection = connection.execution_options(**{_WRITE: True})
+        with connection.begin():
+            yield connection
+
+
+def database_time(connection: Connection) -> datetime:
+    """The database's clock, the only one that hosts share. UTC."""
+    sqlite = connection.dialect.name == "sqlite"
+    expression = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')" if sqlite else "clock_timestamp()"
+    return connection.execute(select(literal_column(expression, UtcTime()))).scalar_one()
+
+
+def safe_url(url: str | URL) -> str:
+    """A URL fit for logs and messages: no password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file behind a SQLite URL; None for PostgreSQL and for a database in memory."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return None
+    return Path(str(parsed.database)).expanduser().absolute()
+
+
+@contextmanager
+def _failures_named(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise unavailable(engine, error) from error
+
+
+def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
+    """Say which database failed, why, and what to do."""
+    cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    return DatabaseUnavailableError(
+        f"The database {safe_url(engine.url)} failed: {cause}.", hint=_hint(cause)
+    )
+
+
+def _hint(cause: str) -> str:
+    hints = {
+        "locked": "Another process holds a write lock: wait, or find it with `lineage-store status`.",
+        "readonly": "The file or its directory is read-only for this user.",
+        "unable to open": "Does its directory exist, and may this user write there?",
+        "no such table": "Run `lineage-store init` first.",
+        "full": "Free some space; nothing was lost, and ingest goes on where it stood.",
+        "password": "Check user and password (PGPASSFILE or the URL).",
+    }
+    return next(
+        (hint for word, hint in hints.items() if word in cause), "Is the server up and the URL right?"
+    )
+
+
+def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) -> Engine:
+    path = sqlite_path(url.render_as_string(hide_password=False))
+    if path is not None:
+        if not allow_network_filesystem:
+            refuse_network_filesystem(path)
+        url = url.set(database=str(path))
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+
+    @event.listens_for(engine, "do_connect")
+    def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
+        if path is not None and not path.exists() and not read_only:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        connection.execute("PRAGMA foreign_keys = ON")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITE)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _prepare_postgresql(connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TIME ZONE 'UTC'")
+        cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+        cursor.execute("SET lock_timeout = '30s'")
+    connection.commit()

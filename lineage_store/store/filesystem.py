@@ -1,0 +1,60 @@
+"""Where a SQLite file may live: on a local filesystem only.
+
+In: a path. Out: the type of the filesystem it is on, or a refusal that says why and what to do.
+SQLite's write-ahead log is shared memory between processes of one host; over NFS and its kin it loses writes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lineage_store.errors import UnsafeStoreLocationError
+
+# fmt: off
+NETWORK_FILESYSTEMS = frozenset({
+    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs", "wekafs",
+    "panfs", "afs", "9p", "ncpfs", "orangefs",
+})
+# fmt: on
+
+
+def filesystem_type(path: Path) -> str | None:
+    """The type of the filesystem that holds `path` (or its nearest existing parent); None where /proc does not tell."""
+    try:
+        mounts = (
+            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        )
+    except OSError:
+        return None
+    real = os.path.realpath(_nearest_existing(path))
+    best, kind = "", None
+    for line in mounts:
+        left, _, right = line.partition(" - ")
+        mount_point = left.split()[4].encode().decode("unicode_escape")
+        inside = real == mount_point or real.startswith(mount_point.rstrip("/") + "/")
+        if inside and len(mount_point) >= len(best):
+            best, kind = mount_point, right.split()[0]
+    return kind
+
+
+def is_network(kind: str | None) -> bool:
+    """Whether a filesystem type is shared over a network; FUSE counts, for nobody can tell what is behind it."""
+    return kind is not None and (kind in NETWORK_FILESYSTEMS or kind == "fuse" or kind.startswith("fuse."))
+
+
+def refuse_network_filesystem(path: Path) -> None:
+    """Raise UnsafeStoreLocationError when `path` is on a network filesystem."""
+    kind = filesystem_type(path)
+    if is_network(kind):
+        raise UnsafeStoreLocationError(
+            f"The SQLite store {path} would be on a network filesystem ({kind}), where SQLite can lose or damage it.",
+            hint="Put it on a local disk (LINEAGE_STORE_DATABASE_URL=sqlite:////var/lib/lineage-store/store.db), "
+            "or use PostgreSQL when several hosts share the store.",
+        )
+
+
+def _nearest_existing(path: Path) -> Path:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
