@@ -1,0 +1,253 @@
+"""What one write transaction is made of: frozen rows, still free of ids that only the database knows.
+
+In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in them is storable already (texts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LATEST = 253_402_300_799
+"""The last second of the year 9999, the end of Python's and SQL's calendars."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarColumns:
+    """The samples of one tag, in the order in which they were written; the last write of a step wins."""
+
+    tag: str
+    steps: NDArray[np.int64]
+    wall_times: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadRow:
+    """A value whose bytes stay in the log file."""
+
+    plugin: str
+    tag: str
+    step: int
+    wall_time: float | None
+    frame_offset: int
+    frame_length: int
+    value_index: int
+    checksum: int
+    dtype: str | None
+    shape: str | None
+    size_bytes: int
+    count: int | None = None
+    nan_count: int | None = None
+    pos_inf_count: int | None = None
+    neg_inf_count: int | None = None
+    min: float | None = None
+    max: float | None = None
+    sum: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """A named value of any JSON kind: a metric, or what the user recorded."""
+
+    position: int
+    name: str
+    kind: str
+    value: float | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageRow:
+    """A lineage event with its place; `content` is JSON. `metrics` are an evaluation's results."""
+
+    byte_offset: int
+    kind: str
+    wall_time: float | None
+    content: str
+    metrics: tuple[Valued, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One parameter of one node of a dataset pipeline."""
+
+    node: int
+    parent: int | None
+    op_type: str | None
+    operation: str | None
+    operation_no: int | None
+    parameter: str | None
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetGraph:
+    """A dataset pipeline; `digest` is the SHA-256 of its canonical JSON, of which the mark is the beginning."""
+
+    digest: str
+    mark: str
+    content: str
+    nodes: tuple[GraphNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedLineage:
+    """What a job's lineage events come to."""
+
+    listed: bool
+    """Whether there is a train, evaluation or dataset event: user-defined values alone make no lineage."""
+    columns: dict[str, object]
+    dataset_mark: str
+    dataset_graph: DatasetGraph | None
+    model_lineage: str
+    metrics: tuple[Valued, ...]
+    user_info: tuple[Valued, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that ingest could not do. Without a range it is about the file as a whole."""
+
+    kind: str
+    reason: str
+    remedy: str
+    range_start: int | None = None
+    range_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """What a stretch of one log file holds; `end` is where the next stretch begins."""
+
+    end: int
+    event_count: int = 0
+    quarantined_bytes: int = 0
+    last_wall_time: float | None = None
+    scalars: tuple[ScalarColumns, ...] = ()
+    payloads: tuple[PayloadRow, ...] = ()
+    lineage_events: tuple[LineageRow, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    suspect: Problem | None = None
+    """Set when the bytes at `end` make no frame, and it is too early to give them up."""
+
+    @property
+    def sample_count(self) -> int:
+        return sum(len(column.steps) for column in self.scalars) + len(self.payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSight:
+    """What a look at an open log file showed."""
+
+    size_bytes: int
+    modified_s: int
+    closed: bool
+    stat_stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A row of `log_file` as ingest needs it: the newest generation of one path."""
+
+    id: int
+    job_id: int
+    train_id: str
+    name: str
+    kind: str
+    file_time: int
+    device: int | None
+    generation: int
+    current: bool
+    state: str
+    size_bytes: int
+    byte_offset: int
+    quarantined_bytes: int
+    closed: bool
+    stat_stamp: str | None
+    fingerprint: str | None
+    fingerprint_bytes: int
+    anchor: str | None
+    anchor_bytes: int
+    suspect_since: datetime | None
+    suspect_size: int | None
+    grown_at: datetime | None
+    last_wall_time: float | None
+
+    def as_current(self) -> KnownFile:
+        """The same file, once readers see this generation."""
+        return replace(self, current=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A log file that the store does not know yet, or a new generation of one that it does."""
+
+    train_id: str
+    name: str
+    kind: str
+    file_time: int
+    device: int | None
+    host: str | None
+    generation: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """One file's part of a write transaction: the bookmark's move and the rows that go with it."""
+
+    file: KnownFile
+    sight: FileSight
+    rows: FileRows
+    fingerprint: str | None
+    fingerprint_bytes: int
+    anchor: str | None
+    anchor_bytes: int
+    state: str
+    caught_up: bool
+    """Nothing more can be read now: what is left, if anything, is no complete frame yet."""
+
+    def known_after(self, now: datetime) -> KnownFile:
+        """The file as the store knows it once this has been committed at `now`."""
+        grew = self.sight.size_bytes > self.file.size_bytes
+        first_sight = self.file.grown_at is None
+        grown_at = (
+            min(now, _from_unix(self.sight.modified_s))
+            if first_sight
+            else now
+            if grew
+            else self.file.grown_at
+        )
+        suspected = self.rows.suspect is not None
+        same_place = (
+            suspected and self.file.suspect_since is not None and self.rows.end == self.file.byte_offset
+        )
+        return replace(
+            self.file,
+            state=self.state,
+            size_bytes=self.sight.size_bytes,
+            byte_offset=self.rows.end,
+            quarantined_bytes=self.file.quarantined_bytes + self.rows.quarantined_bytes,
+            closed=self.sight.closed,
+            stat_stamp=self.sight.stat_stamp if self.caught_up else None,
+            fingerprint=self.fingerprint,
+            fingerprint_bytes=self.fingerprint_bytes,
+            anchor=self.anchor,
+            anchor_bytes=self.anchor_bytes,
+            suspect_since=(self.file.suspect_since if same_place else now) if suspected else None,
+            suspect_size=(self.file.suspect_size if same_place else self.sight.size_bytes)
+            if suspected
+            else None,
+            grown_at=grown_at,
+            last_wall_time=max(
+                (time for time in (self.file.last_wall_time, self.rows.last_wall_time) if time is not None),
+                default=None,
+            ),
+        )
+
+
+def _from_unix(seconds: int) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)

@@ -1,0 +1,210 @@
+"""Series statistics and the rule of superseded samples. Mostly pure; the SQL is at the end.
+
+In: columns of samples in the order in which they were written. Out: one row of statistics per series, merged on append,
+recomputed from the rows only where a step was written again. Promises: the outcome does not depend on how the samples
+were cut into batches. Does not know files beyond their timestamps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, func, select, update
+
+from lineage_store.store.dialects import in_parts
+from lineage_store.store.schema import log_file, scalar_sample, series
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What `series` keeps of its samples; values are None for payloads and for NaN."""
+
+    sample_count: int
+    first_step: int
+    first_wall_time: float | None
+    first_value: float | None
+    last_step: int
+    last_wall_time: float | None
+    last_value: float | None
+    min_value: float | None = None
+    min_step: int | None = None
+    max_value: float | None = None
+    max_step: int | None = None
+    nan_count: int = 0
+    inf_count: int = 0
+
+
+def last_writes(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices of the last write of each step, by ascending step."""
+    _, from_the_end = np.unique(steps[::-1], return_index=True)
+    return len(steps) - 1 - from_the_end
+
+
+def statistics(
+    steps: NDArray[np.int64], wall_times: NDArray[np.float64], values: NDArray[np.float64] | None
+) -> Statistics:
+    """Of samples with ascending, distinct steps; at least one."""
+    ends = {
+        "sample_count": len(steps),
+        "first_step": int(steps[0]),
+        "first_wall_time": nullable(wall_times[0]),
+        "last_step": int(steps[-1]),
+        "last_wall_time": nullable(wall_times[-1]),
+    }
+    if values is None:
+        return Statistics(first_value=None, last_value=None, **ends)  # type: ignore[arg-type]
+    finite = np.isfinite(values)
+    extremes: dict[str, float | int] = {}
+    if finite.any():
+        lowest = int(np.where(finite, values, np.inf).argmin())
+        highest = int(np.where(finite, values, -np.inf).argmax())
+        extremes = {
+            "min_value": float(values[lowest]),
+            "min_step": int(steps[lowest]),
+            "max_value": float(values[highest]),
+            "max_step": int(steps[highest]),
+        }
+    return Statistics(
+        first_value=nullable(values[0]),
+        last_value=nullable(values[-1]),
+        nan_count=int(np.isnan(values).sum()),
+        inf_count=int(np.isinf(values).sum()),
+        **ends,  # type: ignore[arg-type]
+        **extremes,  # type: ignore[arg-type]
+    )
+
+
+def merge(before: Statistics, after: Statistics) -> Statistics:
+    """Of both, where every step of `after` is greater than every step of `before`."""
+    lower = after if _less(after.min_value, before.min_value) else before
+    higher = after if _less(before.max_value, after.max_value) else before
+    return Statistics(
+        before.sample_count + after.sample_count,
+        before.first_step,
+        before.first_wall_time,
+        before.first_value,
+        after.last_step,
+        after.last_wall_time,
+        after.last_value,
+        lower.min_value,
+        lower.min_step,
+        higher.max_value,
+        higher.max_step,
+        before.nan_count + after.nan_count,
+        before.inf_count + after.inf_count,
+    )
+
+
+def nullable(number: float) -> float | None:
+    """SQL's NULL for NaN."""
+    return None if number != number else float(number)
+
+
+def _less(left: float | None, right: float | None) -> bool:
+    """None is no value: anything is less than a missing right side, and a missing left side never is."""
+    return left is not None and (right is None or left < right)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What supersession needs of a series."""
+
+    id: int
+    file_time: int
+    first_step: int
+    superseded_from: int | None
+
+
+def supersession(segments: Sequence[Segment]) -> dict[int, int | None]:
+    """Of one tag and device: each series' first superseded step, the lowest that any newer-named file holds."""
+    outcome: dict[int, int | None] = {}
+    lowest_newer: int | None = None
+    by_time: dict[int, list[Segment]] = defaultdict(list)
+    for segment in segments:
+        by_time[segment.file_time].append(segment)
+    for time in sorted(by_time, reverse=True):
+        for segment in by_time[time]:
+            outcome[segment.id] = lowest_newer
+        lowest = min(segment.first_step for segment in by_time[time])
+        lowest_newer = lowest if lowest_newer is None else min(lowest_newer, lowest)
+    return outcome
+
+
+def recompute_supersession(
+    connection: Connection, job_ids: Collection[int], tag_keys: Collection[int] | None
+) -> None:
+    """Bring `superseded_from` up to date for some jobs, for the tags given or (None) for all."""
+    groups: dict[tuple[object, ...], list[Segment]] = defaultdict(list)
+    for part in in_parts(sorted(job_ids)):
+        rows = connection.execute(
+            select(series, log_file.c.file_time)
+            .join_from(series, log_file, log_file.c.id == series.c.log_file_id)
+            .where(series.c.job_id.in_(part), log_file.c.current)
+        )
+        for row in rows:
+            if tag_keys is None or row.tag_key in tag_keys:
+                group = (row.job_id, row.plugin, row.tag_key, row.device)
+                groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
+    changed = [
+        {"of_id": segment.id, "first": first}
+        for segments in groups.values()
+        for outcome in [supersession(segments)]
+        for segment in segments
+        if (first := outcome[segment.id]) != segment.superseded_from
+    ]
+    if changed:
+        statement = update(series).where(series.c.id == bindparam("of_id"))
+        connection.execute(statement.values(superseded_from=bindparam("first")), changed)
+
+
+def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
+    """Write the statistics of existing series."""
+    rows = [{"of_id": series_id, **asdict(found)} for series_id, found in of]
+    if rows:
+        names = (name for name in rows[0] if name != "of_id")
+        statement = update(series).where(series.c.id == bindparam("of_id"))
+        connection.execute(statement.values({name: bindparam(name) for name in names}), rows)
+
+
+def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_id: int) -> Statistics:
+    """Statistics of one series from its stored samples: after a step was written again."""
+    mine = and_(samples.c.job_id == job_id, samples.c.series_id == series_id)
+    has_values = samples is scalar_sample
+    first, last = (
+        connection.execute(select(samples).where(mine).order_by(order).limit(1)).one()
+        for order in (samples.c.step, samples.c.step.desc())
+    )
+    count = connection.execute(select(func.count()).select_from(samples).where(mine)).scalar_one()
+    found = Statistics(
+        sample_count=count,
+        first_step=first.step,
+        first_wall_time=first.wall_time,
+        first_value=first.value if has_values else None,
+        last_step=last.step,
+        last_wall_time=last.wall_time,
+        last_value=last.value if has_values else None,
+    )
+    return replace(found, **_value_statistics(connection, samples, mine)) if has_values else found
+
+
+def _value_statistics(connection: Connection, samples: Table, mine: ColumnElement[bool]) -> dict[str, Any]:
+    value = samples.c.value
+    infinite = value.in_([float("inf"), float("-inf")])
+    nans, infinities = connection.execute(
+        select(
+            func.coalesce(func.sum(case((value.is_(None), 1), else_=0)), 0),
+            func.coalesce(func.sum(case((infinite, 1), else_=0)), 0),
+        ).where(mine)
+    ).one()
+    found = {"nan_count": int(nans), "inf_count": int(infinities)}
+    for name, order in (("min", value), ("max", value.desc())):
+        finite = select(value, samples.c.step).where(mine, value.is_not(None), ~infinite)
+        row = connection.execute(finite.order_by(order, samples.c.step).limit(1)).first()
+        if row is not None:
+            found |= {f"{name}_value": row.value, f"{name}_step": row.step}
+    return found

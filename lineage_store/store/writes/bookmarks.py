@@ -1,0 +1,58 @@
+"""Bookmarks: where ingest stands in every log file.
+
+In: advances that begin at the bookmarks they were read from. Out: moved bookmarks, all of a batch or none.
+Promises: exactly once follows from here alone. A kill, a second daemon or a commit whose answer was lost leaves either
+the old bookmark without the rows or the new one with them. Does not know files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, bindparam, update
+
+from lineage_store.errors import BookmarkMovedError
+from lineage_store.store.batch import Advance
+from lineage_store.store.schema import log_file
+
+
+def move_bookmarks(connection: Connection, advances: Sequence[Advance], now: datetime) -> None:
+    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more."""
+    rows = [_row(advance, now) for advance in advances]
+    columns: dict[str, ColumnElement[Any]] = {
+        name: bindparam(name) for name in rows[0] if not name.startswith("of_")
+    }
+    columns["event_count"] = log_file.c.event_count + bindparam("of_events")
+    unmoved = (log_file.c.id == bindparam("of_id")) & (log_file.c.byte_offset == bindparam("of_offset"))
+    moved = connection.execute(update(log_file).where(unmoved).values(columns), rows)
+    if moved.rowcount != len(rows):
+        raise BookmarkMovedError(
+            f"{len(rows) - moved.rowcount} of {len(rows)} bookmarks had moved; nothing was written."
+        )
+
+
+def _row(advance: Advance, now: datetime) -> dict[str, object]:
+    after = advance.known_after(now)
+    return {
+        "of_id": advance.file.id,
+        "of_offset": advance.file.byte_offset,
+        "of_events": advance.rows.event_count,
+        "byte_offset": after.byte_offset,
+        "size_bytes": after.size_bytes,
+        "quarantined_bytes": after.quarantined_bytes,
+        "modified_s": advance.sight.modified_s,
+        "last_wall_time": after.last_wall_time,
+        "state": after.state,
+        "closed": after.closed,
+        "stat_stamp": after.stat_stamp,
+        "fingerprint": after.fingerprint,
+        "fingerprint_bytes": after.fingerprint_bytes,
+        "anchor": after.anchor,
+        "anchor_bytes": after.anchor_bytes,
+        "suspect_since": after.suspect_since,
+        "suspect_size": after.suspect_size,
+        "last_problem": advance.rows.suspect.reason if advance.rows.suspect else None,
+        "grown_at": after.grown_at,
+    }

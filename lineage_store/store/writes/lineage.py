@@ -1,0 +1,134 @@
+"""Lineage rows: every event that was read, and what a job's events come to.
+
+In: advances with lineage events; folded lineages. Out: rows of `lineage_event` and `evaluation_metric`; then of
+`lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`. Does not know how events fold (ingest.fold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued
+from lineage_store.store.dialects import in_parts, upsert
+from lineage_store.store.schema import (
+    dataset_graph,
+    dataset_node,
+    evaluation_metric,
+    lineage,
+    lineage_event,
+    log_file,
+    metric,
+    user_info,
+)
+from lineage_store.texts import key
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """A current lineage event of a job; `content` is JSON."""
+
+    log_file_id: int
+    kind: str
+    content: str
+
+
+def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> set[int]:
+    """Store lineage events with the metrics of evaluations; give back the jobs that have new ones."""
+    events: list[dict[str, Any]] = []
+    metrics: list[dict[str, Any]] = []
+    for advance in advances:
+        for event in advance.rows.lineage_events:
+            at = {
+                "log_file_id": advance.file.id,
+                "byte_offset": event.byte_offset,
+                "job_id": advance.file.job_id,
+            }
+            events.append({**at, "kind": event.kind, "wall_time": event.wall_time, "content": event.content})
+            metrics.extend({**at, **_value_row(value)} for value in event.metrics)
+    _insert(connection, lineage_event, events)
+    _insert(connection, evaluation_metric, metrics)
+    return {event["job_id"] for event in events}
+
+
+def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int, list[StoredEvent]]:
+    """The lineage events of each job's current files, in their binding order: file timestamp, file name, place."""
+    found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
+    for part in in_parts(sorted(found)):
+        rows = connection.execute(
+            select(lineage_event.c.job_id, log_file.c.id, lineage_event.c.kind, lineage_event.c.content)
+            .join_from(lineage_event, log_file, log_file.c.id == lineage_event.c.log_file_id)
+            .where(lineage_event.c.job_id.in_(part), log_file.c.current)
+            .order_by(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset)
+        )
+        for row in rows:
+            found[row.job_id].append(StoredEvent(row.id, row.kind, row.content))
+    return found
+
+
+def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
+    """Put the folded lineage of some jobs in the place of what was there."""
+    for part in in_parts(sorted(folds)):
+        for table in (lineage, metric, user_info):
+            connection.execute(delete(table).where(table.c.job_id.in_(part)))
+    graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
+    listed = {job: fold for job, fold in folds.items() if fold.listed}
+    _insert(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
+    for table, values in ((metric, "metrics"), (user_info, "user_info")):
+        rows = [
+            {"job_id": job, **_value_row(value)}
+            for job, fold in folds.items()
+            for value in getattr(fold, values)
+        ]
+        _insert(connection, table, rows)
+
+
+def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "job_id": job,
+        **fold.columns,
+        "dataset_mark": fold.dataset_mark,
+        "dataset_graph_id": graphs[fold.dataset_graph.digest] if fold.dataset_graph else None,
+        "model_lineage": fold.model_lineage,
+    }
+
+
+def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> dict[str, int]:
+    """Ids of pipelines by digest; the ones that are new are stored, with their nodes."""
+    by_digest = {graph.digest: graph for graph in graphs}
+    ids = _graph_ids(connection, by_digest)
+    new = [graph for digest, graph in by_digest.items() if digest not in ids]
+    if not new:
+        return ids
+    rows = [{"digest": graph.digest, "mark": graph.mark, "content": graph.content} for graph in new]
+    connection.execute(upsert(connection, dataset_graph, ["digest"]), rows)
+    ids = _graph_ids(connection, by_digest)
+    nodes = [
+        {"dataset_graph_id": ids[graph.digest], "item_no": item_no, **asdict(node)}
+        for graph in new
+        for item_no, node in enumerate(graph.nodes)
+    ]
+    if nodes:
+        connection.execute(upsert(connection, dataset_node, ["dataset_graph_id", "item_no"]), nodes)
+    return ids
+
+
+def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
+    query = select(dataset_graph.c.digest, dataset_graph.c.id)
+    parts = (
+        connection.execute(query.where(dataset_graph.c.digest.in_(part)))
+        for part in in_parts(sorted(digests))
+    )
+    return {row.digest: row.id for rows in parts for row in rows}
+
+
+def _value_row(value: Valued) -> dict[str, Any]:
+    return {"name_key": key(value.name), **asdict(value)}
+
+
+def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)

@@ -1,0 +1,120 @@
+"""Problems: what ingest could not do, where, since when, and the remedy.
+
+In: problems of files and directories as they stand. Out: rows of `ingest_problem`, opened, renewed and resolved.
+A problem with a byte range is a fact about the bytes and stays; one without is a state, resolved when it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+
+from lineage_store.store.batch import Advance, KnownFile, Problem
+from lineage_store.store.dialects import in_parts
+from lineage_store.store.schema import ingest_problem
+
+CONTIGUOUS = frozenset({"damaged_bytes"})
+"""Kinds of which adjacent ranges are one problem, however they were cut by reading in chunks."""
+
+_OPEN = ingest_problem.c.resolved_at.is_(None)
+
+
+def record_range_problems(
+    connection: Connection, base_dir_id: int, advances: Iterable[Advance], now: datetime
+) -> None:
+    """Record what was found at byte ranges. A range that goes on where the last one of its kind ended extends it."""
+    for advance in advances:
+        for problem in advance.rows.problems:
+            row = _row(base_dir_id, advance.file, problem, now)
+            adjacent = and_(
+                ingest_problem.c.log_file_id == advance.file.id,
+                ingest_problem.c.kind == problem.kind,
+                ingest_problem.c.range_end == problem.range_start,
+            )
+            longer = (
+                update(ingest_problem).where(adjacent).values(range_end=problem.range_end, last_seen_at=now)
+            )
+            if problem.kind not in CONTIGUOUS or not connection.execute(longer).rowcount:
+                connection.execute(insert(ingest_problem), row)
+
+
+def set_file_problems(
+    connection: Connection,
+    base_dir_id: int,
+    files: Mapping[int, KnownFile],
+    states: Mapping[int, Sequence[Problem]],
+    now: datetime,
+) -> None:
+    """Let the open state problems of these files be exactly the given ones; both mappings go by log file id."""
+    for part in in_parts(files):
+        mine = ingest_problem.c.log_file_id.in_(part) & ingest_problem.c.range_start.is_(None)
+        wanted = {
+            (file_id, problem.kind): _row(base_dir_id, files[file_id], problem, now)
+            for file_id in part
+            for problem in states[file_id]
+        }
+        _reconcile(connection, mine, wanted, now, ("log_file_id", "kind"))
+
+
+def set_path_problems(
+    connection: Connection, base_dir_id: int, paths: Mapping[str, Problem], now: datetime
+) -> None:
+    """Let the open problems of the base dir's directories be exactly the given ones, by path."""
+    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.log_file_id.is_(None)
+    wanted = {
+        (path, problem.kind): {**asdict(problem), "base_dir_id": base_dir_id, "path": path, **_seen(now)}
+        for path, problem in paths.items()
+    }
+    _reconcile(connection, mine, wanted, now, ("path", "kind"))
+
+
+def path_problems_are(connection: Connection, base_dir_id: int, paths: Mapping[str, Problem]) -> bool:
+    """Whether the open problems of the base dir's directories are exactly these already."""
+    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.log_file_id.is_(None) & _OPEN
+    rows = connection.execute(select(ingest_problem.c.path, ingest_problem.c.reason).where(mine))
+    return {row.path: row.reason for row in rows} == {path: problem.reason for path, problem in paths.items()}
+
+
+def _reconcile(
+    connection: Connection,
+    mine: ColumnElement[bool],
+    wanted: Mapping[tuple[Any, ...], dict[str, Any]],
+    now: datetime,
+    identity: Sequence[str],
+) -> None:
+    found = {
+        tuple(getattr(row, name) for name in identity): row
+        for row in connection.execute(select(ingest_problem).where(mine, _OPEN))
+    }
+    gone = [row.id for place, row in found.items() if place not in wanted]
+    for part in in_parts(gone):
+        connection.execute(
+            update(ingest_problem).where(ingest_problem.c.id.in_(part)).values(resolved_at=now)
+        )
+    for place, row in wanted.items():
+        if place not in found:
+            connection.execute(insert(ingest_problem), row)
+        elif found[place].reason != row["reason"]:
+            same = ingest_problem.c.id == found[place].id
+            connection.execute(
+                update(ingest_problem).where(same).values(reason=row["reason"], last_seen_at=now)
+            )
+
+
+def _row(base_dir_id: int, file: KnownFile, problem: Problem, now: datetime) -> dict[str, Any]:
+    return {
+        **asdict(problem),
+        "base_dir_id": base_dir_id,
+        "job_id": file.job_id,
+        "log_file_id": file.id,
+        "path": f"{file.train_id.removeprefix('./')}/{file.name}".lstrip("/"),
+        **_seen(now),
+    }
+
+
+def _seen(now: datetime) -> dict[str, datetime]:
+    return {"first_seen_at": now, "last_seen_at": now}

@@ -1,0 +1,20 @@
+"""Labels and remarks that people put on jobs: they belong to (base dir, train id) and outlive re-ingesting."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lineage_store.store.dialects import upsert
+from lineage_store.store.schema import annotation
+
+
+def annotate(
+    connection: Connection, base_dir_id: int, train_id: str, changes: dict[str, Any], now: datetime
+) -> None:
+    """Set the given ones of `tag` and `remark`; the other stays."""
+    row = {"base_dir_id": base_dir_id, "train_id": train_id, "updated_at": now, **changes}
+    statement = upsert(connection, annotation, ["base_dir_id", "train_id"], ["updated_at", *changes])
+    connection.execute(statement, row)
