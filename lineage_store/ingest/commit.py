@@ -1,0 +1,156 @@
+"""The write transaction: lease, bookmarks, rows, and what follows from them, all or nothing.
+
+In: a lease and a batch of advances. Out: the files as the store knows them afterwards.
+Promises: nothing is written by an ingester that lost its lease; no bookmark moves without its rows, no row is written
+without its bookmark. Knows the order of the pieces; the pieces themselves are in store.writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.ingest.fold import fold
+from lineage_store.store import leases, registry
+from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
+from lineage_store.store.engine import database_time, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.series import recompute_supersession
+from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems, samples
+
+MISSING_REMEDY = "If it was moved or the share is unmounted, bring it back; otherwise nothing to do."
+TORN_REMEDY = (
+    "The writer ended in the middle of a frame. Its complete frames are in the store; nothing to do."
+)
+
+
+def write_batch(
+    engine: Engine, lease: Lease, advances: Sequence[Advance], live_within_s: float
+) -> list[KnownFile]:
+    """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        now = database_time(connection)
+        bookmarks.move_bookmarks(connection, advances, now)
+        refold = lineage.write_lineage_events(connection, advances)
+        touched, tags = samples.write_samples(connection, advances)
+        recompute_supersession(connection, touched, tags)
+        replaced = [advance.file for advance in advances if _completes_generation(advance)]
+        for file in replaced:
+            generations.make_current(connection, file.id)
+        switched = {file.job_id for file in replaced}
+        recompute_supersession(connection, switched, None)
+        _refold(connection, refold | switched)
+        problems.record_range_problems(connection, lease.base_dir_id, advances, now)
+        states = {advance.file.id: _state_problems(advance) for advance in advances}
+        files = {advance.file.id: advance.file for advance in advances}
+        problems.set_file_problems(connection, lease.base_dir_id, files, states, now)
+        jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
+    return [_after(advance, now) for advance in advances]
+
+
+def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
+    """Make rows for new files, or for new generations of rewritten ones."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        return registry.register(connection, lease.base_dir_id, files, database_time(connection))
+
+
+def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
+    """Begin a rewritten file anew, beside the generation that readers still see."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        generations.abandon(connection, file.id)
+        return registry.register(connection, lease.base_dir_id, [new], database_time(connection))[0]
+
+
+def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_within_s: float) -> None:
+    """Note that files are gone from the disk; their rows stay."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        now = database_time(connection)
+        registry.mark_missing(connection, [file.id for file in files])
+        missing = Problem(
+            "missing_file", "The log file is no longer on disk; its rows are kept.", MISSING_REMEDY
+        )
+        by_id = {file.id: file for file in files}
+        problems.set_file_problems(
+            connection, lease.base_dir_id, by_id, {file_id: [missing] for file_id in by_id}, now
+        )
+        jobs.refresh_jobs(connection, {file.job_id for file in files}, now, live_within_s)
+
+
+def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Problem]]) -> None:
+    """Note that files could not be opened or read."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        registry.mark_unreadable(connection, {file.id: problem.reason for file, problem in failures})
+        by_id = {file.id: file for file, _ in failures}
+        found = {file.id: [problem] for file, problem in failures}
+        problems.set_file_problems(connection, lease.base_dir_id, by_id, found, database_time(connection))
+
+
+def finish_discovery(engine: Engine, lease: Lease, paths: Mapping[str, Problem], rows_at_a_time: int) -> None:
+    """Note which paths could not be looked at, and remove what rewritten files left behind, in bounded transactions.
+
+    Writes nothing when there is nothing to say: most discoveries end here.
+    """
+    with reading(engine) as connection:
+        more = generations.any_replaced(connection, lease.base_dir_id)
+        quiet = not more and problems.path_problems_are(connection, lease.base_dir_id, paths)
+    if quiet:
+        return
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        problems.set_path_problems(connection, lease.base_dir_id, paths, database_time(connection))
+    while more:
+        with writing(engine) as connection:
+            leases.confirm(connection, lease)
+            more = generations.remove_replaced(connection, lease.base_dir_id, rows_at_a_time)
+
+
+def heartbeat(engine: Engine, lease: Lease) -> None:
+    """Renew the lease, and note that the base dir was searched in full."""
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        registry.note_discovery(connection, lease.base_dir_id, database_time(connection))
+
+
+def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
+    """Call jobs stalled that have stopped growing."""
+    with reading(engine) as connection:
+        if not jobs.quiet_jobs(connection, lease.base_dir_id, database_time(connection), live_within_s):
+            return
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        now = database_time(connection)
+        quiet = jobs.quiet_jobs(connection, lease.base_dir_id, now, live_within_s)
+        jobs.refresh_jobs(connection, quiet, now, live_within_s)
+
+
+def _refold(connection: Connection, job_ids: Collection[int]) -> None:
+    if job_ids:
+        events = lineage.current_events(connection, job_ids)
+        lineage.replace_lineage(connection, {job: fold(of_job) for job, of_job in events.items()})
+
+
+def _completes_generation(advance: Advance) -> bool:
+    """A rewritten file's new generation counts once it has been read as far as it goes, and has something to show."""
+    return not advance.file.current and advance.caught_up and advance.rows.end > 0
+
+
+def _after(advance: Advance, now: datetime) -> KnownFile:
+    after = advance.known_after(now)
+    return after.as_current() if _completes_generation(advance) else after
+
+
+def _state_problems(advance: Advance) -> list[Problem]:
+    if advance.rows.suspect:
+        return [advance.rows.suspect]
+    if advance.state == "torn":
+        pending = advance.sight.size_bytes - advance.rows.end
+        reason = f"The last {pending} bytes are an incomplete frame of a closed file."
+        return [Problem("torn_file", reason, TORN_REMEDY)]
+    return []

@@ -1,0 +1,188 @@
+"""What log files there are below a base dir, now.
+
+In: a base dir, or some of its jobs. Out: a sorted list of found files, what was ignored and why, and what could not be
+looked at. Promises: one unreadable or vanishing directory costs nothing but itself; symbolic links are not followed
+unless allowed, and never out of the base dir. Does not know what the database holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lineage_store.eventlog import filenames
+from lineage_store.eventlog.filenames import LogFileName
+from lineage_store.store.batch import FileSight
+from lineage_store.texts import from_stored, to_stored
+
+LONGEST_TRAIN_ID = 1000
+"""Longer ids do not fit into a database index; their directories are reported, not ingested."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A log file seen in a directory. `train_id` and `name` are storable text; `path_of` leads back to the disk."""
+
+    train_id: str
+    name: str
+    parsed: LogFileName
+    sight: FileSight
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A directory or file that could not be looked at."""
+
+    path: str
+    error: OSError
+
+
+@dataclass(slots=True)
+class Found:
+    """The outcome of one scan."""
+
+    files: list[FoundFile] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    directories: dict[str, int] = field(default_factory=dict)
+    """Modification time, in ns, of every job directory that was seen."""
+    resting: set[str] = field(default_factory=set)
+    """Directories that were seen but not listed, because they rest."""
+    too_deep: list[str] = field(default_factory=list)
+    """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
+
+
+def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
+    """The path on disk of a job or of one of its files, from their stored names."""
+    return os.path.join(base_dir, *from_stored(train_id).split("/")[1:], from_stored(name)).rstrip("/")
+
+
+def sight_of(status: os.stat_result) -> FileSight:
+    """What a stat says of a log file. The stamp is a hint only: it may prove change, never sameness on NFS."""
+    stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_mode:o}"
+    closed = not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    return FileSight(status.st_size, int(status.st_mtime_ns // 1_000_000_000), closed, stamp)
+
+
+def scan(
+    base_dir: Path,
+    *,
+    recursive: bool = False,
+    follow_symlinks: bool = False,
+    only: Collection[str] | None = None,
+    resting: Mapping[str, int] | None = None,
+) -> Found:
+    """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
+
+    Args:
+        only: look into these jobs and nowhere else.
+        resting: directories that need no listing as long as they have this modification time (ns).
+
+    Raises OSError when the base dir itself cannot be listed.
+    """
+    found = Found()
+    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, resting or {}, found)
+    if only is None:
+        walk.directory("./", depth=None if recursive else 1, required=True)
+    else:
+        os.stat(base_dir)
+        for train_id in sorted(only):
+            walk.directory(train_id, depth=0)
+    if only is None and not recursive and not found.files:
+        found.too_deep = _deeper_jobs(base_dir)
+    found.files.sort(key=lambda file: (file.train_id, file.name))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    base_dir: Path
+    real_base: str
+    follow_symlinks: bool
+    resting: Mapping[str, int]
+    found: Found
+
+    def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
+        """Take in one directory and, down to `depth` more levels (None: any), those below it."""
+        path = path_of(self.base_dir, train_id)
+        below: list[str] = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._entry(train_id, entry, below if depth is None or depth > 0 else None)
+        except OSError as error:
+            if required:
+                raise
+            if not isinstance(error, FileNotFoundError):
+                self.found.unreadable.append(Unreadable(train_id, error))
+            return
+        for child in below:
+            self.directory(child, depth=None if depth is None else depth - 1)
+
+    def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
+        try:
+            if entry.is_symlink() and not self._may_follow(entry):
+                if filenames.parse(entry.name):
+                    self.found.ignored["symbolic link"] += 1
+                return
+            if entry.is_dir():
+                if below is not None:
+                    self._child(train_id, entry, below)
+                return
+            self._file(train_id, entry)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.found.unreadable.append(Unreadable(f"{train_id.rstrip('/')}/{to_stored(entry.name)}", error))
+
+    def _child(self, train_id: str, entry: os.DirEntry[str], below: list[str]) -> None:
+        child = f"{train_id.rstrip('/')}/{to_stored(entry.name)}"
+        if len(child) > LONGEST_TRAIN_ID:
+            self.found.ignored["job id too long"] += 1
+            return
+        modified_ns = entry.stat().st_mtime_ns
+        self.found.directories[child] = modified_ns
+        if self.resting.get(child) == modified_ns:
+            self.found.resting.add(child)
+        else:
+            below.append(child)
+
+    def _file(self, train_id: str, entry: os.DirEntry[str]) -> None:
+        parsed = filenames.parse(entry.name)
+        if parsed is None:
+            if reason := filenames.ignored_reason(entry.name):
+                self.found.ignored[reason] += 1
+            return
+        status = entry.stat()
+        if not stat.S_ISREG(status.st_mode):
+            self.found.ignored["no regular file"] += 1
+            return
+        self.found.files.append(FoundFile(train_id, to_stored(entry.name), parsed, sight_of(status)))
+
+    def _may_follow(self, entry: os.DirEntry[str]) -> bool:
+        if not self.follow_symlinks:
+            return False
+        target = os.path.realpath(entry.path)
+        inside = target.startswith(self.real_base.rstrip("/") + "/")
+        loops = entry.is_dir() and os.path.realpath(os.path.dirname(entry.path)).startswith(target)
+        return inside and not loops
+
+
+def _deeper_jobs(base_dir: Path, most: int = 3, directories: int = 2000) -> list[str]:
+    """A few directories below depth 1 that hold log files, to tell the user why nothing was found."""
+    hits: list[str] = []
+    for count, (path, names) in enumerate(_walk_files(base_dir)):
+        if count >= directories or len(hits) >= most:
+            break
+        if any(filenames.parse(name) for name in names):
+            hits.append(os.path.relpath(path, base_dir))
+    return hits
+
+
+def _walk_files(base_dir: Path) -> Iterator[tuple[str, list[str]]]:
+    for path, _, names in os.walk(base_dir):
+        yield path, names

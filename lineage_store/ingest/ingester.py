@@ -1,0 +1,206 @@
+"""The conductor: one pass over a base dir, from what is on disk to what is in the store.
+
+In: an engine, a base dir, a lease. Out: a report of what the pass did. Promises: one bad file costs itself; a pass can
+stop between any two transactions and the next one goes on there; big files do not keep small ones waiting.
+Knows the order of the steps and nothing else: each step has a module of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import BookmarkMovedError
+from lineage_store.eventlog import filenames
+from lineage_store.ingest import advancing, commit
+from lineage_store.ingest.advancing import Rewritten
+from lineage_store.ingest.changes import Change, PathChange, diff
+from lineage_store.ingest.discovery import Found, FoundFile, path_of, scan
+from lineage_store.ingest.failures import path_problems, unreadable_file
+from lineage_store.ingest.report import Counts, Progress
+from lineage_store.store import registry
+from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
+from lineage_store.store.engine import database_time, reading
+from lineage_store.store.leases import Lease
+from lineage_store.texts import from_stored, to_stored
+
+log = logging.getLogger(__name__)
+
+ALL_KINDS = frozenset({"summary", "lineage"})
+
+
+def _silent(_: Progress) -> None:
+    """No one watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingester:
+    """What every pass over one base dir needs."""
+
+    engine: Engine
+    base_dir: Path
+    lease: Lease
+    settings: Settings
+    progress: Callable[[Progress], None] = _silent
+    should_stop: Callable[[], bool] = lambda: False
+    """Asked between transactions; True ends the pass early, with everything so far committed."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What was read for one transaction."""
+
+    advances: list[Advance] = field(default_factory=list)
+    rewritten: list[Rewritten] = field(default_factory=list)
+    failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
+
+    def is_full(self, settings: Settings) -> bool:
+        rows = sum(advance.rows.sample_count + advance.rows.event_count for advance in self.advances)
+        read = sum(advance.rows.end - advance.file.byte_offset for advance in self.advances)
+        full = rows >= settings.batch_rows or read >= settings.batch_bytes
+        return full or len(self.advances) >= settings.batch_files
+
+
+@dataclass(frozen=True, slots=True)
+class PassOutcome:
+    """What a pass did, and the job directories that it saw, with their modification times in ns."""
+
+    counts: Counts
+    directories: Mapping[str, int]
+
+
+def find(
+    base_dir: Path,
+    settings: Settings,
+    only: Collection[str] | None = None,
+    resting: Mapping[str, int] | None = None,
+) -> Found:
+    """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
+    links = settings.follow_symlinks
+    return scan(base_dir, recursive=settings.recursive, follow_symlinks=links, only=only, resting=resting)
+
+
+def run_pass(
+    ingester: Ingester,
+    *,
+    only: Collection[str] | None = None,
+    kinds: Collection[str] = ALL_KINDS,
+    distrust: bool = False,
+    resting: Mapping[str, int] | None = None,
+) -> PassOutcome:
+    """Bring the base dir up to date, or the jobs `only`, or the files of some kinds.
+
+    Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
+    """
+    found = find(ingester.base_dir, ingester.settings, only, resting)
+    with reading(ingester.engine) as connection:
+        known = registry.known_files(connection, ingester.lease.base_dir_id, only)
+        now = database_time(connection)
+    files = [file for file in found.files if file.parsed.kind in kinds]
+    compared = [file for file in known if file.kind in kinds and file.train_id not in found.resting]
+    changes = diff(files, compared, distrust=distrust)
+    _note_missing(ingester, changes)
+    counts = Counts(files_found=len(files), ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
+    counts = _read_all(ingester, _files_to_read(ingester, changes), now, counts)
+    if only is None and kinds == ALL_KINDS:
+        problems = path_problems(str(ingester.base_dir), found)
+        commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
+    commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
+    return PassOutcome(counts, found.directories)
+
+
+def _note_missing(ingester: Ingester, changes: Sequence[PathChange]) -> None:
+    missing = [
+        change.known for change in changes if change.change is Change.MISSING and change.known is not None
+    ]
+    if missing:
+        commit.mark_missing(ingester.engine, ingester.lease, missing, ingester.settings.live_within_s)
+
+
+def _files_to_read(ingester: Ingester, changes: Sequence[PathChange]) -> list[KnownFile]:
+    """The files that call for a look; new ones are registered first."""
+    files = [change.known for change in changes if change.change is Change.LOOK and change.known is not None]
+    new = [
+        _new_file(change.found)
+        for change in changes
+        if change.change is Change.NEW and change.found is not None
+    ]
+    size = ingester.settings.batch_files
+    for start in range(0, len(new), size):
+        files += commit.register(ingester.engine, ingester.lease, new[start : start + size])
+    return files
+
+
+def _read_all(ingester: Ingester, files: Sequence[KnownFile], now: datetime, counts: Counts) -> Counts:
+    """Read the files to their ends, a chunk of each in turn, a batch a transaction."""
+    waiting = deque(files)
+    while waiting and not ingester.should_stop():
+        batch = _fill_batch(ingester, waiting, now)
+        try:
+            waiting.extend(_commit_batch(ingester, batch))
+        except BookmarkMovedError as error:
+            log.warning("%s Those files are read again in the next pass.", error.message)
+            continue
+        counts = counts.plus(batch.advances, len(batch.failures))
+        ingester.progress(Progress(counts.bytes_read, counts.events, len(waiting)))
+    return counts
+
+
+def _fill_batch(ingester: Ingester, waiting: deque[KnownFile], now: datetime) -> _Batch:
+    settings, batch = ingester.settings, _Batch()
+    while waiting and not batch.is_full(settings):
+        file = waiting.popleft()
+        since = file.suspect_since
+        grace_is_over = since is not None and (now - since).total_seconds() >= settings.suspect_grace_s
+        try:
+            news = advancing.look(ingester.base_dir, file, settings, grace_is_over=grace_is_over)
+        except FileNotFoundError:
+            continue  # it went since it was found; the next pass will miss it
+        except OSError as error:
+            path = path_of(ingester.base_dir, file.train_id, file.name)
+            if file.state != "unreadable":
+                batch.failures.append((file, unreadable_file(path, error)))
+            continue
+        if isinstance(news, Rewritten):
+            batch.rewritten.append(news)
+        elif news is not None:
+            batch.advances.append(news)
+    return batch
+
+
+def _commit_batch(ingester: Ingester, batch: _Batch) -> list[KnownFile]:
+    """Write what was read; give back the files that have more to read."""
+    engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
+    after = commit.write_batch(engine, lease, batch.advances, live_within_s) if batch.advances else []
+    if batch.failures:
+        commit.mark_unreadable(engine, lease, batch.failures)
+    more = [known for advance, known in zip(batch.advances, after, strict=True) if _has_more(advance)]
+    return more + [
+        commit.start_generation(engine, lease, news.file, _next_generation(news)) for news in batch.rewritten
+    ]
+
+
+def _has_more(advance: Advance) -> bool:
+    """Whether to look again in this pass: for more to read, or at a closed file's suspect bytes."""
+    return not advance.caught_up or (advance.rows.suspect is not None and advance.sight.closed)
+
+
+def _new_file(found: FoundFile) -> NewFile:
+    parsed = found.parsed
+    host = to_stored(parsed.host) or None
+    return NewFile(found.train_id, found.name, parsed.kind, parsed.timestamp, parsed.device, host)
+
+
+def _next_generation(news: Rewritten) -> NewFile:
+    file, parsed = news.file, filenames.parse(from_stored(news.file.name))
+    host = to_stored(parsed.host) if parsed and parsed.host else None
+    return NewFile(
+        file.train_id, file.name, file.kind, file.file_time, file.device, host, file.generation + 1
+    )

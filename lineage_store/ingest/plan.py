@@ -1,0 +1,77 @@
+"""What an ingest would do: the same search and the same comparison, without a write.
+
+In: an engine and a base dir. Out: counts and the first few paths of every change; nothing is changed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.ingest import ingester
+from lineage_store.ingest.changes import Change, PathChange, diff
+from lineage_store.ingest.refresh import stored_path
+from lineage_store.store import registry
+from lineage_store.store.engine import reading
+from lineage_store.texts import from_stored
+
+_WORDS = {
+    Change.NEW: "new",
+    Change.LOOK: "changed or not read to the end",
+    Change.UNCHANGED: "unchanged",
+    Change.MISSING: "no longer on disk",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """What there is to do."""
+
+    base_dir: str
+    paths: Mapping[str, Sequence[str]]
+    """By what is the matter with them: the log files' paths below the base dir."""
+    bytes_to_read: int
+    ignored: Mapping[str, int]
+    too_deep: Sequence[str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.base_dir}: {self.bytes_to_read:,} bytes to read."]
+        lines += [f"  {len(paths):>8,} files {word}" for word, paths in self.paths.items()]
+        lines += [f"  {count:>8,} ignored: {reason}" for reason, count in self.ignored.items()]
+        if self.too_deep:
+            lines.append(
+                f"Log files lie deeper than one level, such as in {', '.join(self.too_deep)}: use --recursive."
+            )
+        return "\n".join(lines)
+
+
+def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
+    """Compare disk and store. Raises LineageParamSummaryPathError when the base dir cannot be listed."""
+    try:
+        found = ingester.find(base_dir, settings)
+    except OSError as error:
+        raise LineageParamSummaryPathError(f"{base_dir} cannot be listed: {error.strerror}.") from error
+    with reading(engine) as connection:
+        base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
+        known = [] if base_dir_id is None else registry.known_files(connection, base_dir_id)
+    paths: dict[str, list[str]] = defaultdict(list)
+    to_read = 0
+    for change in diff(found.files, known):
+        paths[_WORDS[change.change]].append(_path(change))
+        if change.found is not None and change.change in (Change.NEW, Change.LOOK):
+            to_read += max(
+                0, change.found.sight.size_bytes - (change.known.byte_offset if change.known else 0)
+            )
+    return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), tuple(found.too_deep))
+
+
+def _path(change: PathChange) -> str:
+    file = change.found or change.known
+    assert file is not None
+    return from_stored(f"{file.train_id.rstrip('/')}/{file.name}".removeprefix("./"))

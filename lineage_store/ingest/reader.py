@@ -1,0 +1,71 @@
+"""Bounded reads of one log file, opened afresh each time.
+
+In: a path, and what the store knows of the file. Out: what it looks like now, and chunks of its bytes.
+Promises: only regular files are read; what is opened is inside the base dir; sizes come from the open file (on network
+filesystems nothing else tells the truth); no allocation follows a length that a file merely claims.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_store.ingest.changes import is_rewritten
+from lineage_store.ingest.discovery import sight_of
+from lineage_store.store.batch import FileSight, KnownFile
+
+DIGESTED_BYTES = 256
+"""How much of the first frame, and of the bytes before the bookmark, makes a file's identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLogFile:
+    """An open log file and what it looks like."""
+
+    descriptor: int
+    sight: FileSight
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        parts: list[bytes] = []
+        while length > 0 and (part := os.pread(self.descriptor, length, position)):
+            parts.append(part)
+            position += len(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def is_rewritten(self, known: KnownFile) -> bool:
+        """Whether this is no longer the file whose bookmark the store keeps."""
+        if known.byte_offset == 0 or self.sight.size_bytes < known.byte_offset:
+            return is_rewritten(known, self.sight.size_bytes, None, None)
+        fingerprint = digest(self.read(0, known.fingerprint_bytes))
+        anchor = digest(self.read(known.byte_offset - known.anchor_bytes, known.anchor_bytes))
+        return is_rewritten(known, self.sight.size_bytes, fingerprint, anchor)
+
+
+def digest(content: bytes) -> str:
+    """A digest for recognising bytes again."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+@contextmanager
+def open_log_file(path: str, base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenLogFile]:
+    """Open for reading. Raises OSError (ELOOP for a symbolic link, EISDIR and the like for what is no file)."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    if not follow_symlinks:
+        flags |= os.O_NOFOLLOW
+    elif not os.path.realpath(path).startswith(os.path.realpath(base_dir).rstrip("/") + "/"):
+        raise PermissionError(f"{path} leads out of the base dir")
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path} is no regular file")
+        yield OpenLogFile(descriptor, sight_of(status))
+    finally:
+        os.close(descriptor)

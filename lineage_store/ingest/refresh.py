@@ -1,0 +1,180 @@
+"""Bring a base dir up to date, for whoever asks: in full, or just enough for a question about lineage.
+
+In: an engine, a base dir, settings. Out: a report, or the age of what the store holds.
+Promises: a question never fails because the store could not be refreshed; what keeps it from being fresh is logged.
+Does not know what is asked afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from sqlalchemy import Engine, select
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LeaseHeldError,
+    LeaseLostError,
+    LineageParamSummaryPathError,
+)
+from lineage_store.ingest import commit, ingester
+from lineage_store.ingest.cycles import record_cycle
+from lineage_store.ingest.ingester import Ingester, PassOutcome
+from lineage_store.ingest.leading import leading
+from lineage_store.ingest.report import Counts, IngestReport, Progress
+from lineage_store.store import leases, registry
+from lineage_store.store.engine import database_time, reading, writing
+from lineage_store.store.schema import base_dir as base_dir_table
+from lineage_store.texts import to_stored
+
+log = logging.getLogger(__name__)
+
+LEADER_PATIENCE_S = 10.0
+"""How long a full refresh waits for the leader to read what is on disk now."""
+
+
+def ingest(
+    engine: Engine,
+    base_dir: Path,
+    settings: Settings,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> IngestReport:
+    """Read everything there is to read below a base dir.
+
+    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError.
+    """
+    started = time.monotonic()
+    base_dir_id = register_base_dir(engine, base_dir)
+    with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
+        with record_cycle(engine, lease, settings.cycle_history) as finish:
+            counts = _listed(base_dir, lambda: ingester.run_pass(this)).counts
+            finish(counts)
+        commit.heartbeat(engine, lease)
+    return _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
+
+
+def refresh_lineage(
+    engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None = None
+) -> None:
+    """Read new lineage events if nobody leads the base dir and we may write; else log how old the answer is."""
+    started = time.monotonic()
+    try:
+        base_dir_id = register_base_dir(engine, base_dir)
+        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+            this = Ingester(engine, base_dir, lease, settings)
+            ingester.run_pass(this, only=only, kinds=frozenset({"lineage"}))
+    except (LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError, OSError) as error:
+        log.info("Answered from the store (%s): %s", _age(engine, base_dir), error)
+        return
+    seconds = time.monotonic() - started
+    if seconds > 1:
+        log.warning("Reading the new lineage of %s took %.1f s; a daemon would save that.", base_dir, seconds)
+
+
+def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
+    """Read everything, or wait (not for ever) until the leader has read what is on disk now."""
+    try:
+        ingest(engine, base_dir, settings)
+    except LeaseHeldError:
+        wait_for_leader(engine, base_dir, settings)
+    except (LeaseLostError, DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError) as error:
+        log.warning("Answered from the store (%s): %s", _age(engine, base_dir), error)
+
+
+def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
+    """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
+    seen = {
+        (file.train_id, file.name): file.sight.size_bytes for file in ingester.find(base_dir, settings).files
+    }
+    deadline = time.monotonic() + LEADER_PATIENCE_S
+    while True:
+        with reading(engine) as connection:
+            base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
+            known = registry.known_files(connection, base_dir_id) if base_dir_id is not None else []
+        looked_at = {
+            (file.train_id, file.name): file.size_bytes
+            for file in known
+            if file.stat_stamp or file.suspect_since
+        }
+        if all(looked_at.get(path, -1) >= size for path, size in seen.items()):
+            return
+        if time.monotonic() > deadline:
+            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)
+            return
+        time.sleep(0.2)
+
+
+def stored_path(base_dir: Path) -> str:
+    """The name of a base dir in the store."""
+    return to_stored(str(base_dir))
+
+
+def register_base_dir(engine: Engine, base_dir: Path) -> int:
+    """The id of a base dir; a new one must be a directory and must not overlap with one that is known."""
+    path = stored_path(base_dir)
+    with reading(engine) as connection:
+        known = registry.base_dir_id(connection, path)
+    if known is not None:
+        return known
+    if not base_dir.is_dir():
+        raise LineageParamSummaryPathError(
+            f"{base_dir} is no directory.", hint="Give the directory of the job directories."
+        )
+    with writing(engine) as connection:
+        for other_id, other in registry.base_dirs(connection):
+            if not _overlap(path, other):
+                continue
+            if registry.has_jobs(connection, other_id):
+                raise LineageParamSummaryPathError(
+                    f"{base_dir} overlaps with the base dir {other}, which the store knows already.",
+                    hint=f"Ask for {other} instead, or use another store: a job must have one id only.",
+                )
+            registry.forget_base_dir(connection, other_id)
+        return registry.ensure_base_dir(connection, path, database_time(connection))
+
+
+def _overlap(left: str, right: str) -> bool:
+    return left.startswith(right.rstrip("/") + "/") or right.startswith(left.rstrip("/") + "/")
+
+
+def _listed(base_dir: Path, run: Callable[[], PassOutcome]) -> PassOutcome:
+    try:
+        return run()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LineageParamSummaryPathError(
+            f"The base dir {base_dir} cannot be listed: {reason}.",
+            hint="Is the share mounted, and may this user read it? What the store holds of it is kept.",
+        ) from error
+
+
+def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
+    with reading(engine) as connection:
+        summary = registry.summary(connection, base_dir_id)
+    return IngestReport(str(base_dir), counts, summary.jobs, summary.pending_bytes, summary.problems, seconds)
+
+
+def _age(engine: Engine, base_dir: Path) -> str:
+    """How old the store's knowledge of a base dir is, in words."""
+    try:
+        with reading(engine) as connection:
+            path = stored_path(base_dir)
+            looked = connection.execute(
+                select(base_dir_table.c.discovered_at).where(base_dir_table.c.path == path)
+            ).scalar()
+            leader = leases.leader(connection, registry.base_dir_id(connection, path) or 0)
+            now = database_time(connection)
+    except DatabaseUnavailableError:
+        return "its age is unknown"
+    by = f"led by {leader}" if leader else "no daemon leads it"
+    if looked is None:
+        return f"{by}; never read in full"
+    return f"{by}; read {(now - looked).total_seconds():.0f} s ago"

@@ -1,0 +1,89 @@
+"""What an ingest did, in numbers that add up and in one sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lineage_store.store.batch import Advance
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one pass, or several, found and did."""
+
+    files_found: int = 0
+    files_read: int = 0
+    files_unreadable: int = 0
+    bytes_read: int = 0
+    events: int = 0
+    samples: int = 0
+    quarantined_bytes: int = 0
+    suspect_files: int = 0
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    too_deep: Sequence[str] = ()
+
+    def plus(self, batch: Collection[Advance], failures: int) -> Counts:
+        """With the outcome of one committed batch added."""
+        return replace(
+            self,
+            files_read=self.files_read
+            + sum(advance.file.byte_offset == 0 or bool(advance.rows.event_count) for advance in batch),
+            files_unreadable=self.files_unreadable + failures,
+            bytes_read=self.bytes_read
+            + sum(advance.rows.end - advance.file.byte_offset for advance in batch),
+            events=self.events + sum(advance.rows.event_count for advance in batch),
+            samples=self.samples + sum(advance.rows.sample_count for advance in batch),
+            quarantined_bytes=self.quarantined_bytes
+            + sum(advance.rows.quarantined_bytes for advance in batch),
+            suspect_files=self.suspect_files + sum(advance.rows.suspect is not None for advance in batch),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pass has come."""
+
+    bytes_read: int
+    events: int
+    files_waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """The outcome of bringing a base dir up to date."""
+
+    base_dir: str
+    counts: Counts
+    jobs: int
+    pending_bytes: int
+    problems: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether every byte found is in the store, and no problem is open."""
+        return self.problems == 0
+
+    def __str__(self) -> str:
+        counts = self.counts
+        lines = [
+            f"{self.base_dir}: {self.jobs:,} jobs, {counts.files_found:,} log files; read {counts.events:,} events "
+            f"({counts.samples:,} samples, {counts.bytes_read:,} bytes) in {self.seconds:.2f} s."
+        ]
+        if self.pending_bytes:
+            lines.append(f"{self.pending_bytes:,} bytes at the ends of files are not complete yet.")
+        if self.problems:
+            lines.append(
+                f"{self.problems:,} problems are open: see `lineage-store status` or the view v_ingest_problem."
+            )
+        if counts.too_deep:
+            lines.append(
+                "No log file was found here or one level below, but deeper ones exist, such as "
+                f"{', '.join(counts.too_deep)}: use --recursive (setting recursive = true)."
+            )
+        elif counts.files_found == 0:
+            lines.append(
+                "No log file was found. A log file's name holds 'summary.' and a number, as MindSpore writes it."
+            )
+        return "\n".join(lines)
