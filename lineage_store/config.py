@@ -1,6 +1,6 @@
 """Settings: flag > environment > file > default, each known by one row below.
 
-In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings` and the origin of each value.
+In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
 /etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits.
 """
@@ -32,10 +32,16 @@ class Settings:
     base_dirs: tuple[str, ...] = _setting((), "directories of job directories that the daemon follows")
     recursive: bool = _setting(False, "look for jobs at any depth instead of one level below a base dir")
     follow_symlinks: bool = _setting(False, "follow symbolic links that stay inside the base dir")
-    allow_network_filesystem: bool = _setting(False, "use SQLite on a network filesystem all the same (unsafe)")
+    allow_network_filesystem: bool = _setting(
+        False, "use SQLite on a network filesystem all the same (unsafe)"
+    )
     poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
-    discovery_interval_s: float = _setting(2.0, "seconds between two searches for new jobs and files", least=0.05)
-    finished_interval_s: float = _setting(600.0, "seconds between two re-reads of finished files' ends", least=1)
+    discovery_interval_s: float = _setting(
+        2.0, "seconds between two searches for new jobs and files", least=0.05
+    )
+    finished_interval_s: float = _setting(
+        600.0, "seconds between two re-reads of finished files' ends", least=1
+    )
     live_within_s: float = _setting(600.0, "a job that grew within so many seconds is live", least=1)
     suspect_grace_s: float = _setting(600.0, "seconds before bytes that make no frame are given up", least=0)
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
@@ -45,8 +51,12 @@ class Settings:
     batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
     batch_files: int = _setting(500, "log files in one write transaction", least=1)
     cycle_history: int = _setting(10_000, "ingest cycles kept per base dir", least=1)
-    log_level: str = _setting("info", "how much the daemon logs", choices=("debug", "info", "warning", "error"))
-    log_format: str = _setting("auto", "console, json, or auto (json when not on a terminal)", choices=("auto", "console", "json"))
+    log_level: str = _setting(
+        "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
+    )
+    log_format: str = _setting(
+        "auto", "console, json, or auto (json when not on a terminal)", choices=("auto", "console", "json")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,11 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
         if not path.is_file():
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
-    candidates = [Path("lineage_store.toml"), _user_config_dir() / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    candidates = [
+        Path("lineage_store.toml"),
+        _user_config_dir() / "lineage_store.toml",
+        Path("/etc/lineage_store.toml"),
+    ]
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -111,7 +125,9 @@ def convert(name: str, value: Any, origin: str) -> Any:
     if metadata["least"] is not None and not converted >= metadata["least"]:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
     if metadata["choices"] and converted not in metadata["choices"]:
-        raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be one of {', '.join(metadata['choices'])}.")
+        raise ConfigError(
+            f"Setting {name} = {value!r} ({origin}) must be one of {', '.join(metadata['choices'])}."
+        )
     return converted
 
 
@@ -125,7 +141,9 @@ def _convert_type(wanted: Any, value: Any) -> Any:
         if isinstance(value, bool):
             return None
         try:
-            return wanted(value) if isinstance(value, str) or wanted is float or isinstance(value, int) else None
+            return (
+                wanted(value) if isinstance(value, str) or wanted is float or isinstance(value, int) else None
+            )
         except (ValueError, TypeError):
             return None
     parts = value.split(os.pathsep) if isinstance(value, str) else value
@@ -135,7 +153,10 @@ def _convert_type(wanted: Any, value: Any) -> Any:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    found = {setting.name: environment.get(f"{ENVIRONMENT_PREFIX}{setting.name.upper()}") for setting in SETTING_FIELDS}
+    found = {
+        setting.name: environment.get(f"{ENVIRONMENT_PREFIX}{setting.name.upper()}")
+        for setting in SETTING_FIELDS
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

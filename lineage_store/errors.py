@@ -198,3 +198,10 @@ class LeaseLostError(LineageStoreError):
 
 class BookmarkMovedError(LineageStoreError):
     """Another write moved a bookmark first; nothing was written."""
+
+
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if isinstance(value, type) and value.__module__ == __name__
+]

@@ -30,16 +30,24 @@ class LineageField:
     """Whether `model_lineage` of a filter answer shows it (MindInsight's list)."""
 
 
-def _field(name: str, group: str | None, key: str | None, type_: FieldType, meaning: str, listed: bool = True) -> LineageField:
+def _field(
+    name: str, group: str | None, key: str | None, type_: FieldType, meaning: str, listed: bool = True
+) -> LineageField:
     return LineageField(name, group, key, name, type_, meaning, listed)
 
 
 FIELDS: tuple[LineageField, ...] = (
     _field("summary_dir", None, None, "text", "the job's id, ./name", listed=False),
     _field("loss_function", "hyper_parameters", "loss_function", "text", "class name of the loss function"),
-    _field("train_dataset_path", "train_dataset", "train_dataset_path", "text", "directory of the training data"),
-    _field("train_dataset_count", "train_dataset", "train_dataset_size", "integer", "training samples per epoch"),
-    _field("test_dataset_path", "valid_dataset", "valid_dataset_path", "text", "directory of the evaluation data"),
+    _field(
+        "train_dataset_path", "train_dataset", "train_dataset_path", "text", "directory of the training data"
+    ),
+    _field(
+        "train_dataset_count", "train_dataset", "train_dataset_size", "integer", "training samples per epoch"
+    ),
+    _field(
+        "test_dataset_path", "valid_dataset", "valid_dataset_path", "text", "directory of the evaluation data"
+    ),
     _field("test_dataset_count", "valid_dataset", "valid_dataset_size", "integer", "evaluation samples"),
     _field("network", "algorithm", "network", "text", "class name of the network"),
     _field("optimizer", "hyper_parameters", "optimizer", "text", "class name of the optimizer"),
@@ -50,8 +58,17 @@ FIELDS: tuple[LineageField, ...] = (
     _field("loss", "algorithm", "loss", "float", "loss of the last step"),
     _field("model_size", "model", "size", "integer", "bytes of the checkpoint file"),
     _field("dataset_mark", None, None, "text", "equal for jobs with equal dataset pipelines"),
-    _field("parallel_mode", "hyper_parameters", "parallel_mode", "text", "parallel mode of the training", listed=False),
-    _field("model_path", "model", "path", "text", "where the checkpoint was written, as JSON text", listed=False),
+    _field(
+        "parallel_mode",
+        "hyper_parameters",
+        "parallel_mode",
+        "text",
+        "parallel mode of the training",
+        listed=False,
+    ),
+    _field(
+        "model_path", "model", "path", "text", "where the checkpoint was written, as JSON text", listed=False
+    ),
 )
 
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}

@@ -2,7 +2,7 @@
 
 In: any `str` (file names with surrogate escapes included) or `bytes` (a protobuf string that is not UTF-8).
 Out: text without NUL and without lone surrogates. Ordinary text is stored unchanged; a NUL becomes `\\x00`, a byte
-that is not UTF-8 `\\xNN`, any other lone surrogate `\\uNNNN`, and a backslash that would read as such an escape `\\x5c`.
+that is not UTF-8 `\\xNN`, any other lone surrogate `\\uNNNN`, a backslash that would read as an escape `\\x5c`.
 Promises: `from_stored(to_stored(text)) == text` for every `str`.
 """
 

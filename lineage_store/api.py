@@ -1,0 +1,459 @@
+"""The Python API: `LineageStore`, and MindInsight's two functions.
+
+In: paths, conditions, tags. Out: plain dicts in MindInsight's shapes, frozen rows, numpy arrays.
+Promises: what is asked wrongly raises an error of errors.py that says what to do, and changes nothing; methods of the
+store never touch log files except `ingest` and the reading of payloads; the two functions refresh lineage first.
+Knows no SQL and no log format: it opens transactions and calls ingest and query.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store import config
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamSummaryPathError,
+    LineageParamTypeError,
+    LineageParamValueError,
+    LineageQuerySummaryDataError,
+    TrainJobNotFoundError,
+)
+from lineage_store.ingest import ingester, refresh
+from lineage_store.ingest.plan import IngestPlan, plan
+from lineage_store.ingest.report import IngestReport, Progress
+from lineage_store.query import jobs, lineage, samples
+from lineage_store.query.condition import parse
+from lineage_store.query.explain import Explanation, explain
+from lineage_store.query.jobs import TrainJob
+from lineage_store.store import engine as engines
+from lineage_store.store import registry, upgrade
+from lineage_store.store.location import default_url
+from lineage_store.store.writes import remarks
+from lineage_store.texts import from_stored, to_stored
+
+log = logging.getLogger(__name__)
+
+PathLike = str | os.PathLike[str]
+
+LARGEST_LABEL = 10
+LONGEST_REMARK = 128
+
+
+class LineageStore:
+    """A lineage store: a SQLite file or a PostgreSQL database.
+
+    Args:
+        url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
+            the user's state directory. An empty database is set up at first use.
+        settings: all settings at once, instead of those from environment and configuration file.
+
+    Raises:
+        ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
+        SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
+        DatabaseUnavailableError: it is unreachable or locked.
+    """
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+        self.settings = settings or config.load().settings
+        given = url or self.settings.database_url
+        url = given or default_url()
+        unsafe = self.settings.allow_network_filesystem
+        self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
+        self.url = engines.safe_url(self._engine.url)
+        if upgrade.is_empty(self._engine):
+            upgrade.upgrade(url, allow_network_filesystem=unsafe)
+            if not given:
+                log.warning("The lineage store is %s.", engines.sqlite_path(url))
+        upgrade.check(self._engine)
+
+    def close(self) -> None:
+        """Close the database connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> LineageStore:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LineageStore({self.url!r})"
+
+    # --- ingest ---------------------------------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        base_dir: PathLike,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> IngestReport:
+        """Bring one base dir up to date: read what its log files have gained.
+
+        Args:
+            base_dir: the directory of the job directories.
+            progress: called after every transaction.
+            should_stop: asked between transactions; True ends early with everything so far stored.
+
+        Raises:
+            LineageParamSummaryPathError: no directory, not listable, or overlapping with a base dir of the store.
+            LeaseHeldError: a daemon leads this base dir (and does this work).
+            DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
+        """
+        path = real_path(base_dir)
+        return refresh.ingest(self._engine, path, self.settings, progress=progress, should_stop=should_stop)
+
+    def plan(self, base_dir: PathLike) -> IngestPlan:
+        """What `ingest` would do, without doing it."""
+        return plan(self._engine, real_path(base_dir), self.settings)
+
+    def run_daemon(self, base_dirs: Sequence[PathLike] = (), *, stop: threading.Event | None = None) -> None:
+        """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
+
+        Raises ConfigError when there is no base dir to follow.
+        """
+        from lineage_store.ingest import daemon
+
+        paths = [real_path(path) for path in base_dirs or self.settings.base_dirs]
+        daemon.run(self._engine, paths, self.settings, stop)
+
+    # --- lineage --------------------------------------------------------------------------------------------------
+
+    def filter_lineage(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> dict[str, Any]:
+        """The lineage of the jobs that match, in MindInsight's shape: `{"customized", "object", "count"}`.
+
+        Args:
+            condition: the documented search_condition; None for all.
+            base_dir: None for all base dirs; where there are several, each object then says which (`base_dir`).
+
+        Raises:
+            LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
+            LineageParamSummaryPathError: the store does not know the base dir.
+        """
+        wanted = parse(condition, base_dir=_text_path(base_dir))
+        with self._reading() as connection:
+            return lineage.filter_lineage(connection, wanted, self._ids(connection, base_dir))
+
+    def iter_lineage(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Every object that matches, in order, without limit and in bounded memory; paging keys are ignored."""
+        wanted = parse(condition, base_dir=_text_path(base_dir))
+        with self._reading() as connection:
+            yield from lineage.iter_lineage(connection, wanted, self._ids(connection, base_dir))
+
+    def get_lineage(
+        self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """One job's lineage in the shape of MindInsight 0.7.
+
+        Args:
+            keys: which of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
+                user_defined; None for all but the last.
+
+        Raises:
+            TrainJobNotFoundError: the store knows no such job.
+            LineageFileNotFoundError: the job has no lineage.
+            LineageParamTypeError, LineageParamValueError: `keys` is no list of those names.
+        """
+        path = real_path(base_dir)
+        with self._reading() as connection:
+            return lineage.get_lineage(connection, str(path), self._id(connection, path), train_id, keys)
+
+    def explain(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> Explanation:
+        """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
+        wanted = parse(condition, base_dir=_text_path(base_dir))
+        with self._reading() as connection:
+            return explain(connection, wanted, self._ids(connection, base_dir))
+
+    def annotate(
+        self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
+    ) -> None:
+        """Put a label (0 to 10) or a remark (up to 128 characters) on a job, for good; None leaves it as it is.
+
+        Raises:
+            LineageParamValueError: outside those bounds, or neither is given.
+            TrainJobNotFoundError: the store knows no such job.
+        """
+        changes = _annotation(tag, remark)
+        path = real_path(base_dir)
+        with self._reading() as connection:
+            base_dir_id = self._id(connection, path)
+            self._job_id(connection, base_dir_id, path, train_id)
+        with self._named_failures(), engines.writing(self._engine) as connection:
+            now = engines.database_time(connection)
+            remarks.annotate(connection, base_dir_id, to_stored(train_id), changes, now)
+
+    # --- jobs and samples -----------------------------------------------------------------------------------------
+
+    def base_dirs(self) -> list[str]:
+        """The base dirs that the store knows."""
+        with self._reading() as connection:
+            return [from_stored(path) for _, path in registry.base_dirs(connection)]
+
+    def train_jobs(self, base_dir: PathLike | None = None) -> list[TrainJob]:
+        """The jobs of a base dir, or of all, most recently updated first."""
+        with self._reading() as connection:
+            return jobs.train_jobs(connection, self._ids(connection, base_dir))
+
+    def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
+        """The tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.tags(connection, job_id)
+
+    def scalars(
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
+    ) -> samples.Scalars:
+        """Every step of a scalar, from step `start` up to but not including `stop`.
+
+        Returns:
+            `.steps` int64[n] ascending, `.wall_times` float64[n] in unix seconds, `.values` float64[n] (NaN and
+            infinities as written); `.to_pandas()`, `.to_arrow()`. What a restart wrote again replaces what was
+            superseded. Several devices interleave by step unless `device` names one.
+
+        Raises:
+            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+        """
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
+
+    def histograms(
+        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        """The histograms of a tag (`start`, `stop`, `device` as for scalars); `.read()` gives buckets as arrays."""
+        return self._payloads("histogram", base_dir, train_id, tag, **steps)
+
+    def images(
+        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        """The images of a tag; `.read()` gives the PNG bytes with width and height."""
+        return self._payloads("image", base_dir, train_id, tag, **steps)
+
+    def tensors(
+        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        """The tensors of a tag; `.read()` gives a numpy array."""
+        return self._payloads("tensor", base_dir, train_id, tag, **steps)
+
+    def graphs(
+        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        """The computational graphs of a job; the tag is the name of the log file."""
+        return self._payloads("graph", base_dir, train_id, tag, **steps)
+
+    def landscapes(
+        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        """The loss landscapes of a tag."""
+        return self._payloads("landscape", base_dir, train_id, tag, **steps)
+
+    def _payloads(
+        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+    ) -> list[samples.PayloadSample]:
+        with self._job(base_dir, train_id) as (connection, path, job_id):
+            return samples.payloads(connection, str(path), train_id, job_id, plugin, tag, **steps)
+
+    # --- transactions and names -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            cause = str(error.orig).strip().splitlines()[0]
+            raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._named_failures(), engines.reading(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, Path, int]]:
+        path = real_path(base_dir)
+        with self._reading() as connection:
+            yield connection, path, self._job_id(connection, self._id(connection, path), path, train_id)
+
+    def _id(self, connection: Connection, path: Path) -> int:
+        found = registry.base_dir_id(connection, refresh.stored_path(path))
+        if found is None:
+            known = ", ".join(from_stored(other) for _, other in registry.base_dirs(connection)) or "none"
+            raise LineageParamSummaryPathError(
+                f"The store does not know the base dir {path}.",
+                hint=f"Ingest it first. Known base dirs: {known}.",
+            )
+        return found
+
+    def _ids(self, connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+        return None if base_dir is None else [self._id(connection, real_path(base_dir))]
+
+    def _job_id(self, connection: Connection, base_dir_id: int, path: Path, train_id: str) -> int:
+        found = registry.job_id(connection, base_dir_id, to_stored(train_id))
+        if found is None:
+            raise TrainJobNotFoundError(
+                f"The store knows no train job {train_id!r} below {path}.",
+                hint="Ids look like ./name; `lineage-store jobs` lists them.",
+            )
+        return found
+
+
+def filter_summary_lineage(
+    summary_base_dir: PathLike,
+    search_condition: Mapping[str, Any] | None = None,
+    *,
+    store: LineageStore | str | None = None,
+    refresh: bool | None = None,
+) -> dict[str, Any]:
+    """The lineage of all jobs below a base dir that match, as MindInsight answered it.
+
+    Args:
+        summary_base_dir: the directory of the job directories.
+        search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
+        store: a LineageStore or its URL; None for the default store.
+        refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
+
+    Raises:
+        LineageParamSummaryPathError: no directory, and nothing the store knows.
+        LineageFileNotFoundError: no log file in it, neither now nor in the store.
+        LineageSearchConditionParamError: the condition is refused.
+        LineageQuerySummaryDataError: the database failed.
+    """
+    path = real_path(summary_base_dir)
+    parse(search_condition, base_dir=str(path))
+    with _opened(store) as opened:
+        _refresh(opened, path, refresh)
+        _require_jobs(opened, path)
+        return opened.filter_lineage(search_condition, base_dir=path)
+
+
+def get_summary_lineage(
+    summary_dir: PathLike,
+    keys: Sequence[str] | None = None,
+    *,
+    store: LineageStore | str | None = None,
+    refresh: bool | None = None,
+) -> dict[str, Any]:
+    """The lineage of the job in one directory, as MindInsight 0.7 answered it.
+
+    Args:
+        summary_dir: the job's directory. Its base dir is the nearest one that the store knows, else the parent.
+        keys: which parts; see `LineageStore.get_lineage`.
+        store, refresh: as for `filter_summary_lineage`.
+
+    Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
+    """
+    path = real_path(summary_dir)
+    lineage.read_keys(keys)
+    with _opened(store) as opened:
+        base_dir, train_id = _job_place(opened, path)
+        _refresh(opened, base_dir, refresh, only=train_id)
+        try:
+            return opened.get_lineage(base_dir, train_id, keys)
+        except (TrainJobNotFoundError, LineageParamSummaryPathError) as error:
+            if not path.is_dir():
+                raise LineageParamSummaryPathError(
+                    f"{path} is no directory, and no job that the store knows."
+                ) from error
+            raise LineageFileNotFoundError(
+                f"There is no log file in {path}, neither now nor in the store."
+            ) from error
+
+
+def real_path(path: PathLike) -> Path:
+    """The one spelling of a path that the store uses. Raises LineageParamSummaryPathError for what is no path."""
+    try:
+        text = os.fspath(path)
+    except TypeError as error:
+        raise LineageParamSummaryPathError(f"{path!r} is no path; give a str or a pathlib.Path.") from error
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise LineageParamSummaryPathError(f"{path!r} is no path.")
+    return Path(os.path.realpath(os.path.expanduser(text)))
+
+
+def _text_path(base_dir: PathLike | None) -> str | None:
+    return None if base_dir is None else str(real_path(base_dir))
+
+
+@contextmanager
+def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
+    if isinstance(store, LineageStore):
+        yield store
+    else:
+        with LineageStore(store) as opened:
+            yield opened
+
+
+def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
+    engine, settings = store._engine, store.settings
+    if wanted is False or not path.is_dir():
+        return
+    if wanted:
+        refresh.refresh_all(engine, path, settings)
+    else:
+        refresh.refresh_lineage(engine, path, settings, None if only is None else {to_stored(only)})
+
+
+def _require_jobs(store: LineageStore, path: Path) -> None:
+    """A base dir that the store knows no job of must at least hold a log file."""
+    if str(path) in store.base_dirs() and store.train_jobs(path):
+        return
+    if not path.is_dir():
+        raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
+    found = ingester.find(path, store.settings)
+    if not found.files:
+        deeper = (
+            f" Deeper directories hold some, such as {', '.join(found.too_deep)}." if found.too_deep else ""
+        )
+        raise LineageFileNotFoundError(
+            f"There is no log file below {path}, neither now nor in the store.{deeper}"
+        )
+
+
+def _job_place(store: LineageStore, path: Path) -> tuple[Path, str]:
+    """(base dir, train id) of a job's directory."""
+    known = set(store.base_dirs())
+    for candidate in (path, *path.parents):
+        if str(candidate) in known:
+            relative = path.relative_to(candidate).as_posix()
+            return candidate, "./" if relative == "." else f"./{relative}"
+    return path.parent, f"./{path.name}"
+
+
+def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
+    if tag is None and remark is None:
+        raise LineageParamValueError("Neither a tag nor a remark is given.")
+    if tag is not None and (not isinstance(tag, int) or isinstance(tag, bool)):
+        raise LineageParamTypeError(f"tag = {tag!r} must be a whole number from 0 to {LARGEST_LABEL}.")
+    if tag is not None and not 0 <= tag <= LARGEST_LABEL:
+        raise LineageParamValueError(f"tag = {tag} must be from 0 to {LARGEST_LABEL}.")
+    if remark is not None and not isinstance(remark, str):
+        raise LineageParamTypeError(f"remark = {remark!r} must be text.")
+    if remark is not None and len(remark) > LONGEST_REMARK:
+        raise LineageParamValueError(
+            f"The remark has {len(remark)} characters; {LONGEST_REMARK} are allowed."
+        )
+    given = {"tag": tag, "remark": None if remark is None else to_stored(remark)}
+    return {name: value for name, value in given.items() if value is not None}

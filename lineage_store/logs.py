@@ -1,0 +1,35 @@
+"""How the daemon logs: readable lines on a terminal, one JSON object a line elsewhere.
+
+In: a level and a format. Out: the root logger, writing to stderr. Libraries and the API never call this.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from pythonjsonlogger.json import JsonFormatter
+
+_STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+class ConsoleFormatter(logging.Formatter):
+    """`time level message key=value …`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        extra = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _STANDARD)
+        first, newline, rest = line.partition("\n")
+        return f"{first} {extra}".rstrip() + newline + rest
+
+
+def configure(level: str, style: str) -> None:
+    """Send log lines to stderr; `style` is console, json or auto."""
+    handler = logging.StreamHandler()
+    if style == "console" or (style == "auto" and sys.stderr.isatty()):
+        handler.setFormatter(ConsoleFormatter("%(asctime)s %(levelname)-7s %(message)s"))
+    else:
+        names = {"asctime": "time", "levelname": "level", "name": "logger"}
+        fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
+        handler.setFormatter(JsonFormatter(fields, rename_fields=names))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,76 @@
+"""The train jobs that the store knows, a frozen row each.
+
+In: an open read transaction. Out: TrainJob, newest first. Does not read what was trained (lineage.py does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+
+from sqlalchemy import Connection, select
+
+from lineage_store.store.schema import base_dir, train_job
+from lineage_store.texts import from_stored
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """A train job: a directory of log files."""
+
+    base_dir: str
+    train_id: str
+    """`./name` below the base dir."""
+    state: str
+    """live, stalled, finished or missing."""
+    source_present: bool
+    """Whether its log files are still on disk."""
+    host: str | None
+    updated_at: datetime
+    """Greatest modification time of its log files, UTC, to the second."""
+    first_started_at: datetime | None
+    last_started_at: datetime | None
+    last_event_at: datetime | None
+    log_bytes: int
+
+    @property
+    def path(self) -> PurePath:
+        """The job's directory."""
+        return PurePath(self.base_dir, self.train_id)
+
+
+def train_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> list[TrainJob]:
+    """All jobs of some base dirs (None: of all), most recently updated first, then by id."""
+    query = select(train_job, base_dir.c.path).join_from(
+        train_job, base_dir, base_dir.c.id == train_job.c.base_dir_id
+    )
+    if base_dir_ids is not None:
+        query = query.where(train_job.c.base_dir_id.in_(base_dir_ids))
+    rows = connection.execute(
+        query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, base_dir.c.path)
+    )
+    return [
+        TrainJob(
+            base_dir=from_stored(row.path),
+            train_id=from_stored(row.train_id),
+            state=row.state,
+            source_present=row.source_present,
+            host=row.host,
+            updated_at=_instant(row.update_time) or datetime.max.replace(tzinfo=UTC),
+            first_started_at=_instant(row.first_file_time),
+            last_started_at=_instant(row.last_file_time),
+            last_event_at=_instant(row.last_wall_time),
+            log_bytes=row.log_bytes,
+        )
+        for row in rows
+    ]
+
+
+def _instant(seconds: float | None) -> datetime | None:
+    """A time of the unix clock; None where no calendar has it."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
