@@ -81,7 +81,7 @@ def _compares(found: Any, key: str, wanted: Any, *, words: bool) -> bool:
         case "not_in":
             return not any(_same(found, item, words) for item in wanted)
         case "is_null":
-            return (found is None) == wanted
+            return (found is None) is wanted
         case "like":
             return isinstance(found, str) and _like(found, wanted)
     if isinstance(found, str) and isinstance(wanted, str):

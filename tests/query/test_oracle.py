@@ -156,7 +156,7 @@ def _grouped(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict
 where = st.recursive(plain(), _grouped, max_leaves=5)
 sortable = st.sampled_from([*sorted(OPERATORS), "tag"])
 directions = st.sampled_from(["ascending", "descending", None])
-control = st.one_of(
+control: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"sorted_name": sortable, "sorted_type": directions}),
     st.lists(

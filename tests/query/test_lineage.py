@@ -1,0 +1,211 @@
+"""The answers' shapes, and the lineage of one job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamTypeError,
+    LineageParamValueError,
+    TrainJobNotFoundError,
+)
+from lineage_store.query.condition import parse
+from lineage_store.query.lineage import filter_lineage, get_lineage, iter_lineage
+from lineage_store.store.engine import open_engine, writing
+
+GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
+FIELDS = {
+    "network": "LeNet5",
+    "optimizer": "Adam",
+    "learning_rate": 0.01,
+    "epoch": 3,
+    "loss": math.nan,
+    "model_size": 5_000_000_000,
+    "model_path": '{"ckpt": "/m/x.ckpt"}',
+    "train_dataset_path": "/data/tr\0ain",
+    "test_dataset_count": 64,
+    "parallel_mode": "stand_alone",
+}
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """A transaction that sees what the test puts in."""
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        yield connection
+    engine.dispose()
+
+
+def _ids(
+    connection: Connection, condition: dict[str, Any], base_dir_ids: list[int] | None = None
+) -> list[str]:
+    answer = filter_lineage(connection, parse(condition), base_dir_ids)
+    return [item["summary_dir"] for item in answer["object"]]
+
+
+def test_an_object_shows_what_lineage_type_asks_for(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, graph=GRAPH, label=3), base_dir_id)
+    for wanted, keys in (
+        ("model", ["summary_dir", "model_lineage", "added_info"]),
+        ("dataset", ["summary_dir", "dataset_graph", "added_info"]),
+        (None, ["summary_dir", "model_lineage", "dataset_graph", "added_info"]),
+    ):
+        answer = filter_lineage(connection, parse({"lineage_type": wanted}), [base_dir_id])
+        (item,) = answer["object"]
+        assert list(answer) == ["customized", "object", "count"]
+        assert list(item) == keys
+        assert item.get("dataset_graph", GRAPH) == GRAPH
+        assert item["added_info"] == {"tag": 3}
+        assert list(answer["customized"]) == ["metric/acc"]
+
+
+def test_added_info_has_only_what_was_set(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./a", label=0), base_dir_id)
+    add_job(connection, StoredJob("./b", remark="best"), base_dir_id)
+    add_job(connection, StoredJob("./c"), base_dir_id)
+    answer = filter_lineage(connection, parse({"sorted_name": "summary_dir"}), None)
+    assert [item["added_info"] for item in answer["object"]] == [{"tag": 0}, {"remark": "best"}, {}]
+    assert [item["dataset_graph"] for item in answer["object"]] == [{}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([1, 2], "int"),
+        ([1, 2.5], "float"),
+        ([0.5, math.nan], "float"),
+        ([1, True], "mixed"),
+        ([1, "x"], "mixed"),
+        ([0.5, None], "mixed"),
+        ([None, None], "NoneType"),
+        (["a"], "str"),
+        ([True], "bool"),
+        ([[1]], "list"),
+    ],
+)
+def test_customized_names_the_type_that_fits_the_page(
+    connection: Connection, values: list[Any], shown: str
+) -> None:
+    base_dir_id = add_base_dir(connection)
+    for number, value in enumerate(values):
+        add_job(connection, StoredJob(f"./{number}", user={"x": value}), base_dir_id)
+    customized = filter_lineage(connection, parse({}), None)["customized"]
+    assert customized == {"user_defined/x": {"label": "user_defined/x", "required": False, "type": shown}}
+
+
+def test_a_page_behind_the_end_is_empty_but_counts(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    for number in range(5):
+        add_job(connection, StoredJob(f"./{number}", metrics={"m": number}, update_time=number), base_dir_id)
+    assert filter_lineage(connection, parse({"limit": 2, "offset": 7}), None) == {
+        "customized": {},
+        "object": [],
+        "count": 5,
+    }
+    assert _ids(connection, {"limit": 2, "offset": 1}) == ["./2", "./1"]
+    assert [
+        item["summary_dir"] for item in iter_lineage(connection, parse({"limit": 2}), None, page_size=2)
+    ] == [f"./{number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_ties_keep_newest_first_then_id_in_both_directions(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    for train_id, time in (("./b", 1), ("./a", 1), ("./c", 2)):
+        add_job(connection, StoredJob(train_id, {"epoch": 1}, update_time=time), base_dir_id)
+    for direction in ("ascending", "descending"):
+        assert _ids(connection, {"sorted_name": "epoch", "sorted_type": direction}) == ["./c", "./a", "./b"]
+
+
+def test_only_jobs_with_lineage_of_the_asked_base_dirs_are_listed(connection: Connection) -> None:
+    first, second = add_base_dir(connection), add_base_dir(connection, "/other")
+    add_job(connection, StoredJob("./x", label=1), first)
+    add_job(connection, StoredJob("./x"), second)
+    add_bare_job(connection, "./no_lineage", first)
+    assert _ids(connection, {}, []) == []
+    assert _ids(connection, {}, [first]) == ["./x"]
+    answer = filter_lineage(connection, parse({}), None)
+    assert [(item["summary_dir"], item["base_dir"], item["added_info"]) for item in answer["object"]] == [
+        ("./x", "/logs", {"tag": 1}),
+        ("./x", "/other", {}),
+    ]
+    assert "base_dir" not in filter_lineage(connection, parse({}), [first])["object"][0]
+
+
+def test_names_come_back_as_they_were(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    odd = "./run \\x41 \udcff"
+    add_job(connection, StoredJob(odd, metrics={"n\0": 1}), base_dir_id)
+    assert _ids(connection, {"summary_dir": {"eq": odd}, "metric/n\0": {"eq": 1}}) == [odd]
+    assert get_lineage(connection, "/logs", base_dir_id, odd)["metric"] == {"n\0": 1}
+
+
+def test_an_integer_beyond_any_float_equals_only_itself(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./big", metrics={"n": 10**400}), base_dir_id)
+    add_job(connection, StoredJob("./infinite", metrics={"n": math.inf}), base_dir_id)
+    assert _ids(connection, {"metric/n": {"in": [10**400]}}) == ["./big"]
+    assert _ids(connection, {"metric/n": {"in": [10**400 + 1]}}) == []
+
+
+def test_one_job_has_the_shape_of_old(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
+    assert get_lineage(connection, "/logs", base_dir_id, "./a") == {
+        "summary_dir": "/logs/a",
+        "hyper_parameters": {
+            "optimizer": "Adam",
+            "learning_rate": 0.01,
+            "epoch": 3,
+            "parallel_mode": "stand_alone",
+        },
+        "algorithm": {"network": "LeNet5", "loss": "NaN"},
+        "train_dataset": {"train_dataset_path": "/data/tr\0ain"},
+        "valid_dataset": {"valid_dataset_size": 64},
+        "model": {"path": '{"ckpt": "/m/x.ckpt"}', "size": 5_000_000_000},
+        "metric": {"acc": 0.5},
+        "dataset_graph": GRAPH,
+    }
+
+
+def test_keys_choose_the_parts(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./", {"loss": math.inf}, user={"team": "x"}), base_dir_id)
+    shown = {
+        "summary_dir": "/logs",
+        "user_defined": {"team": "x"},
+        "algorithm": {"loss": "Infinity"},
+        "model": {},
+    }
+    keys = ["user_defined", "algorithm", "model"]
+    assert get_lineage(connection, "/logs", base_dir_id, "./", keys) == shown
+    assert get_lineage(connection, "/logs", base_dir_id, "./", []) == {"summary_dir": "/logs"}
+
+
+@pytest.mark.parametrize("keys", ["metric", {"metric"}, [1], 5])
+def test_keys_must_be_a_list_of_names(connection: Connection, keys: Any) -> None:
+    with pytest.raises(LineageParamTypeError, match="keys"):
+        get_lineage(connection, "/logs", 1, "./a", keys)
+
+
+def test_an_unknown_key_is_refused_with_the_known_ones(connection: Connection) -> None:
+    with pytest.raises(LineageParamValueError, match=r"'colour'.*hyper_parameters"):
+        get_lineage(connection, "/logs", 1, "./a", ["metric", "colour"])
+
+
+def test_a_job_without_lineage_is_told_from_an_unknown_one(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_bare_job(connection, "./summary_only", base_dir_id)
+    with pytest.raises(LineageFileNotFoundError, match="/logs/summary_only"):
+        get_lineage(connection, "/logs", base_dir_id, "./summary_only")
+    with pytest.raises(TrainJobNotFoundError, match=r"\./unknown"):
+        get_lineage(connection, "/logs", base_dir_id, "./unknown")

@@ -1,0 +1,86 @@
+"""The SQL that conditions become, as reviewed, for both databases; and what `explain` shows of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from helpers.snapshots import assert_matches_snapshot
+from helpers.stored_jobs import StoredJob, add_base_dir, add_job
+from lineage_store.query.compiler import compile_count, compile_page
+from lineage_store.query.condition import parse
+from lineage_store.query.explain import explain
+from lineage_store.store.engine import open_engine, reading, writing
+
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "documented": {
+        "optimizer": {"in": ["Adam", "Momentum"]},
+        "epoch": {"ge": 10},
+        "learning_rate": {"lt": 0.1},
+        "metric/accuracy": {"gt": 0.9},
+        "sorted_name": "metric/accuracy",
+        "sorted_type": "descending",
+        "limit": 20,
+        "offset": 2,
+    },
+    "missing_and_nan": {
+        "loss": {"in": ["NaN", 1.5, None]},
+        "epoch": {"not_in": [1, None]},
+        "metric/accuracy": {"not_in": [0.5, "n/a", None, [1]]},
+        "user_defined/team": {"is_null": False},
+    },
+    "groups": {
+        "or": [{"network": {"like": "Res%"}}, {"not": {"user_defined/team": {"ne": "vision"}}}],
+        "lineage_type": "model",
+        "sorted_by": [["loss", "ascending"], ["tag", "descending"], ["network", "ascending"]],
+    },
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg://"])
+def test_a_condition_compiles_to_reviewed_sql(name: str, url: str) -> None:
+    dialect = make_url(url).get_dialect()()
+    condition = parse(CONDITIONS[name])
+    statements = [compile_page(condition, [1]), compile_count(condition, None)]
+    texts = [
+        str(found.compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
+        for found in statements
+    ]
+    text = ";\n\n".join(texts) + ";\n"
+    assert_matches_snapshot(f"query_{name}_{dialect.name}.sql", text.replace(" \n", "\n"))
+
+
+def test_no_value_gets_into_the_text() -> None:
+    hostile = "x'; DROP TABLE train_job; --"
+    condition = parse(
+        {
+            f"metric/{hostile}": {"in": [hostile, [hostile]]},
+            f"user_defined/{hostile}": {"like": hostile, "ge": hostile},
+            "network": {"eq": hostile},
+            "sorted_name": f"metric/{hostile}",
+        }
+    )
+    for statement in (compile_page(condition, None), compile_count(condition, None)):
+        assert "DROP" not in str(statement.compile(compile_kwargs={"render_postcompile": True}))
+
+
+def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)
+        add_job(connection, StoredJob("./a", {"epoch": 3}), base_dir_id)
+    with reading(engine) as connection:
+        explanation = explain(
+            connection, parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}), [base_dir_id]
+        )
+    engine.dispose()
+    shown = str(explanation)
+    assert "lineage.epoch >= " in explanation.sql
+    assert {2, "A", "B", base_dir_id} == {value for _, value in explanation.parameters}
+    assert "network_1_2 = 'B'" in shown
+    assert "train_job" in explanation.plan
+    assert explanation.plan in shown
