@@ -64,6 +64,8 @@ CREATE TABLE log_file (
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
+
 CREATE TABLE lineage_event (
   log_file_id BIGINT NOT NULL,
   byte_offset BIGINT NOT NULL,
@@ -333,6 +335,7 @@ SELECT
   CASE WHEN (j.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_event_at,
   CASE WHEN (j.update_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.update_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS updated_at,
   j.last_wall_time - j.first_file_time AS duration_s,
+  extract(epoch FROM clock_timestamp() - (j.last_grown_at))::double precision AS quiet_s,
   (
     SELECT count(DISTINCT newer.log_file_id)
     FROM series older

@@ -64,6 +64,8 @@ CREATE TABLE log_file (
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
+
 CREATE TABLE lineage_event (
   log_file_id INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
@@ -335,6 +337,7 @@ SELECT
   CASE WHEN (j.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_event_at,
   CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS updated_at,
   j.last_wall_time - j.first_file_time AS duration_s,
+  (julianday('now') - julianday(j.last_grown_at)) * 86400 AS quiet_s,
   (
     SELECT count(DISTINCT newer.log_file_id)
     FROM series older

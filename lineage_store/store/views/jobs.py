@@ -79,6 +79,7 @@ V_JOB = View(
         double(
             "duration_s", "j.last_wall_time - j.first_file_time", "from first_started_at to last_event_at"
         ),
+        double("quiet_s", "{age_s:j.last_grown_at}", "since a log file of it was last seen to grow, now"),
         bigint(
             "restart_count",
             _RESTARTS,

@@ -1,0 +1,158 @@
+"""Log files, samples and evaluations put straight into the tables, for tests of views and SQL.
+
+Jobs and their lineage come from `stored_jobs`; what the store derives (statistics, superseded samples, job states) is
+derived by the store's own functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, insert, select
+
+from lineage_store.ingest.values import named_values
+from lineage_store.store import schema
+from lineage_store.store.series import Statistics, nullable, recompute_supersession, statistics
+from lineage_store.store.writes.jobs import refresh_jobs
+from lineage_store.texts import key
+
+LIVE_WITHIN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A stored log file; its samples are `seconds_per_step` apart, the first one step after `time`."""
+
+    id: int
+    job_id: int
+    time: int
+    device: int | None
+    seconds_per_step: float
+
+
+def add_file(
+    connection: Connection,
+    job_id: int,
+    time: int,
+    *,
+    kind: str = "summary",
+    device: int | None = None,
+    seconds_per_step: float = 1.0,
+    **columns: Any,
+) -> LogFile:
+    """Store a finished, fully ingested file of 1000 bytes, unless `columns` of log_file say otherwise."""
+    suffix = "MS" if kind == "summary" else "lineage"
+    row = {
+        "job_id": job_id,
+        "name": f"events.out.events.summary.{time}.{0 if device is None else device}.host_{suffix}",
+        "generation": 1,
+        "current": True,
+        "kind": kind,
+        "file_time": time,
+        "device": device,
+        "host": "host",
+        "state": "closed",
+        "size_bytes": 1000,
+        "byte_offset": 1000,
+        "quarantined_bytes": 0,
+        "event_count": 0,
+        "modified_s": time,
+        "closed": True,
+        "fingerprint_bytes": 0,
+        "anchor_bytes": 0,
+        "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
+    }
+    file_id = _insert(connection, schema.log_file, row | columns)
+    return LogFile(file_id, job_id, time, device, seconds_per_step)
+
+
+def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping[int, float]) -> None:
+    """Store the scalars of one tag, by step."""
+    steps = np.array(sorted(values), dtype=np.int64)
+    samples = np.array([values[int(step)] for step in steps], dtype=np.float64)
+    wall_times = _wall_times(file, len(steps))
+    series_id = _add_series(connection, file, "scalar", tag, statistics(steps, wall_times, samples))
+    rows = [
+        {**_sample(file, series_id, int(step), wall_time), "value": nullable(value)}
+        for step, wall_time, value in zip(steps, wall_times, samples, strict=True)
+    ]
+    connection.execute(insert(schema.scalar_sample), rows)
+
+
+def add_payloads(
+    connection: Connection, file: LogFile, plugin: str, tag: str, columns: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """Store payloads of one tag: by step, the columns of payload_sample that matter."""
+    steps = np.array(sorted(columns), dtype=np.int64)
+    wall_times = _wall_times(file, len(steps))
+    series_id = _add_series(connection, file, plugin, tag, statistics(steps, wall_times, None))
+    place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
+    rows = [
+        {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
+        for step, wall_time in zip(steps, wall_times, strict=True)
+    ]
+    connection.execute(insert(schema.payload_sample), rows)
+
+
+def add_evaluation(
+    connection: Connection, file: LogFile, byte_offset: int, metrics: Mapping[str, Any]
+) -> None:
+    """Store an evaluation in a lineage file, written `byte_offset` seconds after the file was begun."""
+    at = {"log_file_id": file.id, "byte_offset": byte_offset, "job_id": file.job_id}
+    content = json.dumps({"metric": json.dumps(metrics)})
+    event = {**at, "kind": "eval", "wall_time": float(file.time + byte_offset), "content": content}
+    connection.execute(insert(schema.lineage_event), event)
+    for value in named_values(metrics):
+        connection.execute(
+            insert(schema.evaluation_metric), {**at, "name_key": key(value.name), **asdict(value)}
+        )
+
+
+def add_pipeline(
+    connection: Connection, job_ids: Sequence[int], mark: str, nodes: Sequence[Mapping[str, Any]]
+) -> None:
+    """Let these jobs, whose lineage is stored, share a dataset pipeline; `nodes` are rows of dataset_node."""
+    graph = {"digest": mark * 5, "mark": mark, "content": "{}"}
+    graph_id = _insert(connection, schema.dataset_graph, graph)
+    for item_no, node in enumerate(nodes):
+        columns: dict[str, Any] = dict.fromkeys(("parent", "operation", "operation_no", "parameter", "value"))
+        row = {"dataset_graph_id": graph_id, "item_no": item_no, **columns, **node}
+        connection.execute(insert(schema.dataset_node), row)
+    of_jobs = schema.lineage.c.job_id.in_(job_ids)
+    connection.execute(
+        schema.lineage.update().where(of_jobs).values(dataset_mark=mark, dataset_graph_id=graph_id)
+    )
+
+
+def derive(connection: Connection, now: datetime) -> None:
+    """Bring what is derived from log files up to date, for every job that has any."""
+    jobs = connection.execute(select(schema.log_file.c.job_id).distinct()).scalars().all()
+    recompute_supersession(connection, jobs, None)
+    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S)
+
+
+def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return file.time + file.seconds_per_step * np.arange(1, count + 1, dtype=np.float64)
+
+
+def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:
+    row = {"job_id": file.job_id, "log_file_id": file.id, "plugin": plugin, "tag_key": key(tag), "tag": tag}
+    files = schema.log_file
+    earlier = files.c.last_wall_time.is_(None) | (files.c.last_wall_time < found.last_wall_time)
+    latest = files.update().where(files.c.id == file.id, earlier).values(last_wall_time=found.last_wall_time)
+    connection.execute(latest)
+    return _insert(connection, schema.series, {**row, "device": file.device, **asdict(found)})
+
+
+def _sample(file: LogFile, series_id: int, step: int, wall_time: float) -> dict[str, Any]:
+    return {"job_id": file.job_id, "series_id": series_id, "step": step, "wall_time": float(wall_time)}
+
+
+def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
+    made: int = connection.execute(insert(table).values(row).returning(table.c.id)).scalar_one()
+    return made
