@@ -86,6 +86,13 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_log_file_job_id", ondelete="CASCADE"),
         sa.UniqueConstraint("job_id", "name", "generation", name="uq_log_file_job_id_name_generation"),
     )
+    op.create_index(
+        "ix_log_file_unsettled",
+        "log_file",
+        ["state"],
+        sqlite_where=sa.text("state IN ('replaced', 'suspect')"),
+        postgresql_where=sa.text("state IN ('replaced', 'suspect')"),
+    )
     op.create_table(
         "lineage_event",
         sa.Column("log_file_id", KEY, nullable=False),
