@@ -107,7 +107,11 @@ def _compares(
 
 def _is_like(operand: Operand, pattern: str) -> ColumnElement[bool]:
     # `lower` folds ASCII alone: SQLite knows no other letters, PostgreSQL none under the collation "C"
-    return false() if operand.text is None else func.lower(operand.text).like(pattern, escape="\\")
+    return (
+        false()
+        if operand.text is None
+        else func.lower(operand.text).like(pattern, escape=values.PATTERN_ESCAPE)
+    )
 
 
 def _is_null(operand: Operand, flag: bool) -> ColumnElement[bool]:

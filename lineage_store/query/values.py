@@ -20,6 +20,8 @@ Number = int | float
 LARGEST_INTEGER = 2**63 - 1
 MAX_CHOICES = 10_000
 MAX_PATTERN_LENGTH = 1_000
+PATTERN_ESCAPE = "#"
+"""In SQL; the caller writes a backslash, which servers quote in different ways."""
 
 _PATTERN_TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL
@@ -82,7 +84,7 @@ def read_choices(value: object) -> Choices:
 
 
 def read_pattern(value: object) -> str:
-    """A LIKE pattern, ASCII letters folded to lower case, its literal parts escaped as stored text is."""
+    """A LIKE pattern for SQL: ASCII letters folded to lower case, literal parts escaped as stored text is."""
     if not isinstance(value, str) or len(value) > MAX_PATTERN_LENGTH:
         raise ValueError(f"a str of at most {MAX_PATTERN_LENGTH} characters with the wildcards % and _")
     folded, literal = "", ""
@@ -104,7 +106,7 @@ def read_flag(value: object) -> bool:
 
 
 def _escape_literal(literal: str) -> str:
-    return re.sub(r"[\\%_]", r"\\\g<0>", texts.to_stored(literal))
+    return re.sub(r"[#%_]", r"#\g<0>", texts.to_stored(literal))
 
 
 def fits_double(value: Number) -> bool:

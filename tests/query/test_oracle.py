@@ -20,6 +20,7 @@ from lineage_store.store.engine import open_engine, reading, writing
 
 NAN, INFINITY = float("nan"), float("inf")
 TEXTS = [
+    "a#b",
     "MLP",
     "mlp",
     "LeNet5",
