@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lineage_store import LineageSearchConditionParamError, LineageStore
@@ -78,6 +79,33 @@ def test_scalars_are_equal(store: LineageStore, corpus: Path) -> None:
             assert [
                 list(row) for row in zip(found.steps.tolist(), found.wall_times.tolist(), finite, strict=True)
             ] == expected, (train_id, tag)
+
+
+def test_every_payload_reads_back_and_tensors_equal_their_export(store: LineageStore, corpus: Path) -> None:
+    readers = {
+        "histogram": store.histograms,
+        "image": store.images,
+        "tensor": store.tensors,
+        "graph": store.graphs,
+    }
+    read: Counter[str] = Counter()
+    for job in store.train_jobs(corpus):
+        for plugin, tags in store.tags(corpus, job.train_id).items():
+            for sample in (
+                sample
+                for tag in tags
+                if plugin in readers
+                for sample in readers[plugin](corpus, job.train_id, tag)
+            ):
+                assert sample.read() is not None
+                read[plugin] += 1
+    (exported,) = corpus.glob("payloads/export_*/tensor")
+    for path in exported.glob("*.npy"):
+        tag, _, step = path.stem.rpartition("_")
+        (sample,) = store.tensors(corpus, "./payloads", tag, start=int(step), stop=int(step) + 1)
+        np.testing.assert_array_equal(sample.read(), np.load(path))
+    assert read.keys() == readers.keys()
+    assert read["tensor"] == len(list(exported.glob("*.npy"))) > 0
 
 
 def _comparable(answer: dict[str, Any]) -> str:

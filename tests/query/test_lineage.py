@@ -157,6 +157,24 @@ def test_an_integer_beyond_any_float_equals_only_itself(connection: Connection) 
     assert _ids(connection, {"metric/n": {"in": [10**400 + 1]}}) == []
 
 
+def test_the_largest_conditions_run(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./a", {"epoch": 9_999, "network": "LeNet5"}, {"acc": 0.5}), base_dir_id)
+    assert _ids(connection, {"epoch": {"in": list(range(10_000))}}) == ["./a"]
+    assert _ids(connection, {"metric/acc": {"in": [*range(9_998), "x", 0.5]}}) == ["./a"]
+    assert _ids(
+        connection, {"user_defined/x": {"not_in": ["\U0001f600" * 50 + str(n) for n in range(10_000)]}}
+    ) == ["./a"]
+    assert _ids(connection, {"or": [{"epoch": {"lt": n}} for n in range(149)]}) == []
+    assert _ids(connection, {f"metric/{n}": {"is_null": True} for n in range(299)}) == ["./a"]
+    nested: dict[str, Any] = {f"user_defined/{n}": {"ne": n} for n in range(250)}
+    for _ in range(16):
+        nested = {"not": nested}
+    assert _ids(connection, nested) == ["./a"]
+    assert _ids(connection, {"sorted_by": [[f"metric/{n}", "descending"] for n in range(16)]}) == ["./a"]
+    assert _ids(connection, {"network": {"like": "%e" * 500}}) == []
+
+
 def test_one_job_has_the_shape_of_old(connection: Connection) -> None:
     base_dir_id = add_base_dir(connection)
     add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
