@@ -132,7 +132,9 @@ def _hint(cause: str) -> str:
 def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) -> Engine:
     path = sqlite_path(url.render_as_string(hide_password=False))
     if path is not None:
-        if not allow_network_filesystem:
+        # A published snapshot belongs to someone else: it can be read, from anywhere, and not written.
+        read_only = read_only or (path.exists() and not os.access(path, os.W_OK))
+        if not (read_only or allow_network_filesystem):
             refuse_network_filesystem(path)
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
