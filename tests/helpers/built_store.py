@@ -92,11 +92,9 @@ def add_payloads(
     wall_times = _wall_times(file, len(steps))
     series_id = _add_series(connection, file, plugin, tag, statistics(steps, wall_times, None))
     place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
-    rows = [
-        {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
-        for step, wall_time in zip(steps, wall_times, strict=True)
-    ]
-    connection.execute(insert(schema.payload_sample), rows)
+    for step, wall_time in zip(steps, wall_times, strict=True):
+        row = {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
+        connection.execute(insert(schema.payload_sample), row)
 
 
 def add_evaluation(

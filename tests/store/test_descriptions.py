@@ -1,0 +1,49 @@
+"""Every table, view and column is described: in the database, and in docs/schema.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+from lineage_store.store.descriptions import relations
+from lineage_store.store.docs import markdown
+from lineage_store.store.engine import open_engine, reading
+
+_COMMENTS = """
+SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'lineage_store_version'
+UNION ALL
+SELECT relname, NULL, obj_description(oid, 'pg_class') FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relname <> 'lineage_store_version'
+"""
+
+
+def test_database_describes_every_relation_and_column(engine: Engine) -> None:
+    described: dict[tuple[str, str | None], str] = {}
+    for relation in relations():
+        described[relation.name, None] = relation.meaning
+        described.update(((relation.name, column.name), column.meaning) for column in relation.columns)
+    sql = "SELECT table_name, column_name, description FROM schema_doc"
+    with reading(engine) as connection:
+        rows = connection.execute(text(sql if engine.dialect.name == "sqlite" else _COMMENTS))
+        assert {(name, column): meaning for name, column, meaning in rows} == described
+    assert all(described.values())
+
+
+def test_schema_doc_gives_units(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    with reading(engine) as connection:
+        rows = connection.execute(
+            text(
+                "SELECT column_name, unit FROM schema_doc WHERE table_name = 'v_series' AND unit IS NOT NULL"
+            )
+        ).all()
+    engine.dispose()
+    assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), ("last_at", "UTC")]
+
+
+def test_generated_documentation_is_up_to_date() -> None:
+    path = Path(__file__).parents[2] / "docs" / "schema.md"
+    assert path.read_text("utf-8") == markdown(), "run `make docs`"

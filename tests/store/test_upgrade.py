@@ -1,0 +1,222 @@
+"""Upgrades: from nothing, again, at the same time, refused; and the cheap check that comes before every use."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import stat
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, text
+
+from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
+from lineage_store.store import descriptions
+from lineage_store.store.engine import open_engine, reading, sqlite_path, writing
+from lineage_store.store.schema import metadata
+from lineage_store.store.upgrade import VERSION_TABLE, check, current, head, migrations_path, upgrade
+from lineage_store.store.views import VIEWS
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_upgrade_makes_every_table_and_view(empty_database_url: str, empty_engine: Engine) -> None:
+    upgrade(empty_database_url)
+    with reading(empty_engine) as connection:
+        assert set(inspect(connection).get_table_names()) >= set(metadata.tables)
+        assert set(inspect(connection).get_view_names()) == {view.name for view in VIEWS}
+    check(empty_engine)
+    assert current(empty_database_url) == head()
+
+
+def test_second_upgrade_touches_nothing(database_url: str, engine: Engine) -> None:
+    before = _catalog_version(engine)
+    upgrade(database_url)
+    assert _catalog_version(engine) == before
+
+
+def test_upgrade_renews_views_that_an_older_release_made(database_url: str, engine: Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(text("DROP VIEW v_scalar"))
+        connection.execute(text("CREATE VIEW v_scalar AS SELECT 1 AS old"))
+        mark = "PRAGMA user_version = 1" if _is_sqlite(engine) else f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"
+        connection.execute(text(mark))
+    upgrade(database_url)
+    with reading(engine) as connection:
+        assert "value" in list(connection.execute(text("SELECT * FROM v_scalar")).keys())
+
+
+def test_upgrade_keeps_grants_on_views(postgres_url: str) -> None:
+    engine = open_engine(postgres_url)
+    with writing(engine) as connection:
+        connection.execute(text("GRANT SELECT ON v_job TO PUBLIC"))
+        connection.execute(text(f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"))
+    upgrade(postgres_url)
+    with reading(engine) as connection:
+        privileges = connection.execute(
+            text(
+                "SELECT privilege_type FROM information_schema.table_privileges"
+                " WHERE table_name = 'v_job' AND grantee = 'PUBLIC'"
+            )
+        )
+        assert privileges.scalars().all() == ["SELECT"]
+    engine.dispose()
+
+
+def test_failing_upgrade_leaves_nothing(
+    empty_database_url: str, empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_connection: object) -> None:
+        raise RuntimeError("out of luck")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(descriptions, "store", broken)
+        with pytest.raises(RuntimeError, match="out of luck"):
+            upgrade(empty_database_url)
+    with reading(empty_engine) as connection:
+        assert inspect(connection).get_table_names() == []
+    upgrade(empty_database_url)
+    check(empty_engine)
+
+
+def test_two_upgrades_at_once_queue_up(empty_database_url: str, empty_engine: Engine) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for done in [pool.submit(upgrade, empty_database_url) for _ in range(2)]:
+            done.result()
+    check(empty_engine)
+
+
+def test_sqlite_file_is_private_and_marked(empty_sqlite_url: str) -> None:
+    upgrade(empty_sqlite_url)
+    path = sqlite_path(empty_sqlite_url)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes()[68:72] == b"LStr"
+
+
+def test_upgrade_leaves_logging_alone(empty_sqlite_url: str) -> None:
+    before = (logging.root.level, list(logging.root.handlers))
+    upgrade(empty_sqlite_url)
+    assert (logging.root.level, list(logging.root.handlers)) == before
+
+
+def test_check_of_nothing_says_init(empty_database_url: str) -> None:
+    assert current(empty_database_url) is None
+    with pytest.raises(SchemaTooOldError, match="lineage-store init"):
+        check(empty_database_url)
+    path = sqlite_path(empty_database_url)
+    assert path is None or not path.exists(), "a check must not make a file"
+
+
+def test_check_of_an_older_schema_says_upgrade(database_url: str, engine: Engine) -> None:
+    _set_version(engine, "0000")
+    with pytest.raises(SchemaTooOldError, match="lineage-store db upgrade"):
+        check(database_url)
+
+
+def test_newer_schema_is_refused_untouched(database_url: str, engine: Engine) -> None:
+    _set_version(engine, "9999")
+    for refuse in (check, upgrade):
+        with pytest.raises(SchemaTooNewError, match="schema 9999"):
+            refuse(database_url)
+    assert current(database_url) == "9999"
+
+
+def test_database_of_another_application_is_refused_untouched(
+    empty_database_url: str, empty_engine: Engine
+) -> None:
+    with writing(empty_engine) as connection:
+        connection.execute(text("CREATE TABLE orders (id INTEGER)"))
+    for refuse in (check, upgrade, current):
+        with pytest.raises(NotAStoreError, match="orders"):
+            refuse(empty_database_url)
+    with reading(empty_engine) as connection:
+        assert inspect(connection).get_table_names() == ["orders"]
+
+
+def test_sqlite_file_without_our_mark_is_refused(sqlite_url: str) -> None:
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("PRAGMA application_id = 1")
+    connection.close()
+    with pytest.raises(NotAStoreError):
+        check(sqlite_url)
+
+
+def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database\n" * 100)
+    for refuse in (check, upgrade, current):
+        with pytest.raises(NotAStoreError, match="another kind"):
+            refuse(f"sqlite:///{path}")
+    assert path.read_text() == "not a database\n" * 100
+
+
+def test_head_is_the_newest_script() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_path()))
+    scripts = ScriptDirectory.from_config(config)
+    assert scripts.get_heads() == [head()]
+    revisions = [script.revision for script in scripts.walk_revisions()]
+    assert revisions == sorted(revisions, reverse=True)
+    assert {len(revision) for revision in revisions} == {4}
+
+
+def test_check_does_not_import_alembic(sqlite_url: str) -> None:
+    program = (
+        "import sys; from lineage_store.store.upgrade import check; check(sys.argv[1]);"
+        " sys.exit('alembic' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, sqlite_url], check=True)
+
+
+def test_installed_wheel_upgrades(tmp_path: Path) -> None:
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "-w",
+        str(tmp_path),
+    ]
+    subprocess.run([*build, str(CHECKOUT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    program = (
+        f"import sys; sys.path.insert(0, {str(installed)!r})\n"
+        "from lineage_store.store.upgrade import check, migrations_path, upgrade\n"
+        "upgrade(sys.argv[1]); check(sys.argv[1]); print(migrations_path())"
+    )
+    url = f"sqlite:///{tmp_path / 'store.sqlite3'}"
+    run = subprocess.run(
+        [sys.executable, "-c", program, url], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert run.stdout.strip() == str(installed / "lineage_store" / "_migrations")
+
+
+def _is_sqlite(engine: Engine) -> bool:
+    return engine.dialect.name == "sqlite"
+
+
+def _catalog_version(engine: Engine) -> object:
+    """Something that changes with any DDL: SQLite's schema cookie, or the newest row versions of the catalog."""
+    newest = "PRAGMA schema_version"
+    if not _is_sqlite(engine):
+        newest = "SELECT max(xmin::text::bigint) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    with reading(engine) as connection:
+        return connection.execute(text(newest)).scalar()
+
+
+def _set_version(engine: Engine, version: str) -> None:
+    with writing(engine) as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :version"), {"version": version})

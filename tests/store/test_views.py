@@ -1,0 +1,323 @@
+"""Views: their columns as promised, and what they make of known rows. The cookbook's tests cover the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
+from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
+from lineage_store.store import schema
+from lineage_store.store.engine import reading, writing
+from lineage_store.store.views import VIEWS
+
+T = 1_700_000_000
+_PG_TYPES = """
+SELECT column_name, replace(data_type, 'timestamp with time zone', 'timestamptz')
+FROM information_schema.columns WHERE table_schema = 'public' AND table_name = :view ORDER BY ordinal_position
+"""
+
+
+def test_views_have_the_columns_they_describe(engine: Engine) -> None:
+    with reading(engine) as connection:
+        for view in VIEWS:
+            rows = connection.execute(text(f"SELECT * FROM {view.name}"))
+            assert list(rows.keys()) == [column.name for column in view.columns]
+            assert rows.all() == []
+            if engine.dialect.name == "postgresql":
+                types = [tuple(row) for row in connection.execute(text(_PG_TYPES), {"view": view.name})]
+                assert types == [(column.name, column.type) for column in view.columns]
+
+
+def test_every_view_shows_a_filled_store(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, base_dir_id = _job(
+            connection, "./a", {"train_dataset_path": "/data"}, {"acc": 0.5}, {"owner": "ana"}
+        )
+        graph = {"digest": "d", "mark": "m", "content": "{}"}
+        making = schema.dataset_graph.insert().values(graph).returning(schema.dataset_graph.c.id)
+        graph_id = connection.execute(making).scalar_one()
+        node = {"dataset_graph_id": graph_id, "item_no": 0, "node": 0}
+        connection.execute(schema.dataset_node.insert().values(node))
+        connection.execute(schema.lineage.update().values(dataset_graph_id=graph_id))
+        file = add_file(connection, job_id, T)
+        add_scalars(connection, file, "loss", {1: 0.5})
+        add_payloads(connection, file, "histogram", "w", {1: {"count": 1}})
+        add_evaluation(connection, add_file(connection, job_id, T, kind="lineage"), 1, {"acc": 0.5})
+        _problem(connection, base_dir_id, job_id, None)
+        cycle = dict.fromkeys(
+            ("files_found", "files_read", "bytes_read", "events", "samples", "pending_bytes"), 0
+        )
+        times = {"started_at": NOW, "finished_at": NOW}
+        connection.execute(
+            schema.ingest_cycle.insert().values(
+                base_dir_id=base_dir_id, holder="me", problems=0, **times, **cycle
+            )
+        )
+    for view in VIEWS:
+        assert _rows(engine, f"SELECT * FROM {view.name}"), view.name
+
+
+def test_superseded_samples_are_flagged_and_counted(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_scalars(connection, add_file(connection, job_id, T), "loss", {1: 1.0, 2: 2.0, 3: math.nan})
+        add_scalars(connection, add_file(connection, job_id, T + 100), "loss", {2: 20.0, 3: math.inf})
+        add_scalars(connection, add_file(connection, job_id, T + 200), "loss", {4: 4.0})
+        derive(connection, NOW)
+    samples = "SELECT step, elapsed_s, value, is_effective FROM v_scalar ORDER BY elapsed_s"
+    assert _rows(engine, samples) == [
+        (1, 1.0, 1.0, True),
+        (2, 2.0, 2.0, False),
+        (3, 3.0, None, False),
+        (2, 101.0, 20.0, True),
+        (3, 102.0, math.inf, True),
+        (4, 201.0, 4.0, True),
+    ]
+    in_short = "SELECT first_step, superseded_count, nan_count, inf_count, steps_per_s FROM v_series ORDER BY last_at"
+    assert _rows(engine, in_short) == [(1, 2, 1, 0, 1.0), (2, 0, 0, 1, 1.0), (4, 0, 0, 0, None)]
+    assert _rows(engine, "SELECT restart_count, duration_s FROM v_job") == [(1, 201.0)]
+
+
+def test_a_roll_over_and_another_device_are_no_restarts(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_scalars(connection, add_file(connection, job_id, T, device=0), "loss", {1: 1.0, 2: 2.0})
+        add_scalars(connection, add_file(connection, job_id, T + 100, device=0), "loss", {3: 3.0})
+        add_scalars(connection, add_file(connection, job_id, T + 100, device=1), "loss", {1: 1.0})
+        derive(connection, NOW)
+    assert _rows(engine, "SELECT restart_count FROM v_job") == [(0,)]
+    assert _rows(engine, "SELECT count(*) FROM v_scalar WHERE NOT is_effective") == [(0,)]
+
+
+def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, base_dir_id = _job(connection, "./a")
+        for generation, current, state in (
+            (1, False, "replaced"),
+            (2, True, "open"),
+            (3, False, "replacing"),
+        ):
+            place: dict[str, Any] = {"generation": generation, "current": current, "state": state}
+            file = add_file(connection, job_id, T, **place)
+            add_scalars(connection, file, "loss", {1: float(generation)})
+            add_payloads(connection, file, "histogram", "w", {generation: {"count": 1}})
+            lineage = add_file(connection, job_id, T, kind="lineage", **place)
+            add_evaluation(connection, lineage, 1, {"acc": generation})
+            _problem(connection, base_dir_id, job_id, file.id)
+    assert _rows(engine, "SELECT value FROM v_scalar") == [(2.0,)]
+    assert _rows(engine, "SELECT step FROM v_histogram") == [(2,)]
+    assert _rows(engine, "SELECT step FROM v_payload") == [(2,)]
+    assert _rows(engine, "SELECT value, evaluation_no FROM v_metric") == [(2.0, 1)]
+    assert _rows(engine, "SELECT count(*) FROM v_lineage_event") == [(1,)]
+    generations = "SELECT generation, is_current FROM v_log_file WHERE kind = 'summary' ORDER BY generation"
+    assert _rows(engine, generations) == [(2, True), (3, False)]
+    assert _rows(engine, "SELECT count(*) FROM v_ingest_problem") == [(2,)]
+    assert _rows(engine, "SELECT problem_count FROM v_job") == [(2,)]
+
+
+def test_evaluations_are_numbered_by_file_and_place(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a", {}, {"acc": 0.3})
+        later = add_file(connection, job_id, T + 100, kind="lineage")
+        add_evaluation(connection, later, 10, {"acc": 0.3})
+        earlier = add_file(connection, job_id, T, kind="lineage")
+        add_evaluation(connection, earlier, 20, {"acc": 0.2})
+        add_evaluation(connection, earlier, 5, {"acc": 0.1, "note": "odd"})
+    rows = _rows(
+        engine,
+        "SELECT evaluation_no, name, value, text, is_latest FROM v_metric ORDER BY evaluation_no, name",
+    )
+    assert rows == [
+        (1, "acc", 0.1, None, False),
+        (1, "note", None, "odd", False),
+        (2, "acc", 0.2, None, False),
+        (3, "acc", 0.3, None, True),
+    ]
+
+
+def test_no_evaluation_is_latest_when_a_later_training_outdated_it(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_evaluation(connection, add_file(connection, job_id, T, kind="lineage"), 1, {"acc": 0.5})
+    assert _rows(engine, "SELECT is_latest FROM v_metric") == [(False,)]
+
+
+def test_best_metrics_are_finite_per_network_and_ties_go_to_the_first_job(engine: Engine) -> None:
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)
+        for name, network, value in (
+            ("./c", "A", 0.75), ("./b", "A", 0.75), ("./d", "A", 0.25), ("./e", "A", math.inf),
+            ("./f", "A", math.nan), ("./g", "A", "high"), ("./h", None, 3), ("./i", "B", True),
+        ):  # fmt: skip
+            add_job(connection, StoredJob(name, {"network": network}, {"acc": value}), base_dir_id)
+    assert sorted(_rows(engine, "SELECT * FROM v_metric_best"), key=str) == [
+        ("/logs", "A", "acc", 0.75, "./b", 0.25, "./d"),
+        ("/logs", None, "acc", 3.0, "./h", 3.0, "./h"),
+    ]
+
+
+def test_job_shows_lineage_kinds_label_and_remark(engine: Engine) -> None:
+    with writing(engine) as connection:
+        fields = {"network": "A", "loss": math.nan, "learning_rate": math.inf, "model_size": 7}
+        add_job(connection, StoredJob("./a", fields, label=3, remark="keep"), add_base_dir(connection))
+    columns = "network, loss, loss_kind, learning_rate, learning_rate_kind, model_size_bytes, label, remark"
+    row = ("A", None, "nan", math.inf, "+inf", 7, 3, "keep")
+    assert _rows(engine, f"SELECT {columns} FROM v_job") == [row]
+
+
+def test_dataset_has_a_row_for_each_role_that_is_known(engine: Engine) -> None:
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)
+        both = {
+            "train_dataset_path": "/a",
+            "train_dataset_count": 6,
+            "test_dataset_count": 4,
+            "dataset_mark": "m",
+        }
+        add_job(connection, StoredJob("./both", both), base_dir_id)
+        add_job(
+            connection,
+            StoredJob("./pipeline", {"dataset_mark": "n"}, graph={"op_type": "Batch"}),
+            base_dir_id,
+        )
+        add_job(connection, StoredJob("./nothing"), base_dir_id)
+    assert _rows(
+        engine, "SELECT train_id, role, mark, path, count, graph FROM v_dataset ORDER BY train_id, role"
+    ) == [
+        ("./both", "test", None, None, 4, None),
+        ("./both", "train", "m", "/a", 6, None),
+        ("./pipeline", "train", "n", None, None, json.dumps({"op_type": "Batch"})),
+    ]
+
+
+def test_wall_times_become_points_in_time_or_null(engine: Engine) -> None:
+    shown = {
+        0.0: "1970-01-01T00:00:00.000000Z",
+        1_700_000_000.1234567: "2023-11-14T22:13:20.123457Z",
+        1_700_000_000.9999997: "2023-11-14T22:13:21.000000Z",
+        253_402_300_799.0: "9999-12-31T23:59:59.000000Z",
+        253_402_300_800.0: None,
+        -1.0: None,
+        math.inf: None,
+        math.nan: None,
+    }
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_scalars(
+            connection, add_file(connection, job_id, T), "loss", dict.fromkeys(range(len(shown)), 1.0)
+        )
+        for step, seconds in enumerate(shown):
+            of_step = schema.scalar_sample.c.step == step
+            connection.execute(schema.scalar_sample.update().where(of_step).values(wall_time=seconds))
+    assert _rows(engine, "SELECT wall_at FROM v_scalar ORDER BY step") == [
+        (instant,) for instant in shown.values()
+    ]
+
+
+def test_histograms_have_the_mean_of_finite_values(engine: Engine) -> None:
+    counts = {
+        "count": 10,
+        "nan_count": 1,
+        "pos_inf_count": 2,
+        "neg_inf_count": 3,
+        "min": -1.0,
+        "max": 4.0,
+        "sum": 6.0,
+    }
+    empty = {"count": 1, "nan_count": 1, "pos_inf_count": 0, "neg_inf_count": 0, "sum": 0.0}
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_payloads(connection, add_file(connection, job_id, T), "histogram", "w", {1: counts, 2: empty})
+    rows = _rows(engine, "SELECT count, nan_count, inf_count, min, max, mean FROM v_histogram ORDER BY step")
+    assert rows == [(10, 1, 5, -1.0, 4.0, 1.5), (1, 1, 0, None, None, None)]
+
+
+def test_payloads_of_a_missing_file_are_not_available(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        for time, state in ((T, "closed"), (T + 1, "missing")):
+            add_payloads(connection, add_file(connection, job_id, time, state=state), "image", "x", {1: {}})
+    assert _rows(engine, "SELECT available FROM v_payload ORDER BY wall_at") == [(True,), (False,)]
+
+
+def test_ledger_of_a_log_file_closes(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, _ = _job(connection, "./a")
+        add_file(connection, job_id, T, size_bytes=100, byte_offset=80, quarantined_bytes=30)
+    ledger = (
+        "SELECT size_bytes, ingested_bytes, quarantined_bytes, pending_bytes, bookmark_bytes FROM v_log_file"
+    )
+    assert _rows(engine, ledger) == [(100, 50, 30, 20, 80)]
+
+
+def test_base_dir_sums_up_jobs_lag_and_problems(engine: Engine) -> None:
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)
+        for name, state in (("./a", "live"), ("./b", "live"), ("./c", "stalled"), ("./d", "missing")):
+            job_id = add_job(connection, StoredJob(name), base_dir_id)
+            of_job = schema.train_job.c.id == job_id
+            connection.execute(schema.train_job.update().where(of_job).values(state=state))
+            file_state = "missing" if state == "missing" else "open"
+            add_file(connection, job_id, T, byte_offset=900, quarantined_bytes=1, state=file_state)
+            _problem(connection, base_dir_id, job_id, None)
+        _problem(connection, base_dir_id, None, None, resolved_at=NOW)
+        lease = {"holder": "host:1:x", "epoch": 1, "mode": "daemon", "acquired_at": NOW}
+        far = datetime(9999, 1, 1, tzinfo=UTC)
+        connection.execute(
+            schema.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=far, **lease)
+        )
+    columns = (
+        "jobs, live_jobs, stalled_jobs, finished_jobs, missing_jobs, log_files, log_bytes, pending_bytes,"
+        " quarantined_bytes, open_problems, leader, last_cycle_at"
+    )
+    row = (4, 2, 1, 0, 1, 3, 3000, 300, 3, 4, "host:1:x", None)
+    assert _rows(engine, f"SELECT {columns} FROM v_base_dir") == [row]
+
+
+def test_expired_lease_leads_nothing(engine: Engine) -> None:
+    with writing(engine) as connection:
+        lease = {"holder": "h", "epoch": 1, "mode": "daemon", "acquired_at": NOW}
+        past = datetime(2001, 1, 1, tzinfo=UTC)
+        base_dir_id = add_base_dir(connection)
+        connection.execute(
+            schema.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=past, **lease)
+        )
+    assert _rows(engine, "SELECT leader, jobs FROM v_base_dir") == [(None, 0)]
+
+
+def _job(connection: Connection, train_id: str, *lineage: Any) -> tuple[int, int]:
+    """A job, with fields, metrics and user-defined values if given; its id and its base dir's."""
+    base_dir_id = add_base_dir(connection)
+    job_id = add_job(connection, StoredJob(train_id, *lineage), base_dir_id)
+    connection.execute(schema.train_job.update().values(first_file_time=T))
+    return job_id, base_dir_id
+
+
+def _problem(
+    connection: Connection, base_dir_id: int, job_id: int | None, file_id: int | None, **columns: Any
+) -> None:
+    row = {
+        "path": "a",
+        "kind": "damaged",
+        "reason": "r",
+        "remedy": "m",
+        "first_seen_at": NOW,
+        "last_seen_at": NOW,
+    }
+    owners = {"base_dir_id": base_dir_id, "job_id": job_id, "log_file_id": file_id}
+    connection.execute(schema.ingest_problem.insert().values(**row, **owners, **columns))
+
+
+def _rows(engine: Engine, sql: str) -> list[tuple[Any, ...]]:
+    """The rows, with points in time as SQLite gives them. (SQLite's 1 and 0 equal True and False.)"""
+    with reading(engine) as connection:
+        return [tuple(map(_plain, row)) for row in connection.exec_driver_sql(sql)]
+
+
+def _plain(value: Any) -> Any:
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, datetime) else value
