@@ -12,8 +12,8 @@ from __future__ import annotations
 import os.path
 import reprlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
@@ -41,8 +41,11 @@ _FIELDS_ALLOWED = ", ".join(
 class Subject:
     """What is compared or sorted by. `name` is stored text: of a field, a metric or a user-defined value."""
 
-    type: SubjectType | Literal["label"]
+    type: SubjectType
     name: str
+
+
+_SUMMARY_DIR = Subject("text", "summary_dir")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ Node = Leaf | AllOf | AnyOf | Not
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
+    """One column of the order."""
+
     subject: Subject
     descending: bool
 
@@ -161,14 +166,14 @@ class _TreeReader:
     def _read_leaf(self, name: str, subject: Subject, key: object, value: object) -> Leaf:
         self._count()
         operator = OPERATORS.get(key) if isinstance(key, str) else None
-        readers = {} if operator is None else operator.readers
-        if operator is None or subject.type not in readers:
+        reader = operator.readers.get(subject.type) if operator else None
+        if operator is None or reader is None:
             allowed = ", ".join(row.name for row in OPERATORS.values() if subject.type in row.readers)
             raise _refused(name, {key: value}, f"has no operator that fits the field: use {allowed}")
-        if subject.name == "summary_dir" and subject.type == "text":
+        if subject == _SUMMARY_DIR:
             value = self._with_ids(name, value)
         try:
-            read = readers[subject.type](value)  # type: ignore[index]
+            read = reader(value)
         except ValueError as error:
             raise _refused(f"{name} {key}", value, f"must be {error}") from None
         self._count_choices(read)
@@ -185,10 +190,11 @@ class _TreeReader:
             return value
         if self._base_dir is None:
             raise _refused(name, value, "must be a job id such as ./name: no single base dir was given")
-        below = os.path.relpath(os.path.normpath(value), os.path.normpath(self._base_dir))
-        if below == os.path.pardir or below.startswith(os.path.pardir + os.path.sep):
-            raise _refused(name, value, f"must be ./name or a path below the base dir {self._base_dir}")
-        return "./" if below == os.path.curdir else f"./{below}"
+        for path in _spellings(value):
+            below = os.path.relpath(path, self._base_dir)
+            if below.split(os.path.sep)[0] != os.path.pardir:
+                return "./" if below == os.path.curdir else f"./{below}"
+        raise _refused(name, value, f"must be ./name or a path below the base dir {self._base_dir}")
 
     def _count(self) -> None:
         self._comparisons += 1
@@ -223,6 +229,13 @@ def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
     raise LineageSearchConditionParamError(
         f"Search condition: {_shown(name)} is not a field: use one of {allowed}."
     )
+
+
+def _spellings(path: str) -> Iterable[str]:
+    """The path as it is written, and where symbolic links lead."""
+    yield path
+    with suppress(ValueError):  # text that no file system takes, such as NUL
+        yield os.path.realpath(path)
 
 
 def _read_members(name: str, value: object) -> list[object] | tuple[object, ...]:

@@ -20,7 +20,8 @@ from sqlalchemy import ColumnElement, false, func, not_, or_
 from lineage_store.query import values
 from lineage_store.query.values import Choices, Number
 
-SubjectType = Literal["text", "integer", "float", "metric", "user_defined"]
+SubjectType = Literal["text", "integer", "float", "metric", "user_defined", "label"]
+"""What a field, metric or user-defined value is to operators; a label has none, it is only sorted by."""
 
 Value = Choices | Number | str | bool
 Reader = Callable[[object], Value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,13 @@ def test_the_callers_dict_stays_as_it_was() -> None:
     assert condition == before
 
 
+def test_a_summary_dir_may_be_spelled_through_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    asked = {"summary_dir": {"eq": str(tmp_path / "link" / "run")}}
+    assert _leaf(asked, str(tmp_path / "real")).value == Choices(texts=("./run",))
+
+
 # --- what is refused ---
 
 REFUSED: list[tuple[Any, list[str]]] = [
@@ -198,6 +206,7 @@ REFUSED: list[tuple[Any, list[str]]] = [
     ({"epoch": {"is_null": 1}}, ["epoch", "is_null", "1", "True or False"]),
     ({"summary_dir": {"eq": "/elsewhere/run"}}, ["summary_dir", "/elsewhere/run", "/logs"]),
     ({"summary_dir": {"in": ["/logs/../run"]}}, ["summary_dir", "/logs/../run"]),
+    ({"summary_dir": {"in": ["/elsewhere/\0", "\ud800"]}}, ["summary_dir", "elsewhere"]),
     ({"lineage_type": "both"}, ["lineage_type", "'both'", "model"]),
     ({"lineage_type": {"eq": "both"}}, ["lineage_type", "both"]),
     ({"lineage_type": {"in": []}}, ["lineage_type in", "[]"]),

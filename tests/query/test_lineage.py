@@ -157,6 +157,51 @@ def test_an_integer_beyond_any_float_equals_only_itself(connection: Connection) 
     assert _ids(connection, {"metric/n": {"in": [10**400 + 1]}}) == []
 
 
+@pytest.mark.parametrize(
+    ("comparisons", "matches"),
+    [
+        ({"in": [2.0]}, True),
+        ({"in": [2.5]}, False),
+        ({"in": ["2", None, 2**70, -math.inf, math.nan, [2]]}, False),
+        ({"not_in": [2.5, True]}, True),
+        ({"gt": 1, "le": 2}, True),
+        ({"ne": 2}, False),
+    ],
+)
+def test_an_integer_field_equals_only_the_same_whole_number(
+    connection: Connection, comparisons: dict[str, Any], matches: bool
+) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./two", {"epoch": 2}), base_dir_id)
+    assert _ids(connection, {"epoch": comparisons}) == (["./two"] if matches else [])
+
+
+def test_true_is_one_and_text_is_no_number(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    for name, value in (("bool", True), ("int", 1), ("text", "1"), ("null", None), ("list", [1.0])):
+        add_job(connection, StoredJob(f"./{name}", user={"x": value}), base_dir_id)
+    add_job(connection, StoredJob("./absent"), base_dir_id)
+    assert _ids(connection, {"user_defined/x": {"eq": True}}) == ["./bool", "./int"]
+    assert _ids(connection, {"user_defined/x": {"in": [1.0]}}) == ["./bool", "./int"]
+    assert _ids(connection, {"user_defined/x": {"ge": "0"}}) == ["./text"]
+    assert _ids(connection, {"user_defined/x": {"in": [[True], None]}}) == ["./absent", "./list", "./null"]
+    assert _ids(connection, {"user_defined/x": {"is_null": True}}) == ["./absent", "./null"]
+    order = _ids(connection, {"sorted_name": "user_defined/x", "sorted_type": "descending"})
+    assert order == ["./list", "./text", "./bool", "./int", "./absent", "./null"]
+
+
+def test_diverged_is_not_unknown(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    for name, value in (("nan", math.nan), ("finite", 1.5), ("inf", math.inf), ("absent", None)):
+        add_job(connection, StoredJob(f"./{name}", {"loss": value}), base_dir_id)
+    assert _ids(connection, {"loss": {"in": ["NaN"]}}) == ["./nan"]
+    assert _ids(connection, {"loss": {"in": ["Infinity", math.nan]}}) == ["./inf", "./nan"]
+    assert _ids(connection, {"loss": {"gt": 1.0}}) == ["./finite", "./inf"]
+    assert _ids(connection, {"loss": {"is_null": False}}) == ["./finite", "./inf", "./nan"]
+    assert _ids(connection, {"not": {"loss": {"gt": 1.0}}}) == ["./absent", "./nan"]
+    assert _ids(connection, {"sorted_name": "loss"}) == ["./absent", "./nan", "./finite", "./inf"]
+
+
 def test_the_largest_conditions_run(connection: Connection) -> None:
     base_dir_id = add_base_dir(connection)
     add_job(connection, StoredJob("./a", {"epoch": 9_999, "network": "LeNet5"}, {"acc": 0.5}), base_dir_id)

@@ -82,12 +82,13 @@ def test_a_restart_replaces_the_curve_from_its_first_step(store: LineageStore, t
 
 
 def test_devices_interleave_and_the_later_name_wins_a_step(store: LineageStore, tmp_path: Path) -> None:
-    _curve(range(0, 6, 2)).write_summary(tmp_path / "run", EARLY, device=0)
-    _curve(range(1, 5), plus=100).write_summary(tmp_path / "run", EARLY, device=1)
+    even, middle = range(0, 600, 2), range(100, 400)
+    _curve(even).write_summary(tmp_path / "run", EARLY, device=0)
+    _curve(middle, plus=1000).write_summary(tmp_path / "run", EARLY, device=1)
+    expected = {step: float(step) for step in even} | {step: step + 1000.0 for step in middle}
     found = store.scalars(_ingested(store, tmp_path), "./run", "loss")
-    assert found.steps.tolist() == [0, 1, 2, 3, 4]
-    assert found.values.tolist() == [0, 101, 102, 103, 104]
-    assert store.scalars(tmp_path, "./run", "loss", device=0).values.tolist() == [0, 2, 4]
+    assert list(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == sorted(expected.items())
+    assert store.scalars(tmp_path, "./run", "loss", device=0).values.tolist() == list(even)
     with pytest.raises(SampleNotFoundError, match="device 7; there are: 0, 1"):
         store.scalars(tmp_path, "./run", "loss", device=7)
 
