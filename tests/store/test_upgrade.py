@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import stat
 import subprocess
@@ -166,6 +167,13 @@ def test_head_is_the_newest_script() -> None:
     revisions = [script.revision for script in scripts.walk_revisions()]
     assert revisions == sorted(revisions, reverse=True)
     assert {len(revision) for revision in revisions} == {4}
+
+
+def test_alembic_at_the_command_line_sees_no_difference(database_url: str) -> None:
+    command = [sys.executable, "-m", "alembic", "-c", str(migrations_path() / "alembic.ini"), "check"]
+    environment = os.environ | {"LINEAGE_STORE_DATABASE_URL": database_url}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, "No new upgrade operations detected.\n"), run.stderr
 
 
 def test_check_does_not_import_alembic(sqlite_url: str) -> None:
