@@ -49,9 +49,7 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
         version = _version(connection)
         if version is not None and version > HEAD:
             raise _too_new(engine, version)
-        if version != HEAD or ddl.stored_digest(connection, VERSION_TABLE) != ddl.digest(
-            connection.dialect.name
-        ):
+        if version != HEAD or not ddl.up_to_date(connection, VERSION_TABLE):
             _rebuild(connection, version)
 
 
@@ -102,7 +100,7 @@ def _rebuild(connection: Connection, version: str | None) -> None:
         _migrate(connection)
     ddl.create(connection)
     descriptions.store(connection)
-    ddl.store_digest(connection, VERSION_TABLE)
+    ddl.mark_up_to_date(connection, VERSION_TABLE)
     for grant in grants:
         connection.exec_driver_sql(grant)
 

@@ -103,7 +103,7 @@ def _even_training(add: _Adder) -> int:
     fields = LENET | {"optimizer": "Momentum", "learning_rate": 0.01}
     job = add.job("lenet-a", fields, {"accuracy": 0.75}, {"team": "vision", "owner": "ana"})
     file = add.file(job, SEPTEMBER_3, seconds_per_step=450.0)
-    add.scalars(file, "loss", 1, 0.9, 0.5, 0.09, 0.05)
+    add.scalars(file, "loss/auto", 1, 0.9, 0.5, 0.09, 0.05)
     add_scalars(add.connection, file, "accuracy", {2: 0.5, 4: 0.75})
     add.evaluations(job, SEPTEMBER_3, {"accuracy": 0.5}, {"accuracy": 0.75})
     return job
@@ -114,10 +114,10 @@ def _restarted_training(add: _Adder) -> int:
     fields = LENET | {"optimizer": "Momentum", "learning_rate": 0.01}
     job = add.job("lenet-b", fields, {"accuracy": 0.875}, {"team": "vision", "owner": "bo"})
     first = add.file(job, SEPTEMBER_10, seconds_per_step=900.0)
-    add.scalars(first, "loss", 1, 1.0, 0.8, 0.05, math.nan)
+    add.scalars(first, "loss/auto", 1, 1.0, 0.8, 0.05, math.nan)
     add.scalars(first, "accuracy", 4, 0.99)
     second = add.file(job, SEPTEMBER_10 + 3600, seconds_per_step=900.0)
-    add.scalars(second, "loss", 3, 0.5, 0.3, 0.08, 0.04)
+    add.scalars(second, "loss/auto", 3, 0.5, 0.3, 0.08, 0.04)
     add_scalars(add.connection, second, "accuracy", {4: 0.7, 6: 0.875})
     add.evaluations(job, SEPTEMBER_10 + 3600, {"accuracy": 0.875})
     return job
@@ -127,8 +127,12 @@ def _diverged_training(add: _Adder) -> int:
     fields = LENET | {"optimizer": "Adam", "learning_rate": 0.001, "test_dataset_path": "/data/mnist"}
     job = add.job("lenet-c", fields, {"accuracy": math.nan}, {})
     file = add.file(job, AUGUST)
-    add.scalars(file, "loss", 1, 0.7, 0.6, math.nan, math.nan)
-    for layer, nan_counts in {"conv1.weight": (0, 5), "fc1.weight": (3, 7), "fc2.weight": (1, 1)}.items():
+    add.scalars(file, "loss/auto", 1, 0.7, 0.6, math.nan, math.nan)
+    for layer, nan_counts in {
+        "conv1.weight/auto": (0, 5),
+        "fc1.weight/auto": (3, 7),
+        "fc2.weight/auto": (1, 1),
+    }.items():
         steps = {
             step: {"count": 10, "nan_count": count} for step, count in zip((2, 4), nan_counts, strict=True)
         }
@@ -142,7 +146,7 @@ def _old_training_on_two_devices(add: _Adder) -> int:
     job = add.job("resnet-a", fields, {"accuracy": 0.5}, {"team": "nlp"})
     for device, seconds_per_step in ((0, 1.0), (1, 1.5)):
         file = add.file(job, MARCH, device=device, seconds_per_step=seconds_per_step)
-        add.scalars(file, "loss", 1, 2.0, 1.5, 1.25 - device, 1.0)
+        add.scalars(file, "loss/auto", 1, 2.0, 1.5, 1.25 - device, 1.0)
         if device == 0:
             add.scalars(file, "accuracy", 4, 0.25)
             add_payloads(add.connection, file, "image", "input", {1: {"size_bytes": 300}})
@@ -156,13 +160,13 @@ def _quiet_training(
     job = add.job(name, RESNET, {}, user)
     unfinished = {"closed": False, "state": "open", "grown_at": grown_at}
     file = add.file(job, SEPTEMBER_10, seconds_per_step=seconds_per_step, **unfinished)
-    add.scalars(file, "loss", 1, 1.0, 0.9)
+    add.scalars(file, "loss/auto", 1, 1.0, 0.9)
     return job
 
 
 def _old_training_not_fully_ingested(add: _Adder) -> None:
     job = add.job("resnet-d", RESNET, {}, {})
-    add.scalars(add.file(job, MARCH, byte_offset=900), "loss", 1, 1.0)
+    add.scalars(add.file(job, MARCH, byte_offset=900), "loss/auto", 1, 1.0)
 
 
 def _pipeline(*, batch: int, size: int) -> list[dict[str, Any]]:

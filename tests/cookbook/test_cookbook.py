@@ -19,7 +19,7 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "1": [("LeNet5", 0.875, 6, "./lenet-b"), ("ResNet50", 0.25, 4, "./resnet-a")],
     "2": [("Momentum", 0.01, 2, 0.8125, 0.875), ("Momentum", 0.1, 1, 0.5, 0.5)],
     "3": [("./lenet-c", 3)],
-    "4": [("./lenet-c", "fc1.weight", 2, 3), ("./lenet-c", "fc2.weight", 2, 1)],
+    "4": [("./lenet-c", "fc1.weight/auto", 2, 3), ("./lenet-c", "fc2.weight/auto", 2, 1)],
     "5": [("./resnet-a", 1, 0.25, 1.5), ("./resnet-a", 0, 1.25, 0.0)],
     "6": [("./lenet-b", 1, 2, 0.5)],
     "7": [(1, "2025-09-03T00:01:40.000000Z", 0.5), (2, "2025-09-03T00:03:20.000000Z", 0.75)],

@@ -1,7 +1,7 @@
 """Views in the database: made, dropped, recognised; and who may read them.
 
-In: a connection inside a write transaction. Promises: `digest` changes whenever a view or a description would be
-written differently, so that a database that is up to date need not be touched.
+In: a connection inside a write transaction. A digest of all views and descriptions is stored beside them, so that a
+database that is up to date need not be touched.
 """
 
 from __future__ import annotations
@@ -43,23 +43,25 @@ def grants(connection: Connection) -> list[str]:
     return list(connection.execute(_GRANTS, {"names": [view.name for view in VIEWS]}).scalars())
 
 
-def digest(dialect: str) -> int:
-    """31 bits that tell this release's views and descriptions from others."""
+def up_to_date(connection: Connection, version_table: str) -> bool:
+    """Whether the views and descriptions that the database has are this release's."""
+    if connection.dialect.name == "sqlite":
+        stored = connection.exec_driver_sql("PRAGMA user_version").scalar()
+    else:
+        stored = connection.execute(_STORED, {"table": version_table}).scalar()
+    return int(stored or 0) == _digest(connection.dialect.name)
+
+
+def mark_up_to_date(connection: Connection, version_table: str) -> None:
+    """Write down that they are."""
+    digest = _digest(connection.dialect.name)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA user_version = {digest}")
+    else:
+        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{digest}'")
+
+
+def _digest(dialect: str) -> int:
+    """31 bits that change whenever a view or a description would be written differently."""
     everything = repr([relations(), [view.select(dialect) for view in VIEWS]])
     return int.from_bytes(sha256(everything.encode()).digest()[:4]) >> 1
-
-
-def stored_digest(connection: Connection, version_table: str) -> int:
-    """The digest of the views that the database has; 0 when it has none."""
-    if connection.dialect.name == "sqlite":
-        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-    return int(connection.execute(_STORED, {"table": version_table}).scalar() or 0)
-
-
-def store_digest(connection: Connection, version_table: str) -> None:
-    """Write down which views the database has."""
-    number = digest(connection.dialect.name)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA user_version = {number}")
-    else:
-        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{number}'")
