@@ -81,8 +81,8 @@ def statistics(
 
 def merge(before: Statistics, after: Statistics) -> Statistics:
     """Of both, where every step of `after` is greater than every step of `before`."""
-    lower = after if _less(after.min_value, before.min_value) else before
-    higher = after if _less(before.max_value, after.max_value) else before
+    lower = _extreme(before, after, before.min_value, after.min_value, sign=-1)
+    higher = _extreme(before, after, before.max_value, after.max_value, sign=1)
     return Statistics(
         before.sample_count + after.sample_count,
         before.first_step,
@@ -105,9 +105,11 @@ def nullable(number: float) -> float | None:
     return None if number != number else float(number)
 
 
-def _less(left: float | None, right: float | None) -> bool:
-    """None is no value: anything is less than a missing right side, and a missing left side never is."""
-    return left is not None and (right is None or left < right)
+def _extreme(
+    before: Statistics, after: Statistics, old: float | None, new: float | None, *, sign: int
+) -> Statistics:
+    """The one with the more extreme value; the earlier one on a tie, and where neither has a finite value."""
+    return after if new is not None and (old is None or sign * new > sign * old) else before
 
 
 @dataclass(frozen=True, slots=True)
