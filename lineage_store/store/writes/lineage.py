@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, delete, exists, insert, select
 
 from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued
 from lineage_store.store.dialects import in_parts, upsert
@@ -70,7 +70,8 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
-    """Put the folded lineage of some jobs in the place of what was there."""
+    """Put the folded lineage of some jobs in the place of what was there; pipelines that no job has any more go."""
+    before = _graphs_of(connection, folds)
     for part in in_parts(sorted(folds)):
         for table in (lineage, metric, user_info):
             connection.execute(delete(table).where(table.c.job_id.in_(part)))
@@ -84,6 +85,7 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
             for value in getattr(fold, values)
         ]
         _insert(connection, table, rows)
+    _drop_unused_graphs(connection, before - set(graphs.values()))
 
 
 def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> dict[str, Any]:
@@ -116,8 +118,27 @@ def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> di
     return ids
 
 
+def _graphs_of(connection: Connection, job_ids: Iterable[int]) -> set[int]:
+    graph = lineage.c.dataset_graph_id
+    parts = (
+        connection.execute(select(graph).where(lineage.c.job_id.in_(part), graph.is_not(None))).scalars()
+        for part in in_parts(sorted(job_ids))
+    )
+    return {graph_id for part in parts for graph_id in part}
+
+
+def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> None:
+    """Locked first: nobody can refer to a pipeline between the look at its references and its removal."""
+    used = exists().where(lineage.c.dataset_graph_id == dataset_graph.c.id)
+    for part in in_parts(sorted(graph_ids)):
+        mine = select(dataset_graph.c.id).where(dataset_graph.c.id.in_(part))
+        locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
+        connection.execute(delete(dataset_graph).where(dataset_graph.c.id.in_(locked), ~used))
+
+
 def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
-    query = select(dataset_graph.c.digest, dataset_graph.c.id)
+    """Locked against removal by another base dir's ingester until the new references are committed."""
+    query = select(dataset_graph.c.digest, dataset_graph.c.id).with_for_update(read=True, key_share=True)
     parts = (
         connection.execute(query.where(dataset_graph.c.digest.in_(part)))
         for part in in_parts(sorted(digests))
