@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store import config
@@ -91,6 +91,11 @@ class LineageStore:
     def __repr__(self) -> str:
         return f"LineageStore({self.url!r})"
 
+    @property
+    def engine(self) -> Engine:
+        """The SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not."""
+        return self._engine
+
     # --- ingest ---------------------------------------------------------------------------------------------------
 
     def ingest(
@@ -113,7 +118,10 @@ class LineageStore:
             DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
         """
         path = real_path(base_dir)
-        return refresh.ingest(self._engine, path, self.settings, progress=progress, should_stop=should_stop)
+        with self._named_failures():
+            return refresh.ingest(
+                self._engine, path, self.settings, progress=progress, should_stop=should_stop
+            )
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
         """What `ingest` would do, without doing it."""

@@ -66,10 +66,14 @@ def _advance(file: KnownFile, log: OpenLogFile, content: bytes, found: FileRows,
     fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
     anchor, anchor_bytes = file.anchor, file.anchor_bytes
     if found.end > file.byte_offset:
-        if file.byte_offset == 0:
-            fingerprint_bytes = min(found.end, DIGESTED_BYTES)
-            fingerprint = digest(content[:fingerprint_bytes])
         anchor_bytes = min(found.end, DIGESTED_BYTES)
+        if (
+            fingerprint_bytes < anchor_bytes
+        ):  # it grows with the file, so that it does not tell how the file grew
+            fingerprint_bytes = anchor_bytes
+            fingerprint = digest(
+                _before(log, content, file.byte_offset, fingerprint_bytes, fingerprint_bytes)
+            )
         anchor = digest(_before(log, content, file.byte_offset, found.end, anchor_bytes))
     state = _state(file, log.sight, found, caught_up)
     return Advance(

@@ -12,6 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from lineage_store.eventlog import filenames
@@ -19,7 +20,7 @@ from lineage_store.eventlog.filenames import LogFileName
 from lineage_store.store.batch import FileSight
 from lineage_store.texts import from_stored, to_stored
 
-LONGEST_TRAIN_ID = 1000
+LONGEST_TRAIN_ID_BYTES = 1000
 """Longer ids do not fit into a database index; their directories are reported, not ingested."""
 
 
@@ -55,6 +56,12 @@ class Found:
     too_deep: list[str] = field(default_factory=list)
     """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
 
+    def hides(self, train_id: str, name: str) -> bool:
+        """Whether a file may be there though it was not found: where it lies rests or could not be looked at."""
+        unread = {path.path for path in self.unreadable}
+        steps = list(accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format))
+        return train_id in self.resting or not unread.isdisjoint(steps)
+
 
 def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
     """The path on disk of a job or of one of its files, from their stored names."""
@@ -80,12 +87,15 @@ def scan(
 
     Args:
         only: look into these jobs and nowhere else.
-        resting: directories that need no listing as long as they have this modification time (ns).
+        resting: directories that need no listing as long as they have this modification time (ns); of no
+            consequence if `recursive`, since a directory's time says nothing of the directories in it.
 
     Raises OSError when the base dir itself cannot be listed.
     """
     found = Found()
-    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, resting or {}, found)
+    walk = _Walk(
+        base_dir, os.path.realpath(base_dir), follow_symlinks, {} if recursive else resting or {}, found
+    )
     if only is None:
         walk.directory("./", depth=None if recursive else 1, required=True)
     else:
@@ -141,7 +151,7 @@ class _Walk:
 
     def _child(self, train_id: str, entry: os.DirEntry[str], below: list[str]) -> None:
         child = f"{train_id.rstrip('/')}/{to_stored(entry.name)}"
-        if len(child) > LONGEST_TRAIN_ID:
+        if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
             self.found.ignored["job id too long"] += 1
             return
         modified_ns = entry.stat().st_mtime_ns
@@ -168,8 +178,14 @@ class _Walk:
             return False
         target = os.path.realpath(entry.path)
         inside = target.startswith(self.real_base.rstrip("/") + "/")
-        loops = entry.is_dir() and os.path.realpath(os.path.dirname(entry.path)).startswith(target)
-        return inside and not loops
+        return inside and not (entry.is_dir() and self._leads_back(entry, target))
+
+    def _leads_back(self, entry: os.DirEntry[str], target: str) -> bool:
+        """A link up the tree, or one behind another link: following such links might never end."""
+        directory = os.path.dirname(entry.path)
+        real = os.path.realpath(directory)
+        unlinked = os.path.normpath(os.path.join(self.real_base, os.path.relpath(directory, self.base_dir)))
+        return real != unlinked or f"{real}/".startswith(f"{target}/")
 
 
 def _deeper_jobs(base_dir: Path, most: int = 3, directories: int = 2000) -> list[str]:
@@ -179,7 +195,7 @@ def _deeper_jobs(base_dir: Path, most: int = 3, directories: int = 2000) -> list
         if count >= directories or len(hits) >= most:
             break
         if any(filenames.parse(name) for name in names):
-            hits.append(os.path.relpath(path, base_dir))
+            hits.append(to_stored(os.path.relpath(path, base_dir)))
     return hits
 
 

@@ -23,7 +23,6 @@ from lineage_store.store.writes.lineage import StoredEvent
 from lineage_store.texts import canonical_json, to_stored
 
 _KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}
-_STRUCTURE = ("op_type", "children", "operations", "sampler")
 MARK_DIGITS = 12
 
 
@@ -107,12 +106,12 @@ def _nodes(graph: dict[str, Any]) -> Iterator[GraphNode]:
 
 def _parameters(node: dict[str, Any], number: int, parent: int | None) -> Iterator[GraphNode]:
     op_type = _text(node.get("op_type"))
-    own = {name: value for name, value in node.items() if name not in _STRUCTURE}
+    own = {name: value for name, value in node.items() if not _is_structure(name, value)}
     groups: list[tuple[str | None, int | None, dict[str, Any]]] = [(None, None, own)]
-    for position, operation in enumerate(node.get("operations", [])):
+    for position, operation in enumerate([] if "operations" in own else node.get("operations", [])):
         rest = {name: value for name, value in operation.items() if name != "tensor_op_name"}
         groups.append((_text(operation.get("tensor_op_name")), position, rest))
-    if node.get("sampler"):
+    if "sampler" in node and "sampler" not in own:
         groups.append(("sampler", None, node["sampler"]))
     for operation_name, operation_no, parameters in groups:
         if not parameters:
@@ -120,6 +119,13 @@ def _parameters(node: dict[str, Any], number: int, parent: int | None) -> Iterat
         for name, value in parameters.items():
             text = canonical_json(value)
             yield GraphNode(number, parent, op_type, operation_name, operation_no, to_stored(name), text)
+
+
+def _is_structure(name: str, value: Any) -> bool:
+    """Whether this is part of the pipeline's shape; a parameter can have such a name, but not such a value."""
+    if name == "operations":
+        return isinstance(value, list) and all(isinstance(operation, dict) for operation in value)
+    return name in ("op_type", "children") or (name == "sampler" and isinstance(value, dict))
 
 
 def _text(value: Any) -> str | None:

@@ -104,7 +104,7 @@ def run_pass(
         known = registry.known_files(connection, ingester.lease.base_dir_id, only)
         now = database_time(connection)
     files = [file for file in found.files if file.parsed.kind in kinds]
-    compared = [file for file in known if file.kind in kinds and file.train_id not in found.resting]
+    compared = [file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name)]
     changes = diff(files, compared, distrust=distrust)
     _note_missing(ingester, changes)
     counts = Counts(files_found=len(files), ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
@@ -140,7 +140,7 @@ def _files_to_read(ingester: Ingester, changes: Sequence[PathChange]) -> list[Kn
 
 def _read_all(ingester: Ingester, files: Sequence[KnownFile], now: datetime, counts: Counts) -> Counts:
     """Read the files to their ends, a chunk of each in turn, a batch a transaction."""
-    waiting = deque(files)
+    waiting, read = deque(files), set[int]()
     while waiting and not ingester.should_stop():
         batch = _fill_batch(ingester, waiting, now)
         try:
@@ -148,7 +148,8 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], now: datetime, cou
         except BookmarkMovedError as error:
             log.warning("%s Those files are read again in the next pass.", error.message)
             continue
-        counts = counts.plus(batch.advances, len(batch.failures))
+        read |= {advance.file.id for advance in batch.advances if advance.rows.end > advance.file.byte_offset}
+        counts = counts.plus(batch.advances, len(batch.failures), files_read=len(read))
         ingester.progress(Progress(counts.bytes_read, counts.events, len(waiting)))
     return counts
 

@@ -20,7 +20,7 @@ from lineage_store.ingest.discovery import sight_of
 from lineage_store.store.batch import FileSight, KnownFile
 
 DIGESTED_BYTES = 256
-"""How much of the first frame, and of the bytes before the bookmark, makes a file's identity."""
+"""How many of the first bytes, and of those before the bookmark, make a file's identity."""
 
 
 @dataclass(frozen=True, slots=True)

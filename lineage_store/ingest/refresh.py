@@ -82,10 +82,17 @@ def refresh_lineage(
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Read everything, or wait (not for ever) until the leader has read what is on disk now."""
     try:
-        ingest(engine, base_dir, settings)
-    except LeaseHeldError:
-        wait_for_leader(engine, base_dir, settings)
-    except (LeaseLostError, DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError) as error:
+        try:
+            ingest(engine, base_dir, settings)
+        except LeaseHeldError:
+            wait_for_leader(engine, base_dir, settings)
+    except (
+        LeaseLostError,
+        DatabaseUnavailableError,
+        DBAPIError,
+        LineageParamSummaryPathError,
+        OSError,
+    ) as error:
         log.warning("Answered from the store (%s): %s", _age(engine, base_dir), error)
 
 

@@ -23,12 +23,11 @@ class Counts:
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
 
-    def plus(self, batch: Collection[Advance], failures: int) -> Counts:
-        """With the outcome of one committed batch added."""
+    def plus(self, batch: Collection[Advance], failures: int, *, files_read: int) -> Counts:
+        """With the outcome of one committed batch added; `files_read` is of all batches so far."""
         return replace(
             self,
-            files_read=self.files_read
-            + sum(advance.file.byte_offset == 0 or bool(advance.rows.event_count) for advance in batch),
+            files_read=files_read,
             files_unreadable=self.files_unreadable + failures,
             bytes_read=self.bytes_read
             + sum(advance.rows.end - advance.file.byte_offset for advance in batch),

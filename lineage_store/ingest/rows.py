@@ -106,7 +106,7 @@ def _take_frame(collected: _Collected, file: KnownFile, frame: Frame) -> None:
     for value in values:
         wall_time = _wall_time(value.wall_time)
         if wall_time is not None:
-            collected.last_wall_time = max(wall_time, collected.last_wall_time or wall_time)
+            collected.last_wall_time = max(wall_time, _or(collected.last_wall_time, wall_time))
         if isinstance(value, ScalarValue):
             collected.scalars[value.tag].append(value)
         elif isinstance(value, PayloadValue):
@@ -175,9 +175,13 @@ def _columns(tag: str, values: Sequence[ScalarValue]) -> ScalarColumns:
     return ScalarColumns(
         tag,
         np.array([value.step for value in values], np.int64),
-        np.array([value.wall_time for value in values], np.float64),
+        np.array([_or(_wall_time(value.wall_time), math.nan) for value in values], np.float64),
         np.array([value.value for value in values], np.float64),
     )
+
+
+def _or(number: float | None, other: float) -> float:
+    return other if number is None else number
 
 
 def _wall_time(seconds: float) -> float | None:

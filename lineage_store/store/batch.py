@@ -222,9 +222,11 @@ class Advance:
             else self.file.grown_at
         )
         suspected = self.rows.suspect is not None
-        same_place = (
-            suspected and self.file.suspect_since is not None and self.rows.end == self.file.byte_offset
-        )
+        since, size = self.file.suspect_since, self.file.suspect_size
+        same_place = suspected and self.rows.end == self.file.byte_offset
+        # A damage longer than a chunk is given up in parts; the parts do not wait for a grace time each.
+        in_the_midst = not self.caught_up and self.rows.quarantined_bytes > 0 and self.rows.end < (size or 0)
+        goes_on = since is not None and (same_place or in_the_midst)
         return replace(
             self.file,
             state=self.state,
@@ -237,10 +239,8 @@ class Advance:
             fingerprint_bytes=self.fingerprint_bytes,
             anchor=self.anchor,
             anchor_bytes=self.anchor_bytes,
-            suspect_since=(self.file.suspect_since if same_place else now) if suspected else None,
-            suspect_size=(self.file.suspect_size if same_place else self.sight.size_bytes)
-            if suspected
-            else None,
+            suspect_since=since if goes_on else now if suspected else None,
+            suspect_size=size if goes_on else self.sight.size_bytes if suspected else None,
             grown_at=grown_at,
             last_wall_time=max(
                 (time for time in (self.file.last_wall_time, self.rows.last_wall_time) if time is not None),

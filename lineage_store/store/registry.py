@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, select, tuple_, update
 
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.dialects import in_parts, upsert
@@ -107,9 +107,11 @@ def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> N
 
 
 def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
-    """Log files that are no longer on disk keep their rows."""
+    """Log files that are no longer on disk, whatever their generation, keep their rows."""
+    path = tuple_(log_file.c.job_id, log_file.c.name)
     for part in in_parts(sorted(ids)):
-        gone = update(log_file).where(log_file.c.id.in_(part))
+        paths = select(log_file.c.job_id, log_file.c.name).where(log_file.c.id.in_(part))
+        gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
         connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
 
 
