@@ -1,0 +1,80 @@
+"""What a store holds, in words that two stores share: natural keys in the place of surrogate ids, no clocks.
+
+In: an engine. Out: every table as sorted rows. Left out: when the store saw something (not what the files say about
+time), and the history of passes, leases and problems that went away, which tell how the contents came about.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select
+
+from lineage_store.store import schema
+from lineage_store.store.types import UtcTime
+
+HISTORY = {schema.ingest_cycle.name, schema.ingest_lease.name}
+CLOCKS = {"stat_stamp"}
+"""Beside all columns of type UtcTime; the stamp holds an inode and a change time."""
+
+Row = tuple[tuple[str, Any], ...]
+
+
+def natural_contents(engine: Engine) -> dict[str, list[Row]]:
+    """Every table of the schema; a base dir goes by the last part of its path."""
+    with engine.connect() as connection:
+        names = _natural_names(connection)
+        return {
+            table.name: sorted(
+                (
+                    tuple((name, _natural(names, table.name, name, value)) for name, value in row.items())
+                    for row in _rows(connection, table)
+                ),
+                key=repr,
+            )
+            for table in schema.metadata.sorted_tables
+            if table.name not in HISTORY
+        }
+
+
+def _rows(connection: Connection, table: Any) -> list[dict[str, Any]]:
+    shown = [c for c in table.columns if c.name not in CLOCKS | {"id", "path_key"}]
+    shown = [column for column in shown if not isinstance(column.type, UtcTime)]
+    query = select(*shown)
+    if table is schema.ingest_problem:
+        query = query.where(table.c.resolved_at.is_(None))
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _natural(names: dict[str, dict[int, Any]], table: str, column: str, value: Any) -> Any:
+    if column in names and value is not None:
+        return names[column][value]
+    if table == schema.base_dir.name and column == "path":
+        return Path(value).name
+    return value + 0.0 if isinstance(value, float) else value  # SQLite keeps no -0.0
+
+
+def _natural_names(connection: Connection) -> dict[str, dict[int, Any]]:
+    """By the name of a referring column: what stands for each id."""
+    base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(schema.base_dir))}
+    jobs = {
+        row.id: (base_dirs[row.base_dir_id], row.train_id)
+        for row in connection.execute(select(schema.train_job))
+    }
+    files = {
+        row.id: (*jobs[row.job_id], row.name, row.generation)
+        for row in connection.execute(select(schema.log_file))
+    }
+    series = {
+        row.id: (*files[row.log_file_id], row.plugin, row.tag)
+        for row in connection.execute(select(schema.series))
+    }
+    graphs = {row.id: row.digest for row in connection.execute(select(schema.dataset_graph))}
+    return {
+        "base_dir_id": base_dirs,
+        "job_id": jobs,
+        "log_file_id": files,
+        "series_id": series,
+        "dataset_graph_id": graphs,
+    }

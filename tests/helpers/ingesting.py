@@ -1,0 +1,61 @@
+"""Ingest in tests, and questions about what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, Row, text, update
+
+from lineage_store.config import Settings
+from lineage_store.ingest import refresh
+from lineage_store.ingest.report import IngestReport
+from lineage_store.store.engine import writing
+from lineage_store.store.schema import ingest_lease
+
+
+def ingest(engine: Engine, base_dir: Path, **settings: Any) -> IngestReport:
+    """One pass over a base dir, with the default settings but for those given."""
+    return refresh.ingest(engine, base_dir, Settings(**settings))
+
+
+def rows(engine: Engine, query: str, **parameters: Any) -> list[Row[Any]]:
+    """The rows of a query."""
+    with engine.connect() as connection:
+        return list(connection.execute(text(query), parameters))
+
+
+def column(engine: Engine, query: str, **parameters: Any) -> list[Any]:
+    """The first column of a query."""
+    return [row[0] for row in rows(engine, query, **parameters)]
+
+
+def open_problems(engine: Engine) -> list[tuple[str, str]]:
+    """(kind, path) of every problem that is not resolved."""
+    query = "SELECT kind, path FROM ingest_problem WHERE resolved_at IS NULL ORDER BY kind, path, range_start"
+    return [(row.kind, row.path) for row in rows(engine, query)]
+
+
+def visible_scalars(engine: Engine, tag: str = "loss") -> dict[int, float]:
+    """Step and value of a scalar in current files, in the only job that has it."""
+    found = rows(
+        engine,
+        "SELECT step, value FROM scalar_sample JOIN series ON series.id = series_id"
+        " JOIN log_file ON log_file.id = log_file_id WHERE tag = :tag AND current ORDER BY step",
+        tag=tag,
+    )
+    assert len(found) == len({row.step for row in found}), "a step is there twice"
+    return {row.step: row.value for row in found}
+
+
+def let_leases_expire(engine: Engine) -> None:
+    """What waiting does after an ingester was killed."""
+    with writing(engine) as connection:
+        connection.execute(update(ingest_lease).values(expires_at=datetime(2000, 1, 1, tzinfo=UTC)))
+
+
+def ledger_is_closed(engine: Engine) -> bool:
+    """Whether every file's bytes are ingested, quarantined or pending, and none is counted twice."""
+    ledger = rows(engine, "SELECT size_bytes, byte_offset, quarantined_bytes FROM log_file WHERE current")
+    return all(0 <= row.quarantined_bytes <= row.byte_offset <= row.size_bytes for row in ledger)
