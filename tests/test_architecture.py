@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "query": BASE | {"store", "eventlog.payloads"},
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "query", "store", "eventlog"},
-    "cli": BASE | {"api", "ingest", "query", "store", "eventlog"},
+    "operations": BASE | {"api", "ingest", "query", "store"},
+    "cli": BASE | {"api", "operations", "logs", "ingest", "query", "store", "eventlog"},
     "": BASE | {"api", "collect"},
 }
 LIVES_IN = {

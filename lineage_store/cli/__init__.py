@@ -1,0 +1,8 @@
+"""The command line `lineage-store`: thin verbs over the API.
+
+Data goes to stdout, everything else to stderr. `main` is the entry point; verbs are imported when they are used.
+"""
+
+from lineage_store.cli.app import main
+
+__all__ = ["main"]

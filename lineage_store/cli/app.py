@@ -1,0 +1,156 @@
+"""The program itself: its verbs by name, its global options, and what becomes of errors and signals.
+
+In: command-line arguments. Out: an exit code (0 ok · 1 failure · 2 usage · 3 partly done · 4 schema too old or too
+new · 5 database unreachable or locked · 6 another ingester leads · 130 and 143 by signal).
+Promises: no bare traceback; an error says what was wrong and what to do, on stderr. Does not know any verb's work.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from lineage_store import __version__
+from lineage_store.cli.cells import escaped
+from lineage_store.cli.session import Session
+from lineage_store.errors import MindInsightException
+
+VERBS = {
+    "init": "setup",
+    "ingest": "ingesting",
+    "daemon": "ingesting",
+    "status": "state",
+    "jobs": "jobs",
+    "show": "jobs",
+    "filter": "search",
+    "sql": "sql",
+    "scalars": "samples",
+    "compare": "compare",
+    "annotate": "jobs",
+    "inspect": "files",
+    "why": "files",
+    "doctor": "state",
+    "publish": "setup",
+    "db": "setup",
+    "config": "settings",
+}
+"""Every verb and the module that holds it, in the order in which help lists them."""
+
+
+class _Verbs(click.Group):
+    """Imports a verb's module when the verb is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"lineage_store.cli.verbs.{VERBS[cmd_name]}")
+        found: click.Command = getattr(module, f"{cmd_name}_verb")
+        return found
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--database", metavar="URL", help="The store: sqlite:////path/to/file or postgresql://user@host/name."
+)
+@click.option(
+    "--config", "config_file", metavar="FILE", help="Settings file, instead of the first one found."
+)
+@click.option(
+    "-v", "--verbose", count=True, help="Say more on stderr, tracebacks included; -vv for everything."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@click.version_option(__version__, "--version", prog_name="lineage-store")
+@click.pass_obj
+def app(session: Session, database: str | None, config_file: str | None, verbose: int, quiet: bool) -> None:
+    """Keep what MindSpore trainings wrote into their log files in SQL, and ask it questions.
+
+    \b
+    Start with:
+      lineage-store ingest /path/to/summary_base
+      lineage-store filter --sort metric/accuracy:desc
+      lineage-store sql "SELECT network, count(*) FROM v_job GROUP BY network"
+
+    Settings come from flags, LINEAGE_STORE_* variables and lineage_store.toml: see `lineage-store config show`.
+    """
+    session.database, session.config_file = database, config_file
+    session.verbosity = -1 if quiet else verbose
+    _log_to_stderr(session.verbosity)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    session = Session()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    with _signals_interrupt() as received:
+        try:
+            code = app.main(arguments, prog_name="lineage-store", standalone_mode=False, obj=session)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_stdout()
+            return 0
+        except (KeyboardInterrupt, click.Abort):
+            return 128 + (received[0] if received else signal.SIGINT)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the user gets a sentence
+            return _report(error, session.verbosity)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception, verbosity: int) -> int:
+    """Tell the user; returns the exit code."""
+    if verbosity > 0:
+        traceback.print_exception(error)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, MindInsightException):
+        message, hint, code = error.message, error.hint, error.exit_code
+    else:
+        message, code = f"Unexpected {type(error).__name__}: {error}", 1
+        hint = "This should not happen: please report it, with what `-v` before the verb prints."
+    click.echo(f"Error: {escaped(message, keep_lines=True)}", err=True)
+    if hint:
+        click.echo(escaped(hint, keep_lines=True), err=True)
+    return code
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM raise KeyboardInterrupt; which one came is in the list. Verbs may handle them better."""
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _log_to_stderr(verbosity: int) -> None:
+    level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def _discard_stdout() -> None:
+    """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

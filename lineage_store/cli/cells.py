@@ -1,0 +1,112 @@
+"""One value, for a person, for JSON, for CSV. Pure.
+
+Promises: what a person sees holds no terminal escapes; JSON is valid everywhere (NaN and infinities as text, ASCII
+only); no text cell of a CSV can start a formula in a spreadsheet. People see six digits of a float, programs all.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from lineage_store.texts import to_stored
+
+_UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def escaped(text: str, *, keep_lines: bool = False) -> str:
+    """Text with control, direction and other invisible characters spelled out (`\\x1b`)."""
+    if text.isprintable():
+        return text
+    return "".join(_escape(char, keep_lines) for char in text)
+
+
+def shown(value: object) -> str:
+    """A value for people: `-` for nothing, times in UTC to the second, floats to six digits."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float() | Decimal():
+            return spelled(value) or f"{value:.6g}"
+        case datetime():
+            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            return escaped(str(value))
+
+
+def for_json(value: object) -> Any:
+    """A value that `json.dumps` turns into valid JSON."""
+    match value:
+        case float() | Decimal():
+            return spelled(value) or (
+                int(value) if value == int(value) and isinstance(value, Decimal) else float(value)
+            )
+        case datetime():
+            return _iso(value)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case Mapping():
+            return {str(name): for_json(item) for name, item in value.items()}
+        case list() | tuple():
+            return [for_json(item) for item in value]
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def for_csv(value: object) -> object:
+    """A value for the csv module. Text that could start a formula gets an apostrophe in front."""
+    match value:
+        case None:
+            return ""
+        case bool() | int():
+            return int(value)
+        case float() | Decimal():
+            return spelled(value) or value
+        case datetime():
+            return _iso(value)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            text = to_stored(str(value))
+            return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
+
+
+def spelled(value: float | Decimal) -> str | None:
+    """The word for a value that no JSON number can express; None for a finite one."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return None
+
+
+def instant(seconds: float | None) -> datetime | None:
+    """A time of the unix clock; None where no calendar has it."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _escape(char: str, keep_lines: bool) -> str:
+    if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _iso(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

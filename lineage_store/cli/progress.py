@@ -1,0 +1,33 @@
+"""A progress bar for ingest: on stderr, and only when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.report import Progress
+
+
+@contextmanager
+def progress_bar(total_bytes: int, *, wanted: bool = True) -> Iterator[Callable[[Progress], None] | None]:
+    """Something that shows progress, or None where nobody would see it."""
+    if not (wanted and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[events]:,} events"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=max(total_bytes, 1), events=0)
+        yield lambda progress: bar.update(task, completed=progress.bytes_read, events=progress.events)

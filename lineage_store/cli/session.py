@@ -1,0 +1,46 @@
+"""What all verbs share: the global options, and from them the settings and the store.
+
+In: global options, as the program's entry has read them. Out: loaded settings, an open store, notes on stderr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lineage_store import config
+from lineage_store.cli.cells import escaped
+from lineage_store.config import LoadedSettings
+
+if TYPE_CHECKING:
+    from lineage_store.api import LineageStore
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the program."""
+
+    database: str | None = None
+    config_file: str | None = None
+    verbosity: int = 0
+    """-1 quiet, 0 normal, 1 and more: verbose."""
+
+    def settings(self, **flags: Any) -> LoadedSettings:
+        """The settings with flags on top; a flag that is None was not given."""
+        return config.load({"database_url": self.database, **flags}, config_file=self.config_file)
+
+    def open_store(self, **flags: Any) -> LineageStore:
+        """The store; the caller closes it, best by `with`."""
+        from lineage_store.api import LineageStore
+
+        return LineageStore(settings=self.settings(**flags).settings)
+
+    def note(self, text: str) -> None:
+        """Tell the user something that is not what was asked for: on stderr, unless quiet."""
+        if self.verbosity >= 0:
+            click.echo(escaped(text, keep_lines=True), err=True)
+
+
+pass_session = click.make_pass_decorator(Session)

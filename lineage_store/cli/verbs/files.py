@@ -1,0 +1,107 @@
+"""`inspect` and `why`: what is in a log file, and why it is (not) in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_store.cli.cells import escaped, instant
+from lineage_store.cli.output import write_json, write_table
+from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.eventlog.inspection import Part
+
+SHOWN_FRAMES = 20
+COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
+
+
+@click.command("inspect")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--all", "everything", is_flag=True, help=f"Every frame, not only the first {SHOWN_FRAMES}.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, every frame included.")
+@pass_session
+def inspect_verb(session: Session, file: str, everything: bool, as_json: bool) -> None:
+    """Take a log file apart, frame by frame.
+
+    Where frames stand, whether their checksums hold, what they contain. What is no frame is always listed: suspect
+    ranges, and the pending end of a live file. Needs no store.
+
+    \b
+    lineage-store inspect events.out.events.summary.1795251905.0.host_MS
+    lineage-store inspect --json FILE
+    """
+    from lineage_store.eventlog import filenames
+    from lineage_store.eventlog.inspection import summarise
+
+    named = filenames.parse(Path(file).name)
+    kind = named.kind if named else "lineage" if file.endswith(filenames.LINEAGE_SUFFIX) else "summary"
+    totals = summarise(_parts(session, file, kind))
+    if as_json:
+        parts = [asdict(part) for part in _parts(session, file, kind)]
+        write_json({"file": file, "kind": kind, "totals": totals, "parts": parts})
+        return
+    if named is None:
+        session.note(
+            f"Ingest leaves it out: {filenames.ignored_reason(Path(file).name)}. Read as a {kind} file."
+        )
+    write_table(COLUMNS, map(_row, _shown(_parts(session, file, kind), everything)))
+    click.echo(f"\n{kind} file, {totals['frames']:,} frames: {_ledger(totals)}.")
+
+
+@click.command("why")
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@pass_session
+def why_verb(session: Session, path: str, as_json: bool) -> None:
+    """Tell why a file or job is (not) in the store.
+
+    PATH is a log file or a job's directory.
+
+    \b
+    lineage-store why /shared/summaries/run_7
+    lineage-store why /shared/summaries/run_7/events.out.events.summary.1795251905.0.host_MS
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        verdict = operations.why(store, path)
+    if as_json:
+        write_json(asdict(verdict))
+        return
+    click.echo(escaped(f"{verdict.path}: {verdict.verdict}."))
+    for reason in verdict.reasons:
+        click.echo(escaped(f"- {reason.text}"))
+        if reason.remedy:
+            click.echo(escaped(f"  {reason.remedy}"))
+
+
+def _parts(session: Session, file: str, kind: str) -> Iterator[Part]:
+    from lineage_store.eventlog.inspection import inspect
+
+    longest = session.settings().settings.max_frame_bytes
+    with open(file, "rb") as stream:
+        yield from inspect(stream, "lineage" if kind == "lineage" else "summary", max_frame_bytes=longest)
+
+
+def _shown(parts: Iterator[Part], everything: bool) -> Iterator[Part]:
+    """The first frames, and whatever is not good behind them."""
+    if not everything:
+        yield from islice(parts, SHOWN_FRAMES)
+    yield from (part for part in parts if everything or part.state != "good")
+
+
+def _row(part: Part) -> tuple[object, ...]:
+    return part.position, part.length, part.state, part.step, instant(part.wall_time), part.content
+
+
+def _ledger(totals: dict[str, int]) -> str:
+    bytes_by_state = (
+        (name.removesuffix("_bytes"), count) for name, count in totals.items() if name != "frames"
+    )
+    return ", ".join(f"{count:,} bytes {state}" for state, count in bytes_by_state if count) or "empty"

@@ -1,0 +1,115 @@
+"""`ingest` and `daemon`: log files into the store, once or from now on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lineage_store import logs
+from lineage_store.cli.cells import escaped
+from lineage_store.cli.progress import progress_bar
+from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.api import LineageStore
+    from lineage_store.ingest.report import IngestReport
+
+SHOWN_PROBLEMS = 3
+PARTLY_DONE = 3
+
+
+@click.command("ingest")
+@click.argument("base_dirs", metavar="BASE_DIR...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Say what there is to read, and read nothing.")
+@click.option(
+    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
+)
+@pass_session
+def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
+    """Read what log files have gained into the store.
+
+    BASE_DIR is the directory of the job directories. Only what was not read before is read. Exits 3 when some files
+    have problems: what is good in them is stored.
+
+    \b
+    lineage-store ingest /shared/summaries
+    lineage-store ingest --dry-run --recursive /shared/summaries /shared/other-team
+    """
+    code = 0
+    with session.open_store(recursive=recursive) as store, _ended_by_signal() as ended:
+        for base_dir in base_dirs:
+            if dry_run:
+                click.echo(escaped(str(store.plan(base_dir)), keep_lines=True))
+                continue
+            report = _ingest(session, store, base_dir, ended)
+            click.echo(escaped(str(report), keep_lines=True))
+            if not report.complete:
+                _show_problems(session, store, report)
+                code = PARTLY_DONE
+            if ended:
+                session.note("Stopped early; the next run goes on where this one ended.")
+                return 128 + ended[0]
+    return code
+
+
+@click.command("daemon")
+@click.argument("base_dirs", metavar="[BASE_DIR]...", nargs=-1)
+@click.option(
+    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
+)
+@pass_session
+def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | None) -> None:
+    """Follow base dirs as their log files grow.
+
+    Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
+    it finish the transaction at hand and exit 0.
+
+    \b
+    lineage-store daemon /shared/summaries
+    LINEAGE_STORE_LOG_FORMAT=json lineage-store daemon
+    """
+    settings = session.settings(log_level="debug" if session.verbosity > 0 else None).settings
+    logs.configure(settings.log_level, settings.log_format)
+    with session.open_store(recursive=recursive) as store:
+        store.run_daemon(base_dirs)
+
+
+def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequence[int]) -> IngestReport:
+    total = store.plan(base_dir).bytes_to_read
+    with progress_bar(total, wanted=session.verbosity >= 0) as progress:
+        return store.ingest(base_dir, progress=progress, should_stop=lambda: bool(ended))
+
+
+def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
+    from lineage_store import operations
+
+    for problem in operations.status(store, report.base_dir, problems=SHOWN_PROBLEMS).problems:
+        session.note(f"{problem['path']}: {problem['reason']} {problem['remedy']}")
+    if report.problems > SHOWN_PROBLEMS:
+        session.note(f"... and {report.problems - SHOWN_PROBLEMS} more.")
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[list[int]]:
+    """The first SIGINT or SIGTERM is noted, so that the transaction at hand can finish; a second one interrupts."""
+    ended: list[int] = []
+    before: dict[int, Any] = {}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if ended and callable(handler := before[number]):
+            handler(number, frame)
+        ended.append(number)
+
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

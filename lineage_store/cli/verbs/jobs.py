@@ -1,0 +1,152 @@
+"""`jobs`, `show` and `annotate`: which trainings there are, and everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
+from lineage_store.cli.places import find_base_dir, find_job
+from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.query.status import JobReport
+
+base_dir_option = click.option(
+    "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
+)
+
+JOB_COLUMNS = ("job", "state", "started", "updated", "bytes", "host", "base_dir")
+_SERIES_COLUMNS = (
+    *(
+        "plugin",
+        "tag",
+        "device",
+        "sample_count",
+        "first_step",
+        "last_step",
+        "last_value",
+        "min_value",
+        "max_value",
+    ),
+    *("nan_count", "superseded_count"),
+)
+_FILE_COLUMNS = (
+    *("log_file", "generation", "state", "size_bytes", "pending_bytes", "quarantined_bytes", "event_count"),
+)
+
+
+@click.command("jobs")
+@click.argument("base_dir", required=False)
+@click.option("--state", help="Only jobs in this state: live, stalled, finished or missing.")
+@style_options
+@pass_session
+def jobs_verb(session: Session, base_dir: str | None, state: str | None, style: Style) -> None:
+    """List jobs, most recently updated first.
+
+    Those of BASE_DIR, or of all base dirs.
+
+    \b
+    lineage-store jobs
+    lineage-store jobs /shared/summaries --state live --json
+    """
+    with session.open_store() as store:
+        jobs = store.train_jobs(find_base_dir(store, base_dir))
+    rows = [
+        (job.train_id, job.state, job.first_started_at, job.updated_at, job.log_bytes, job.host, job.base_dir)
+        for job in jobs
+        if state in (None, job.state)
+    ]
+    write_rows(JOB_COLUMNS, rows, style)
+    if not jobs:
+        session.note("The store holds no jobs: run `lineage-store ingest BASE_DIR`.")
+
+
+@click.command("show")
+@click.argument("job")
+@base_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@pass_session
+def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -> None:
+    """Print everything about one job.
+
+    What was trained, metrics, tags, log files, problems. JOB is its directory or its id, ./name.
+
+    \b
+    lineage-store show /shared/summaries/run_7
+    lineage-store show ./run_7 --base-dir /shared/summaries --json
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        report = operations.job_report(store, *find_job(store, job, base_dir))
+    if as_json:
+        write_json(
+            {
+                "job": report.job,
+                "metrics": report.metrics,
+                "user_info": report.user_info,
+                "series": report.series,
+                "log_files": report.log_files,
+                "problems": report.problems,
+            }
+        )
+    else:
+        _print_report(report)
+
+
+@click.command("annotate")
+@click.argument("job")
+@click.option("--label", type=click.IntRange(0, 10), help="A number from 0 to 10 (MindInsight's tag).")
+@click.option("--remark", help="Text of up to 128 characters; an empty one takes the remark away.")
+@base_dir_option
+@pass_session
+def annotate_verb(
+    session: Session, job: str, label: int | None, remark: str | None, base_dir: str | None
+) -> None:
+    """Put a label or a remark on a job, for good.
+
+    \b
+    lineage-store annotate ./run_7 --label 3 --remark "diverges after epoch 5"
+    lineage-store filter --sort tag:desc
+    """
+    if label is None and remark is None:
+        raise click.UsageError("Give --label, --remark, or both.")
+    with session.open_store() as store:
+        place, train_id = find_job(store, job, base_dir)
+        store.annotate(place, train_id, tag=label, remark=remark)
+    session.note(f"{train_id}: noted.")
+
+
+def _print_report(report: JobReport) -> None:
+    known = [(name, value) for name, value in report.job.items() if value is not None]
+    write_pairs(known, title=str(report.job["train_id"]))
+    if report.metrics:
+        write_pairs([(str(row["name"]), _value(row)) for row in report.metrics], title="Metrics")
+    if report.user_info:
+        write_pairs([(str(row["key"]), _value(row)) for row in report.user_info], title="User-defined")
+    if report.series:
+        _print_table("Tags", _SERIES_COLUMNS, report.series)
+    _print_table("Log files", _FILE_COLUMNS, report.log_files)
+    for problem in report.problems:
+        write_pairs(
+            [("reason", problem["reason"]), ("remedy", problem["remedy"])],
+            title=f"Problem: {problem['path']}",
+        )
+
+
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
+
+
+def _value(row: Mapping[str, Any]) -> object:
+    """The value of a row of v_metric or v_user_info."""
+    if row["kind"] == "bool":
+        return bool(row["value"])
+    if row["kind"] == "int" and row["value"] is not None:
+        return int(row["value"])
+    if row["kind"] == "nan":
+        return float("nan")
+    return row["text"] if row["value"] is None else row["value"]

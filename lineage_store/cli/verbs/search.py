@@ -1,0 +1,128 @@
+"""`filter`: the jobs that match, with what was trained and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lineage_store.cli.output import Style, style_options, write_json, write_rows
+from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.where import combined
+
+PAGE_JOBS = 20
+COLUMNS = ("summary_dir", "network", "optimizer", "learning_rate", "epoch", "batch_size", "loss")
+
+
+@click.command("filter")
+@click.argument("base_dir", required=False)
+@click.option("--where", "wheres", multiple=True, metavar="TEXT", help="A comparison; repeat it for more.")
+@click.option(
+    "--condition", metavar="JSON|@FILE", help="A search_condition as JSON, or a file that holds one."
+)
+@click.option("--sort", "sorts", multiple=True, metavar="NAME[:desc]", help="Sort by it; repeat it for ties.")
+@click.option("--limit", type=int, help=f"Jobs in a page, 1 to 100.  [default: {PAGE_JOBS}]")
+@click.option("--page", type=click.IntRange(min=1), help="Which page, from 1.  [default: 1]")
+@click.option("--all", "everything", is_flag=True, help="Every job that matches, on one page.")
+@click.option(
+    "--columns", metavar="NAME,...", help="What to show, such as network,metric/accuracy,user_defined/team."
+)
+@click.option("--refresh/--no-refresh", default=None, help="Read all log files of BASE_DIR first, or none.")
+@click.option("--explain", is_flag=True, help="Show the SQL and the database's plan instead of running it.")
+@style_options
+@pass_session
+def filter_verb(
+    session: Session,
+    base_dir: str | None,
+    wheres: Sequence[str],
+    condition: str | None,
+    sorts: Sequence[str],
+    limit: int | None,
+    page: int | None,
+    everything: bool,
+    columns: str | None,
+    refresh: bool | None,
+    explain: bool,
+    style: Style,
+) -> None:
+    """List the jobs that match, with their lineage.
+
+    Those of BASE_DIR, or of all base dirs. With BASE_DIR, new lineage is read first if no daemon does that. --json
+    gives MindInsight's answer.
+
+    \b
+    lineage-store filter --sort metric/accuracy:desc --limit 5
+    lineage-store filter --where 'metric/accuracy>=0.9' --where 'optimizer in Adam,SGD' --where 'loss is not null'
+    lineage-store filter /shared/summaries --condition '{"or": [{"epoch": {"gt": 10}}, {"loss": {"lt": 0.1}}]}'
+    """
+    from lineage_store.api import filter_summary_lineage
+
+    wanted = combined(_read_condition(condition), wheres, sorts)
+    if everything and (limit or page):
+        raise click.UsageError("--all has one page: leave out --limit and --page.")
+    if not everything:
+        _set_page(wanted, limit, page)
+    with session.open_store() as store:
+        if explain:
+            click.echo(str(store.explain(wanted, base_dir=base_dir)))
+            return
+        if base_dir is None:
+            answer = store.filter_lineage(wanted)
+        else:
+            answer = filter_summary_lineage(base_dir, wanted, store=store, refresh=refresh)
+    if style == "json":
+        write_json(answer)
+    else:
+        names = columns.split(",") if columns else _default_columns(answer)
+        write_rows(names, [[_cell(found, name) for name in names] for found in answer["object"]], style)
+    session.note(_footer(wanted, answer["count"]))
+
+
+def _read_condition(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{text!r} cannot be read: {error}.", param_hint="--condition") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter("A search_condition is a JSON object.", param_hint="--condition")
+    return found
+
+
+def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> None:
+    """Put the page into the condition; flags win over what it says itself."""
+    if limit is not None or "limit" not in wanted:
+        wanted["limit"] = PAGE_JOBS if limit is None else limit
+    if page is not None or "offset" not in wanted:
+        wanted["offset"] = 0 if page is None else page - 1
+
+
+def _default_columns(answer: Mapping[str, Any]) -> list[str]:
+    metrics = [name for name in answer["customized"] if name.startswith("metric/")]
+    with_base_dir = any("base_dir" in found for found in answer["object"])
+    annotated = [
+        name for name in ("tag", "remark") if any(name in found["added_info"] for found in answer["object"])
+    ]
+    return [*COLUMNS, *metrics, *annotated, *(["base_dir"] if with_base_dir else [])]
+
+
+def _cell(found: Mapping[str, Any], name: str) -> object:
+    """What a job has under a public name."""
+    name = name.strip()
+    lineage = found.get("model_lineage", {})
+    for group in ("metric", "user_defined"):
+        if name.startswith(f"{group}/"):
+            return lineage.get(group, {}).get(name.removeprefix(f"{group}/"))
+    places = (found, lineage, found["added_info"])
+    return next((place[name] for place in places if name in place), None)
+
+
+def _footer(wanted: Mapping[str, Any], count: int) -> str:
+    if "limit" not in wanted and "offset" not in wanted:
+        return f"{count:,} jobs."
+    pages = max(1, -(-count // wanted["limit"]))
+    return f"page {wanted['offset'] + 1:,} of {pages:,} ({count:,} jobs)"

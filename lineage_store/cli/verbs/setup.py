@@ -1,0 +1,117 @@
+"""`init`, `db` and `publish`: the database itself."""
+
+from __future__ import annotations
+
+import click
+
+from lineage_store.cli.session import Session, pass_session
+
+
+@click.command("init")
+@pass_session
+def init_verb(session: Session) -> None:
+    """Make or upgrade the store; say where it is.
+
+    Other verbs make an empty store by themselves; this one also upgrades an old one.
+
+    \b
+    lineage-store init
+    lineage-store --database postgresql://lineage@localhost/lineage init
+    """
+    from lineage_store.store.engine import safe_url
+    from lineage_store.store.upgrade import head, upgrade
+
+    url, unsafe = _url(session)
+    upgrade(url, allow_network_filesystem=unsafe)
+    click.echo(f"{safe_url(url)} is ready (schema {head()}).")
+
+
+@click.group("db")
+def db_verb() -> None:
+    """Look after the database's schema."""
+
+
+@db_verb.command("upgrade")
+@pass_session
+def upgrade_verb(session: Session) -> None:
+    """Bring the schema up to date, in one transaction. Stop the daemon first.
+
+    \b
+    lineage-store db upgrade
+    """
+    from lineage_store.store import upgrade
+
+    url, unsafe = _url(session)
+    before = upgrade.current(url)
+    upgrade.upgrade(url, allow_network_filesystem=unsafe)
+    click.echo(
+        f"Schema {before or 'none'} -> {upgrade.head()}." if before != upgrade.head() else "Up to date."
+    )
+
+
+@db_verb.command("current")
+@pass_session
+def current_verb(session: Session) -> None:
+    """Print the schema version of the database; `none` when it is empty.
+
+    \b
+    lineage-store db current
+    """
+    from lineage_store.store import upgrade
+
+    click.echo(upgrade.current(_url(session)[0]) or "none")
+
+
+@db_verb.command("check")
+@pass_session
+def check_verb(session: Session) -> None:
+    """Tell whether this release can use the database; exits 4 when it cannot.
+
+    \b
+    lineage-store db check && systemctl restart lineage-store
+    """
+    from lineage_store.store import upgrade
+
+    upgrade.check(_url(session)[0])
+    click.echo(f"Schema {upgrade.head()}, as this release needs it.")
+
+
+@click.command("publish")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option(
+    "--mode", default="444", show_default=True, metavar="OCTAL", help="Permissions of the snapshot."
+)
+@pass_session
+def publish_verb(session: Session, file: str, mode: str) -> None:
+    """Write a snapshot of a SQLite store for others.
+
+    The snapshot replaces an older one at once; the store may be written to meanwhile.
+
+    \b
+    lineage-store publish /srv/share/lineage.db
+    lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
+    """
+    from lineage_store import operations
+
+    permissions = _octal(mode)
+    with session.open_store() as store:
+        size = operations.publish(store, file, permissions)
+    click.echo(f"{file}: {size:,} bytes.")
+
+
+def _url(session: Session) -> tuple[str, bool]:
+    """The database URL in force, and whether network filesystems are allowed."""
+    from lineage_store.store.location import default_url
+
+    settings = session.settings().settings
+    return settings.database_url or default_url(), settings.allow_network_filesystem
+
+
+def _octal(mode: str) -> int:
+    try:
+        permissions = int(mode, 8)
+    except ValueError:
+        permissions = -1
+    if not 0o400 <= permissions <= 0o777:
+        raise click.BadParameter(f"{mode!r} is no octal mode such as 444 or 640.", param_hint="--mode")
+    return permissions

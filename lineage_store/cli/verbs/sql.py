@@ -1,0 +1,42 @@
+"""`sql`: a statement of the user's own, which can only read."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+
+import click
+
+from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.session import Session, pass_session
+
+MOST_ROWS = 1000
+
+
+@click.command("sql")
+@click.argument("query")
+@click.option(
+    "--timeout", default=60.0, show_default=True, metavar="SECONDS", help="End the statement after so long."
+)
+@style_options
+@pass_session
+def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None:
+    """Run one SQL statement that only reads.
+
+    `-` takes it from stdin. docs/schema.md describes the views. A table shows the first 1,000 rows and six digits of a
+    number; --csv and --json give all of both.
+
+    \b
+    lineage-store sql "SELECT train_id, value FROM v_metric WHERE name = 'accuracy' ORDER BY value DESC LIMIT 5"
+    lineage-store sql - --csv < question.sql > answer.csv
+    """
+    from lineage_store import operations
+
+    statement = sys.stdin.read() if query == "-" else query
+    with session.open_store() as store, operations.sql(store, statement, timeout_s=timeout) as answer:
+        if style != "table":
+            write_rows(answer.columns, answer.rows, style)
+            return
+        write_rows(answer.columns, list(islice(answer.rows, MOST_ROWS)), style)
+        if next(answer.rows, None) is not None:
+            session.note(f"Only the first {MOST_ROWS:,} rows are shown: --csv and --json give all.")

@@ -1,0 +1,78 @@
+"""`status` and `doctor`: is all well, and if not, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
+from lineage_store.cli.session import Session, pass_session
+
+
+@click.command("status")
+@click.argument("base_dir", required=False)
+@click.option("--problems", default=10, show_default=True, help="Show at most so many open problems.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@pass_session
+def status_verb(session: Session, base_dir: str | None, problems: int, as_json: bool) -> None:
+    """Tell how the store stands.
+
+    Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass.
+
+    \b
+    lineage-store status
+    lineage-store status /shared/summaries --json
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        found = operations.status(store, base_dir, problems=problems)
+        url = store.url
+    if as_json:
+        report = {
+            "database": url,
+            "base_dirs": found.base_dirs,
+            "last_cycles": found.cycles,
+            "problems": found.problems,
+        }
+        write_json(report)
+        return
+    click.echo(f"Store: {url}")
+    if not found.base_dirs:
+        session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
+    for row in found.base_dirs:
+        write_pairs(
+            [(name, value) for name, value in row.items() if name != "base_dir"], title=row["base_dir"]
+        )
+    if found.problems:
+        columns = ("path", "kind", "reason", "remedy", "first_seen_at")
+        write_table(
+            columns, [[row[name] for name in columns] for row in found.problems], title="Open problems"
+        )
+
+
+@click.command("doctor")
+@click.argument("base_dirs", metavar="[DIR]...", nargs=-1)
+@style_options
+@pass_session
+def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:
+    """Check what ingest needs; exit 1 if something fails.
+
+    Looks at versions, the database and where it lies; and for DIR and the base dirs of the settings at the filesystem,
+    permissions, depth and who leads.
+
+    \b
+    lineage-store doctor
+    lineage-store doctor /shared/summaries
+    """
+    from lineage_store.api import real_path
+    from lineage_store.ingest import doctor
+    from lineage_store.store.location import default_url
+
+    settings = session.settings().settings
+    url = settings.database_url or default_url()
+    findings = list(doctor.examine(url, settings, [real_path(path) for path in base_dirs]))
+    rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
+    write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
+    return 1 if any(finding.verdict == "failed" for finding in findings) else 0

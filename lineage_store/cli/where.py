@@ -1,0 +1,86 @@
+"""`--where` texts become a search_condition. Pure.
+
+In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`.
+Out: the documented dict. Promises: fields of text take the text as it stands; elsewhere JSON values keep their type
+(`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled later, by the condition's own reader.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import BY_NAME
+
+_SYMBOLS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_COMPARISON = re.compile(r"(?P<name>.+?)\s*(?P<symbol>[<>!=]=|[<>=])\s*(?P<value>.*)", re.DOTALL)
+_WORDS = re.compile(
+    r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)", re.DOTALL
+)
+CONTROLS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
+
+
+def read_where(text: str) -> dict[str, Any]:
+    """The condition of one text; raises LineageSearchConditionParamError when it is none."""
+    text = text.strip()
+    if match := _WORDS.fullmatch(text):
+        name, word = match["name"], match["word"]
+        if word is None:
+            return {name: {"is_null": match["not"] is None}}
+        if word == "like":
+            return {name: {"like": match["value"]}}
+        return {name: {"in" if word == "in" else "not_in": _list(name, match["value"])}}
+    if match := _COMPARISON.fullmatch(text):
+        return {match["name"]: {_SYMBOLS[match["symbol"]]: _value(match["name"], match["value"])}}
+    raise LineageSearchConditionParamError(
+        f"--where {text!r} is no comparison.",
+        hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null.",
+    )
+
+
+def read_sort(text: str) -> list[str]:
+    """`NAME`, `NAME:asc` or `NAME:desc` as a pair of sorted_by."""
+    name, colon, direction = text.rpartition(":")
+    directions = {
+        "asc": "ascending",
+        "ascending": "ascending",
+        "desc": "descending",
+        "descending": "descending",
+    }
+    return [name, directions[direction]] if colon and direction in directions else [text, "ascending"]
+
+
+def combined(
+    condition: Mapping[str, Any] | None, wheres: Sequence[str], sorts: Sequence[str]
+) -> dict[str, Any]:
+    """One condition of a given one, which is not changed, with --where and --sort texts added."""
+    whole = dict(condition or {})
+    if wheres:
+        leaves = {name: whole.pop(name) for name in list(whole) if name not in CONTROLS}
+        whole["and"] = [*([leaves] if leaves else []), *map(read_where, wheres)]
+    if sorts:
+        whole = {name: value for name, value in whole.items() if name not in ("sorted_name", "sorted_type")}
+        whole["sorted_by"] = [read_sort(text) for text in sorts]
+    return whole
+
+
+def _value(name: str, text: str) -> Any:
+    if name in BY_NAME and BY_NAME[name].type == "text":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _list(name: str, text: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise LineageSearchConditionParamError(f"{text!r} is no JSON list: {error}.") from error
+        return list(found)
+    return [_value(name, item.strip()) for item in text.split(",")]

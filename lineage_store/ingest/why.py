@@ -1,0 +1,146 @@
+"""Why a file or a job is, or is not, in the store.
+
+In: an engine, a path, settings. Out: a verdict with every reason and what to do about each.
+Promises: the rules are the ones that ingest follows (names, depth, links, access), looked at now, beside what the store
+holds; nothing is changed. Does not read what is in a file: `inspect` does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, select
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.eventlog import filenames
+from lineage_store.ingest import reasons
+from lineage_store.ingest.discovery import scan
+from lineage_store.ingest.failures import unreadable_file
+from lineage_store.ingest.reasons import INGEST, Place, Reason
+from lineage_store.store import registry
+from lineage_store.store.engine import reading
+from lineage_store.store.schema import lineage, log_file, train_job
+from lineage_store.texts import from_stored, to_stored
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the store holds all of it, part of it, or nothing, and why."""
+
+    path: str
+    verdict: str
+    """stored, partly stored, or not stored."""
+    reasons: tuple[Reason, ...]
+
+
+def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
+    """Look at a path on disk and in the store. Raises LineageParamSummaryPathError when neither knows it."""
+    path = Path(os.path.abspath(path.expanduser()))
+    with reading(engine) as connection:
+        place = _place(connection, path)
+        if place is None:
+            return _outside(connection, path)
+        on_disk = os.path.lexists(path)
+        if path.is_dir() or (not on_disk and filenames.parse(path.name) is None):
+            return _of_job(connection, place, settings)
+        return _of_file(connection, place, settings)
+
+
+def _place(connection: Connection, path: Path) -> Place | None:
+    # A base dir is known by its real path; below it, the path counts as it is written.
+    for above in (path, *path.parents):
+        base_dir = Path(os.path.realpath(above))
+        base_dir_id = registry.base_dir_id(connection, to_stored(str(base_dir)))
+        if base_dir_id is not None:
+            return Place(path, base_dir, base_dir_id, path.relative_to(above).parts)
+    return None
+
+
+def _outside(connection: Connection, path: Path) -> Verdict:
+    if not os.path.lexists(path):
+        raise LineageParamSummaryPathError(f"{path} does not exist, and the store knows nothing of it.")
+    known = [from_stored(place) for _, place in registry.base_dirs(connection)]
+    text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
+    ignored = None if path.is_dir() else filenames.ignored_reason(path.name)
+    if ignored:
+        return Verdict(
+            str(path), "not stored", (Reason(text), Reason(f"Its name does not count: {ignored}."))
+        )
+    base_dir = path.parent if path.is_dir() else path.parent.parent
+    return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
+
+
+def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    train_id = place.train_id(place.parts)
+    rows = _stored_files(connection, place, train_id)
+    on_disk, found = _look(place, train_id, settings)
+    if not rows and not found and not place.path.is_dir():
+        raise LineageParamSummaryPathError(f"{place.path} does not exist, and the store knows no such job.")
+    given = [*reasons.of_way(place, place.parts, settings), *on_disk]
+    unread = sorted(found - {row.name for row in rows})
+    if unread:
+        text = f"{len(unread)} of its log files are not read yet, such as {from_stored(unread[0])}."
+        given.append(Reason(text, INGEST))
+    for row in rows:
+        given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
+    given += reasons.of_problems(connection, place, train_id)
+    if rows and not _has_lineage(connection, rows[0].job_id):
+        text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
+        given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
+    complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
+    return Verdict(
+        str(place.path), "stored" if complete else "partly stored" if rows else "not stored", tuple(given)
+    )
+
+
+def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
+    rows = [row for row in _stored_files(connection, place, train_id) if row.name == name]
+    given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
+    if not rows and not given:
+        given.append(Reason("It is a log file that has not been read yet.", INGEST))
+    for row in rows:
+        prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
+        given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
+        given += reasons.of_growth(place.path, row)
+    path = f"{train_id.removesuffix('/')}/{name}"
+    given += reasons.of_problems(connection, place, path, rows[-1].id if rows else None)
+    complete = bool(rows) and _is_complete(rows[-1])
+    begun = any(row.byte_offset for row in rows)
+    return Verdict(
+        str(place.path), "stored" if complete else "partly stored" if begun else "not stored", tuple(given)
+    )
+
+
+def _look(place: Place, train_id: str, settings: Settings) -> tuple[list[Reason], set[str]]:
+    """What the directory shows, and the names of its log files. The base dir itself is a job of its own."""
+    if not place.path.is_dir():
+        return [Reason("The directory is not on disk now.")], set()
+    try:
+        seen = scan(place.base_dir, follow_symlinks=settings.follow_symlinks, only=[train_id])
+    except OSError as error:
+        problem = unreadable_file(str(place.base_dir), error)
+        return [Reason(problem.reason, problem.remedy)], set()
+    names = {file.name for file in seen.files}
+    return list(reasons.of_directory(place, seen, names)), names
+
+
+def _stored_files(connection: Connection, place: Place, train_id: str) -> list[Row[Any]]:
+    """Every generation of every log file of a job, by name."""
+    mine = (train_job.c.base_dir_id == place.base_dir_id) & (train_job.c.train_id == train_id)
+    query = select(log_file).join_from(log_file, train_job, train_job.c.id == log_file.c.job_id).where(mine)
+    return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
+
+
+def _has_lineage(connection: Connection, job_id: int) -> bool:
+    return connection.execute(select(lineage.c.job_id).where(lineage.c.job_id == job_id)).first() is not None
+
+
+def _is_complete(row: Row[Any]) -> bool:
+    """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
+    superseded = row.state == "replaced"
+    return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

@@ -1,0 +1,73 @@
+"""How the store stands: its base dirs with their lag and leader, its open problems; and everything about one job.
+
+In: an open read transaction. Out: frozen reports made of rows of the views. Text is in its stored form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lineage_store.query.views import view_rows
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """Rows of the views of ingest."""
+
+    base_dirs: Sequence[Row]
+    """v_base_dir."""
+    problems: Sequence[Row]
+    """v_ingest_problem, unresolved, newest first."""
+    cycles: Sequence[Row]
+    """v_ingest_cycle, the last of each base dir."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What the views say of one job: a row of v_job, and rows of the others."""
+
+    job: Row
+    metrics: Sequence[Row]
+    """v_metric, the latest evaluation's."""
+    user_info: Sequence[Row]
+    series: Sequence[Row]
+    """v_series by plugin and tag."""
+    log_files: Sequence[Row]
+    problems: Sequence[Row]
+    """v_ingest_problem, unresolved."""
+
+
+def read_status(connection: Connection, base_dir: str | None = None, *, problems: int = 10) -> StoreStatus:
+    """The state of one base dir (stored path), or of all; at most so many problems."""
+    here = {} if base_dir is None else {"base_dir": base_dir}
+    base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
+    unresolved = {**here, "resolved_at": None}
+    opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
+    cycles = [_last_cycle(connection, row["base_dir"]) for row in base_dirs]
+    return StoreStatus(base_dirs, opened, [row for found in cycles for row in found])
+
+
+def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport | None:
+    """Everything about one job (stored names); None when the store does not know it."""
+    this = {"base_dir": base_dir, "train_id": train_id}
+    jobs = view_rows(connection, "v_job", this)
+    if not jobs:
+        return None
+    return JobReport(
+        job=jobs[0],
+        metrics=view_rows(connection, "v_metric", {**this, "is_latest": True}, "name"),
+        user_info=view_rows(connection, "v_user_info", this, "key"),
+        series=view_rows(connection, "v_series", this, "plugin", "tag", "device", "first_step"),
+        log_files=view_rows(connection, "v_log_file", this, "begun_at", "log_file", "generation"),
+        problems=view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path"),
+    )
+
+
+def _last_cycle(connection: Connection, base_dir: str) -> list[dict[str, Any]]:
+    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", limit=1)

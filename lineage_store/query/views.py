@@ -1,0 +1,40 @@
+"""Rows of the views, as the analysts see them.
+
+In: an open read transaction, the name of a view, what columns must equal. Out: dicts of plain values, in the order of
+the view's columns; points in time are aware datetimes on either database. Text is in its stored form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Boolean, ColumnClause, Connection, column, select, table
+from sqlalchemy.types import NULLTYPE, TypeEngine
+
+from lineage_store.store.types import UtcTime
+from lineage_store.store.views import VIEWS
+
+_TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
+_COLUMNS = {
+    view.name: {item.name: _TYPES.get(item.type, NULLTYPE) for item in view.columns} for view in VIEWS
+}
+
+
+def view_rows(
+    connection: Connection, name: str, where: Mapping[str, object], *order: str, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a view.
+
+    Args:
+        where: what columns must equal; None: IS NULL.
+        order: columns to sort by; `-column` is descending.
+    """
+    columns = [column(item, type_) for item, type_ in _COLUMNS[name].items()]
+    query = select(*columns).select_from(table(name))
+    for item, value in where.items():
+        query = query.where(column(item) == value)
+    for item in order:
+        key: ColumnClause[Any] = column(item.removeprefix("-"))
+        query = query.order_by(key.desc() if item.startswith("-") else key)
+    return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
