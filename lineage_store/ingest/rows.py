@@ -42,7 +42,7 @@ class Stretch:
     position: int
     """Where `content` begins in the file."""
     give_up_before: int
-    """Suspect places before this position are quarantined; those at or after it wait."""
+    """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
 
 
 @dataclass(slots=True)
@@ -74,10 +74,15 @@ def from_stretch(
         if isinstance(found, Frame):
             _take_frame(collected, file, found)
             index += found.length
-        elif isinstance(found, Suspect) and found.position < stretch.give_up_before:
+        elif isinstance(found, Suspect) and _end(found) <= stretch.give_up_before:
             index = _give_up(collected, view, stretch.position, found, max_frame_bytes)
         else:
             return _rows(collected, stretch.position + index, found), found
+
+
+def _end(suspect: Suspect) -> int:
+    """Behind the bytes that are suspect: the frame's, or its header's where that tells no length."""
+    return suspect.end if suspect.end is not None else suspect.position + framing.HEADER_BYTES
 
 
 def _give_up(
