@@ -19,7 +19,6 @@ from types import FrameType
 
 import click
 
-from lineage_store import __version__
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
 from lineage_store.errors import MindInsightException
@@ -71,7 +70,7 @@ class _Verbs(click.Group):
     "-v", "--verbose", count=True, help="Say more on stderr, tracebacks included; -vv for everything."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
-@click.version_option(__version__, "--version", prog_name="lineage-store")
+@click.version_option(package_name="lineage-store", prog_name="lineage-store")
 @click.pass_obj
 def app(session: Session, database: str | None, config_file: str | None, verbose: int, quiet: bool) -> None:
     """Keep what MindSpore trainings wrote into their log files in SQL, and ask it questions.

@@ -21,7 +21,6 @@ from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.ingest.discovery import Found, path_of, scan
 from lineage_store.ingest.failures import access_of, me
-from lineage_store.ingest.refresh import stored_path
 from lineage_store.store import leases, registry, upgrade
 from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.filesystem import filesystem_type, is_network
@@ -44,13 +43,16 @@ class Finding:
 
 
 def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator[Finding]:
-    """All findings; base dirs beside those that the settings name."""
+    """All findings: on these base dirs, those of the settings and those of the store."""
     yield from _versions()
     yield from _store(url, settings)
-    for base_dir in dict.fromkeys(
-        [*base_dirs, *(Path(os.path.realpath(path)) for path in settings.base_dirs)]
-    ):
-        yield from _base_dir(url, base_dir, settings)
+    leaders = _leaders(url)
+    configured = [Path(os.path.realpath(path)) for path in settings.base_dirs]
+    for base_dir in dict.fromkeys([*base_dirs, *configured, *leaders]):
+        yield from _base_dir(base_dir, settings)
+        leader = leaders.get(base_dir)
+        text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
+        yield Finding(str(base_dir), "ok", text)
 
 
 def _versions() -> Iterator[Finding]:
@@ -105,7 +107,7 @@ def _server(engine: Engine) -> Iterator[Finding]:
         )
 
 
-def _base_dir(url: str, base_dir: Path, settings: Settings) -> Iterator[Finding]:
+def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
     subject = str(base_dir)
     try:
         found = scan(base_dir, recursive=settings.recursive, follow_symlinks=settings.follow_symlinks)
@@ -124,7 +126,6 @@ def _base_dir(url: str, base_dir: Path, settings: Settings) -> Iterator[Finding]
         yield Finding(subject, "ok", text)
     yield from _depth(subject, found, settings)
     yield from _permissions(base_dir, found)
-    yield from _leader(url, base_dir)
 
 
 def _depth(subject: str, found: Found, settings: Settings) -> Iterator[Finding]:
@@ -155,18 +156,14 @@ def _paths(base_dir: Path, found: Found) -> Iterator[str]:
     return (path_of(base_dir, file.train_id, file.name) for file in found.files)
 
 
-def _leader(url: str, base_dir: Path) -> Iterator[Finding]:
-    """Who keeps it up to date."""
-    engine = open_engine(url, read_only=True, allow_network_filesystem=True)
+def _leaders(url: str) -> dict[Path, str | None]:
+    """The base dirs of the store with their leaders; none when there is no store to ask (its own findings say why)."""
     try:
+        engine = open_engine(url, read_only=True, allow_network_filesystem=True)
         if upgrade.is_empty(engine):
-            return
+            return {}
         with reading(engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
-            leader = leases.leader(connection, base_dir_id) if base_dir_id is not None else None
+            known = registry.base_dirs(connection)
+            return {Path(from_stored(path)): leases.leader(connection, number) for number, path in known}
     except MindInsightException:
-        return  # the store's own finding says it
-    finally:
-        engine.dispose()
-    text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
-    yield Finding(str(base_dir), "ok", text)
+        return {}

@@ -64,17 +64,20 @@ def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator
         step = step.parent
 
 
-def of_directory(place: Place, seen: Found, names: set[str]) -> Iterator[Reason]:
-    """What a look into a directory has shown; `names` are its log files."""
+def of_directory(place: Place, seen: Found) -> Iterator[Reason]:
+    """What a look into a directory has shown."""
     for unreadable in seen.unreadable:
         path = from_stored(unreadable.path)
         problem = unreadable_file(os.path.join(place.base_dir, path), unreadable.error)
         yield Reason(f"{path}: {problem.reason}", problem.remedy)
     for reason, count in seen.ignored.items():
         yield Reason(f"{count} of its entries do not count: {reason}.")
-    if not names and not seen.unreadable:
+    if seen.too_deep:
+        text = f"Log files lie deeper than one level only, such as in {', '.join(seen.too_deep)}."
+        yield Reason(text, "Use --recursive, or set recursive = true.")
+    elif not seen.files and not seen.unreadable:
         yield Reason(
-            "It holds no log file, so it is no job.",
+            "It holds no log file.",
             "A log file's name holds 'summary.' and a number, as MindSpore writes it.",
         )
 

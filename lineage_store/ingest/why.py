@@ -44,8 +44,9 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
         place = _place(connection, path)
         if place is None:
             return _outside(connection, path)
-        on_disk = os.path.lexists(path)
-        if path.is_dir() or (not on_disk and filenames.parse(path.name) is None):
+        if not place.parts:
+            return _of_base_dir(connection, place, settings)
+        if path.is_dir() or (not os.path.lexists(path) and filenames.parse(path.name) is None):
             return _of_job(connection, place, settings)
         return _of_file(connection, place, settings)
 
@@ -74,6 +75,26 @@ def _outside(connection: Connection, path: Path) -> Verdict:
     return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
 
 
+def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    summary = registry.summary(connection, place.base_dir_id)
+    text = (
+        f"It is a base dir of the store: {summary.jobs:,} jobs, {summary.pending_bytes:,} bytes pending, "
+        f"{summary.problems:,} open problems."
+    )
+    given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
+    on_disk, found = _look(place, None, settings)
+    known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
+    unread = found - known
+    if unread:
+        given.append(_not_read(unread))
+    complete = place.path.is_dir() and not (unread or summary.pending_bytes or summary.problems)
+    return Verdict(
+        str(place.path),
+        "stored" if complete else "partly stored" if summary.jobs else "not stored",
+        (*given, *on_disk),
+    )
+
+
 def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
     train_id = place.train_id(place.parts)
     rows = _stored_files(connection, place, train_id)
@@ -81,10 +102,9 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
     if not rows and not found and not place.path.is_dir():
         raise LineageParamSummaryPathError(f"{place.path} does not exist, and the store knows no such job.")
     given = [*reasons.of_way(place, place.parts, settings), *on_disk]
-    unread = sorted(found - {row.name for row in rows})
+    unread = found - {(train_id, row.name) for row in rows}
     if unread:
-        text = f"{len(unread)} of its log files are not read yet, such as {from_stored(unread[0])}."
-        given.append(Reason(text, INGEST))
+        given.append(_not_read(unread))
     for row in rows:
         given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
     given += reasons.of_problems(connection, place, train_id)
@@ -116,17 +136,28 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
     )
 
 
-def _look(place: Place, train_id: str, settings: Settings) -> tuple[list[Reason], set[str]]:
-    """What the directory shows, and the names of its log files. The base dir itself is a job of its own."""
+def _look(
+    place: Place, train_id: str | None, settings: Settings
+) -> tuple[list[Reason], set[tuple[str, str]]]:
+    """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
     if not place.path.is_dir():
         return [Reason("The directory is not on disk now.")], set()
+    only = None if train_id is None else [train_id]
+    links = settings.follow_symlinks
     try:
-        seen = scan(place.base_dir, follow_symlinks=settings.follow_symlinks, only=[train_id])
+        seen = scan(place.base_dir, recursive=settings.recursive, follow_symlinks=links, only=only)
     except OSError as error:
         problem = unreadable_file(str(place.base_dir), error)
         return [Reason(problem.reason, problem.remedy)], set()
-    names = {file.name for file in seen.files}
-    return list(reasons.of_directory(place, seen, names)), names
+    return list(reasons.of_directory(place, seen)), {(file.train_id, file.name) for file in seen.files}
+
+
+def _not_read(files: set[tuple[str, str]]) -> Reason:
+    train_id, name = min(files)
+    return Reason(
+        f"{len(files):,} of its log files are not read yet, such as {from_stored(f'{train_id}/{name}')}.",
+        INGEST,
+    )
 
 
 def _stored_files(connection: Connection, place: Place, train_id: str) -> list[Row[Any]]:

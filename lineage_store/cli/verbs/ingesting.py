@@ -74,7 +74,8 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     lineage-store daemon /shared/summaries
     LINEAGE_STORE_LOG_FORMAT=json lineage-store daemon
     """
-    settings = session.settings(log_level="debug" if session.verbosity > 0 else None).settings
+    level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
+    settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
     with session.open_store(recursive=recursive) as store:
         store.run_daemon(base_dirs)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.doctor import Finding
 
 
 @click.command("status")
@@ -59,8 +64,8 @@ def status_verb(session: Session, base_dir: str | None, problems: int, as_json: 
 def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:
     """Check what ingest needs; exit 1 if something fails.
 
-    Looks at versions, the database and where it lies; and for DIR and the base dirs of the settings at the filesystem,
-    permissions, depth and who leads.
+    Looks at versions, the database and where it lies; and for DIR and the base dirs of the settings and the store at
+    the filesystem, permissions, depth and who leads.
 
     \b
     lineage-store doctor
@@ -73,6 +78,16 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     settings = session.settings().settings
     url = settings.database_url or default_url()
     findings = list(doctor.examine(url, settings, [real_path(path) for path in base_dirs]))
-    rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
-    write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
+    if style == "table":
+        _print_findings(findings)
+    else:
+        rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
+        write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
     return 1 if any(finding.verdict == "failed" for finding in findings) else 0
+
+
+def _print_findings(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        click.echo(escaped(f"{finding.verdict:7}  {finding.subject}: {finding.text}"))
+        if finding.remedy:
+            click.echo(escaped(f"{'':7}  {finding.remedy}"))
