@@ -102,7 +102,7 @@ def scan(
         os.stat(base_dir)
         for train_id in sorted(only):
             walk.directory(train_id, depth=0)
-    if only is None and not recursive and not found.files:
+    if only is None and not recursive and not found.files and not found.resting:
         found.too_deep = _deeper_jobs(base_dir)
     found.files.sort(key=lambda file: (file.train_id, file.name))
     return found
