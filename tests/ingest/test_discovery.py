@@ -1,0 +1,177 @@
+"""Which directories and files are looked at, and what is said of the others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from helpers.ingesting import column, ingest
+from helpers.log_writer import Log
+from lineage_store.ingest.discovery import Found, scan
+
+NAME = "events.out.events.summary.1700000000.0.host_MS"
+
+
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    return path
+
+
+def ids(found: Found) -> list[str]:
+    return [file.train_id for file in found.files]
+
+
+def test_the_base_dir_itself_and_one_level_below_are_searched(base_dir: Path) -> None:
+    for place in (".", "a", "b", "a/deeper"):
+        touch(base_dir / place / NAME)
+    assert ids(scan(base_dir)) == ["./", "./a", "./b"]
+
+
+def test_a_recursive_search_goes_to_any_depth(base_dir: Path) -> None:
+    for place in (".", "a/b/c/d", "a"):
+        touch(base_dir / place / NAME)
+    assert ids(scan(base_dir, recursive=True)) == ["./", "./a", "./a/b/c/d"]
+
+
+def test_when_nothing_is_found_deeper_jobs_are_named(sqlite_engine: Engine, base_dir: Path) -> None:
+    touch(base_dir / "a" / "b" / NAME)
+    assert scan(base_dir).too_deep == ["a/b"]
+    assert "such as a/b: use --recursive" in str(ingest(sqlite_engine, base_dir))
+
+
+def test_files_are_found_in_the_order_of_their_names(base_dir: Path) -> None:
+    for name in ("c.summary.1", "a.summary.3", "b.summary.2"):
+        touch(base_dir / "job" / name)
+    assert [file.name for file in scan(base_dir).files] == ["a.summary.3", "b.summary.2", "c.summary.1"]
+
+
+def test_what_is_ignored_is_counted_by_its_reason(base_dir: Path) -> None:
+    for name in (f".{NAME}", f"{NAME}.tmp", f"{NAME}~", f"{NAME}_explain", f"{NAME}.pb", "notes.txt", NAME):
+        touch(base_dir / "job" / name)
+    touch(base_dir / "job" / f"x.summary.{10**13}_MS")
+    found = scan(base_dir)
+    assert [file.name for file in found.files] == [NAME]
+    assert found.ignored.total() == 7
+    assert found.ignored["a temporary or backup file, by its name"] == 2
+
+
+def test_a_fifo_with_the_name_of_a_log_file_hangs_nothing(sqlite_engine: Engine, base_dir: Path) -> None:
+    (base_dir / "job").mkdir()
+    os.mkfifo(base_dir / "job" / NAME)
+    report = ingest(sqlite_engine, base_dir)
+    assert report.counts.ignored == {"no regular file": 1}
+
+
+def test_a_file_that_turns_into_a_fifo_hangs_nothing(sqlite_engine: Engine, base_dir: Path) -> None:
+    from lineage_store.ingest.reader import open_log_file
+
+    os.mkfifo(base_dir / NAME)
+    with pytest.raises(OSError, match="no regular file"), open_log_file(str(base_dir / NAME), base_dir):
+        pass
+
+
+def test_a_directory_with_the_name_of_a_log_file_is_a_directory(base_dir: Path) -> None:
+    touch(base_dir / NAME / NAME)
+    assert ids(scan(base_dir)) == [f"./{NAME}"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_link_to_a_file_inside_the_base_dir_is_followed_only_if_allowed(
+    follow: bool, base_dir: Path
+) -> None:
+    target = touch(base_dir / "kept" / "plain")
+    (base_dir / "job").mkdir()
+    (base_dir / "job" / NAME).symlink_to(target)
+    found = scan(base_dir, follow_symlinks=follow)
+    assert ids(found) == (["./job"] if follow else [])
+    assert found.ignored["symbolic link"] == (0 if follow else 1)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_links_out_of_the_base_dir_are_never_followed(follow: bool, base_dir: Path, tmp_path: Path) -> None:
+    outside = touch(tmp_path / "outside" / NAME)
+    twin = touch(tmp_path / "base2" / NAME)  # its path begins with the base dir's
+    (base_dir / "job").mkdir()
+    (base_dir / "job" / NAME).symlink_to(outside)
+    (base_dir / "directory").symlink_to(outside.parent)
+    (base_dir / "twin").symlink_to(twin.parent)
+    (base_dir / "dangling").symlink_to(tmp_path / "nothing")
+    assert scan(base_dir, follow_symlinks=follow, recursive=True).files == []
+
+
+def test_a_link_to_a_directory_is_a_job_of_its_own_where_links_are_followed(base_dir: Path) -> None:
+    touch(base_dir / "a" / NAME)
+    (base_dir / "ab").mkdir()
+    (base_dir / "latest").symlink_to("a")
+    (base_dir / "ab" / "link").symlink_to("../a")
+    assert ids(scan(base_dir, follow_symlinks=True)) == ["./a", "./latest"]
+    assert ids(scan(base_dir, follow_symlinks=True, recursive=True)) == ["./a", "./ab/link", "./latest"]
+    assert ids(scan(base_dir, recursive=True)) == ["./a"]
+
+
+def test_links_that_lead_in_circles_end(base_dir: Path) -> None:
+    touch(base_dir / "a" / NAME)
+    touch(base_dir / "b" / NAME)
+    for name in ("x", "y", "z"):
+        (base_dir / "a" / name).symlink_to("../b")
+        (base_dir / "b" / name).symlink_to("../a")
+    (base_dir / "a" / "up").symlink_to("..")
+    (base_dir / "a" / "self").symlink_to(".")
+    links = [f"./{there}/{name}" for there in "ab" for name in "xyz"]
+    assert ids(scan(base_dir, follow_symlinks=True, recursive=True)) == sorted(["./a", "./b", *links])
+
+
+def test_a_base_dir_behind_a_link_is_searched_like_any_other(base_dir: Path, tmp_path: Path) -> None:
+    touch(base_dir / "a" / NAME)
+    (base_dir / "link").symlink_to("a")
+    (tmp_path / "alias").symlink_to(base_dir)
+    assert ids(scan(tmp_path / "alias", follow_symlinks=True)) == ["./a", "./link"]
+
+
+@pytest.mark.parametrize("letter", ["n", "损"])
+def test_job_ids_that_no_index_can_hold_are_counted_and_others_ingested(
+    letter: str, engine: Engine, base_dir: Path
+) -> None:
+    part = letter * (240 // len(letter.encode()))
+    deep = base_dir.joinpath(*[part] * 4)
+    Log().scalar(1, "loss", 1.0).write_summary(deep)
+    deeper = deep.joinpath(part)
+    Log().scalar(1, "loss", 1.0).write_summary(deeper)
+    report = ingest(engine, base_dir, recursive=True)
+    assert column(engine, "SELECT train_id FROM train_job") == ["./" + "/".join([part] * 4)]
+    assert report.counts.ignored == {"job id too long": 1}
+
+
+def test_names_that_are_not_utf8_are_found(base_dir: Path) -> None:
+    os.mkdir(os.fsencode(base_dir) + b"/\xff")
+    with open(os.fsencode(base_dir) + b"/\xff/\xfe.summary.1", "wb"):
+        pass
+    (file,) = scan(base_dir).files
+    assert (file.train_id, file.name) == ("./\\xff", "\\xfe.summary.1")
+
+
+def test_a_resting_directory_is_not_listed_until_it_changes(base_dir: Path) -> None:
+    touch(base_dir / "job" / NAME)
+    seen = scan(base_dir).directories
+    rested = scan(base_dir, resting=seen)
+    assert (rested.files, rested.resting) == ([], {"./job"})
+    os.utime(base_dir / "job", ns=(0, seen["./job"] + 1))
+    assert ids(scan(base_dir, resting=seen)) == ["./job"]
+
+
+def test_in_a_recursive_search_nothing_below_a_finished_job_is_overlooked(base_dir: Path) -> None:
+    touch(base_dir / "job" / NAME)
+    touch(base_dir / "job" / "inner" / NAME)
+    seen = scan(base_dir, recursive=True).directories
+    assert ids(scan(base_dir, recursive=True, resting=seen)) == ["./job", "./job/inner"]
+
+
+def test_only_the_jobs_asked_for_are_looked_at(base_dir: Path) -> None:
+    for name in ("a", "b", "c"):
+        touch(base_dir / name / NAME)
+    touch(base_dir / NAME)
+    assert ids(scan(base_dir, only={"./b", "./gone", "./"})) == ["./", "./b"]

@@ -1,0 +1,235 @@
+"""Exactly once: leases, bookmarks, and commits of which nobody knows whether they happened."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event, text
+
+from helpers.contents import natural_contents
+from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_scalars
+from helpers.log_writer import Log
+from lineage_store.config import Settings
+from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
+from lineage_store.ingest import advancing, commit, ingester, refresh
+from lineage_store.ingest.ingester import Ingester
+from lineage_store.ingest.leading import leading
+from lineage_store.store import leases, registry
+from lineage_store.store.batch import Advance
+from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.store.leases import Lease
+
+LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
+
+
+@pytest.fixture
+def base_dir_id(engine: Engine, base_dir: Path) -> int:
+    LOG.write_summary(base_dir / "job")
+    Log().train(network="N").write_lineage(base_dir / "job")
+    return refresh.register_base_dir(engine, base_dir)
+
+
+def acquire(engine: Engine, base_dir_id: int, holder: str) -> Lease:
+    with writing(engine) as connection:
+        return leases.acquire(connection, base_dir_id, holder, 15.0, "once")
+
+
+def test_a_second_ingester_is_refused_while_the_first_leads(
+    engine: Engine, base_dir: Path, base_dir_id: int
+) -> None:
+    with leading(engine, base_dir_id, 15.0, mode="daemon") as lease:
+        with pytest.raises(LeaseHeldError, match=f"{lease.holder} \\(daemon, since"):
+            ingest(engine, base_dir)
+        assert column(engine, "SELECT count(*) FROM log_file") == [0]
+    ingest(engine, base_dir)
+
+
+def test_leaders_of_different_base_dirs_do_not_mind_each_other(
+    engine: Engine, base_dir: Path, base_dir_id: int, tmp_path: Path
+) -> None:
+    LOG.write_summary(tmp_path / "other" / "job")
+    with leading(engine, base_dir_id, 15.0, mode="daemon"):
+        assert ingest(engine, tmp_path / "other").counts.events == 3
+
+
+def test_of_many_who_reach_for_a_lease_at_once_one_gets_it(engine: Engine, base_dir_id: int) -> None:
+    outcomes: list[object] = []
+    together = threading.Barrier(4)
+
+    def reach(holder: str) -> None:
+        together.wait()
+        try:
+            outcomes.append(acquire(engine, base_dir_id, holder))
+        except LeaseHeldError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=reach, args=(f"host:{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Lease"] + ["LeaseHeldError"] * 3
+
+
+def test_an_expired_lease_is_taken_over_with_a_higher_epoch(engine: Engine, base_dir_id: int) -> None:
+    first = acquire(engine, base_dir_id, "first")
+    let_leases_expire(engine)
+    second = acquire(engine, base_dir_id, "second")
+    assert second.epoch == first.epoch + 1
+    with reading(engine) as connection:
+        assert leases.leader(connection, base_dir_id) == "second"
+
+
+def test_a_lease_that_expired_but_was_not_taken_is_renewed(engine: Engine, base_dir_id: int) -> None:
+    lease = acquire(engine, base_dir_id, "first")
+    let_leases_expire(engine)
+    commit.heartbeat(engine, lease)
+    with pytest.raises(LeaseHeldError):
+        acquire(engine, base_dir_id, "second")
+
+
+def test_the_writes_of_a_holder_that_was_away_are_refused(
+    engine: Engine, base_dir: Path, base_dir_id: int
+) -> None:
+    stale = acquire(engine, base_dir_id, "stale")
+    let_leases_expire(engine)
+    acquire(engine, base_dir_id, "new")
+    before = natural_contents(engine)
+    this = Ingester(engine, base_dir, stale, Settings())
+    with pytest.raises(LeaseLostError):
+        ingester.run_pass(this)
+    assert natural_contents(engine) == before
+
+
+def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, base_dir_id: int) -> None:
+    stale = acquire(engine, base_dir_id, "stale")
+    let_leases_expire(engine)
+    acquire(engine, base_dir_id, "new")
+    with writing(engine) as connection:
+        leases.release(connection, stale)
+        assert leases.leader(connection, base_dir_id) == "new"
+
+
+# --- bookmarks ---
+
+
+def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Advance]:
+    with reading(engine) as connection:
+        known = registry.known_files(connection, base_dir_id)
+    looks = [advancing.look(base_dir, file, Settings(), grace_is_over=False) for file in known]
+    return [look for look in looks if isinstance(look, Advance)]
+
+
+def test_a_batch_with_one_moved_bookmark_writes_nothing(
+    engine: Engine, base_dir: Path, base_dir_id: int
+) -> None:
+    lease = acquire(engine, base_dir_id, "me")
+    asked = iter([True])
+    ingester.run_pass(Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: next(asked, True)))
+    lineage, summary = sorted(look_at_all(engine, base_dir, base_dir_id), key=lambda look: look.file.kind)
+    commit.write_batch(engine, lease, [lineage], 600)
+    before = natural_contents(engine)
+    with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had moved"):
+        commit.write_batch(engine, lease, [summary, lineage], 600)
+    assert natural_contents(engine) == before
+    assert ingester.run_pass(Ingester(engine, base_dir, lease, Settings())).counts.events == 3
+
+
+def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
+    engine: Engine, base_dir: Path, base_dir_id: int
+) -> None:
+    lease = acquire(engine, base_dir_id, "me")
+    looked = ingester.run_pass(
+        Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: True)
+    ).counts.files_found
+    (first, second) = look_at_all(engine, base_dir, base_dir_id)
+    settings = Settings(batch_rows=1)
+    asked = iter([first, second])
+
+    def interfere() -> bool:
+        for advance in asked:
+            commit.write_batch(engine, lease, [advance], 600)
+            break
+        return False
+
+    outcome = ingester.run_pass(Ingester(engine, base_dir, lease, settings, should_stop=interfere))
+    assert (looked, outcome.counts.events) == (2, 0)
+    assert visible_scalars(engine) == {1: 0.5, 2: 0.25}
+
+
+# --- commits that fail ---
+
+
+@contextmanager
+def answer_lost_at_commit(engine: Engine, number: int) -> Iterator[None]:
+    """The database commits transaction `number`, but its answer never comes: the connection breaks."""
+    do_commit, errors = engine.dialect.do_commit, {"sqlite": sqlite3, "postgresql": psycopg}
+    commits = 0
+
+    def commit_and_break(connection: Any) -> None:
+        nonlocal commits
+        do_commit(connection)
+        commits += 1
+        if commits == number:
+            raise errors[engine.dialect.name].OperationalError("the connection was lost")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine.dialect, "do_commit", commit_and_break)
+        yield
+
+
+def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
+    engine: Engine, database_url: str, base_dir: Path
+) -> None:
+    LOG.write_summary(base_dir / "job")
+    Log().train(network="N").evaluation({"acc": 1.0}).write_lineage(base_dir / "job")
+    failures = 0
+    for number in range(1, 16):
+        unsure = open_engine(database_url)
+        with answer_lost_at_commit(unsure, number):
+            try:
+                ingest(unsure, base_dir, batch_rows=1)
+            except DatabaseUnavailableError:
+                failures += 1
+        unsure.dispose()
+        let_leases_expire(engine)
+    ingest(engine, base_dir)
+    assert failures > 5
+    assert visible_scalars(engine) == {1: 0.5, 2: 0.25}
+    assert column(engine, "SELECT event_count FROM log_file ORDER BY kind") == [2, 3]
+    assert column(engine, "SELECT sample_count FROM series") == [2]
+    assert column(engine, "SELECT count(*) FROM lineage_event") == [2]
+
+
+def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
+    postgres_url: str, base_dir: Path
+) -> None:
+    engine = open_engine(postgres_url)
+    LOG.write_summary(base_dir / "job")
+    refresh.register_base_dir(engine, base_dir)
+    killer = open_engine(postgres_url)
+
+    def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
+        if statement.startswith("INSERT INTO scalar_sample"):
+            with killer.begin() as connection:
+                pid = cursor.connection.info.backend_pid
+                connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+
+    event.listen(engine, "before_cursor_execute", end_session)
+    with pytest.raises(DatabaseUnavailableError, match="failed: "):
+        ingest(engine, base_dir)
+    event.remove(engine, "before_cursor_execute", end_session)
+    assert rows(killer, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+    assert column(killer, "SELECT count(*) FROM series") == [0]
+    let_leases_expire(killer)
+    ingest(engine, base_dir)
+    assert visible_scalars(killer) == {1: 0.5, 2: 0.25}
+    engine.dispose()
+    killer.dispose()
