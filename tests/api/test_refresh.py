@@ -1,0 +1,220 @@
+"""How fresh an answer is: what each way of asking reads, and that a question never fails for want of a refresh."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+
+from helpers.log_writer import Log
+from lineage_store import (
+    LineageFileNotFoundError,
+    LineageParamSummaryPathError,
+    LineageQuerySummaryDataError,
+    LineageSearchConditionParamError,
+    LineageStore,
+    filter_summary_lineage,
+    get_summary_lineage,
+)
+from lineage_store.config import Settings
+from lineage_store.ingest.leading import leading
+from lineage_store.ingest.refresh import register_base_dir
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    """A base dir with one job that has lineage and a curve."""
+    path = tmp_path / "base"
+    Log().train(network="A").write_lineage(path / "a")
+    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    return path
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[LineageStore]:
+    with LineageStore(database_url, settings=Settings()) as opened:
+        yield opened
+
+
+def networks(answer: dict[str, Any]) -> list[str]:
+    return [found["model_lineage"]["network"] for found in answer["object"]]
+
+
+def test_by_default_new_lineage_is_read_first_and_summary_files_are_not(
+    store: LineageStore, base_dir: Path
+) -> None:
+    assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
+    Log().train(network="B").write_lineage(base_dir / "b")
+    answer = filter_summary_lineage(base_dir, {"network": {"eq": "B"}}, store=store)
+    assert networks(answer) == ["B"]
+    assert store.tags(base_dir, "./a") == {}
+
+
+def test_a_refresh_on_demand_reads_summary_files_too(store: LineageStore, base_dir: Path) -> None:
+    filter_summary_lineage(base_dir, store=store, refresh=True)
+    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+
+
+def test_no_refresh_touches_no_file(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir / "b")
+    assert networks(filter_summary_lineage(base_dir, store=store, refresh=False)) == ["A"]
+    shutil.rmtree(base_dir)
+    assert networks(filter_summary_lineage(base_dir, store=store, refresh=False)) == ["A"]
+
+
+def test_where_another_leads_the_store_answers_and_tells_its_age(
+    store: LineageStore, base_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lineage_store")
+    store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir / "b")
+    base_dir_id = register_base_dir(store._engine, base_dir)
+    with leading(store._engine, base_dir_id, 15.0, mode="daemon") as lease:
+        assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
+    assert f"Answered from the store (led by {lease.holder}; read " in caplog.text
+
+
+def test_a_refresh_on_demand_waits_for_the_leader_to_read_what_is_there(
+    store: LineageStore, base_dir: Path, database_url: str
+) -> None:
+    stop = threading.Event()
+    settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
+    with LineageStore(database_url, settings=settings) as other:
+        daemon = threading.Thread(target=other.run_daemon, args=([base_dir],), kwargs={"stop": stop})
+        daemon.start()
+        try:
+            filter_summary_lineage(base_dir, store=store, refresh=True)
+            Log().train(network="B").write_lineage(base_dir / "b")
+            assert sorted(networks(filter_summary_lineage(base_dir, store=store, refresh=True))) == ["A", "B"]
+        finally:
+            stop.set()
+            daemon.join()
+
+
+def test_a_role_that_may_only_read_is_answered(
+    postgres_url: str, base_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lineage_store")
+    with LineageStore(postgres_url, settings=Settings()) as store:
+        store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir / "b")
+    plain = make_url(postgres_url).set(drivername="postgresql")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute("CREATE ROLE lineage_reader LOGIN")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO lineage_reader")
+    url = make_url(postgres_url).set(username="lineage_reader").render_as_string(hide_password=False)
+    try:
+        with LineageStore(url, settings=Settings()) as reader:
+            for refresh in (None, True, False):
+                assert networks(filter_summary_lineage(base_dir, store=reader, refresh=refresh)) == ["A"]
+            with pytest.raises(LineageQuerySummaryDataError, match="permission denied"):
+                reader.ingest(base_dir)
+    finally:
+        with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+            connection.execute("DROP OWNED BY lineage_reader")
+            connection.execute("DROP ROLE lineage_reader")
+    assert "permission denied" in caplog.text
+
+
+def test_a_base_dir_that_went_away_is_answered_for(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    shutil.rmtree(base_dir)
+    for refresh in (None, True, False):
+        assert networks(filter_summary_lineage(base_dir, store=store, refresh=refresh)) == ["A"]
+        assert get_summary_lineage(base_dir / "a", store=store, refresh=refresh)["algorithm"] == {
+            "network": "A"
+        }
+
+
+def test_one_jobs_lineage_is_read_without_looking_at_the_others(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    Log().train(network="new").write_lineage(base_dir / "a", 1_700_000_001)
+    Log().train(network="B").write_lineage(base_dir / "b")
+    found = get_summary_lineage(base_dir / "a", store=store)
+    assert found["algorithm"] == {"network": "new"}
+    assert found["summary_dir"] == str(base_dir / "a")
+    assert [job.train_id for job in store.train_jobs(base_dir)] == ["./a"]
+
+
+def test_the_base_dir_of_a_job_is_the_nearest_that_the_store_knows_else_its_parent(
+    store: LineageStore, base_dir: Path
+) -> None:
+    get_summary_lineage(base_dir / "a", store=store)
+    assert store.base_dirs() == [str(base_dir)]
+    Log().train(network="own").write_lineage(base_dir)
+    assert get_summary_lineage(base_dir, store=store)["algorithm"] == {"network": "own"}
+    assert store.base_dirs() == [str(base_dir)]
+
+
+def test_a_base_dir_inside_another_is_refused_and_names_it(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    for place in (base_dir / "a", base_dir.parent):
+        with pytest.raises(LineageParamSummaryPathError, match=f"overlaps with the base dir {base_dir}"):
+            store.ingest(place)
+
+
+# --- errors ---
+
+
+def test_a_path_that_is_no_directory_is_refused(store: LineageStore, tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", "", "a\0b", 5):
+        with pytest.raises(LineageParamSummaryPathError):
+            filter_summary_lineage(path, store=store)  # type: ignore[arg-type]
+        with pytest.raises(LineageParamSummaryPathError):
+            get_summary_lineage(path, store=store)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("refresh", [None, True, False])
+def test_a_directory_without_any_log_file_is_said_to_have_none(
+    refresh: bool | None, store: LineageStore, tmp_path: Path
+) -> None:
+    (tmp_path / "empty" / "job").mkdir(parents=True)
+    with pytest.raises(LineageFileNotFoundError, match="There is no log file below"):
+        filter_summary_lineage(tmp_path / "empty", store=store, refresh=refresh)
+    with pytest.raises(LineageFileNotFoundError):
+        get_summary_lineage(tmp_path / "empty" / "job", store=store, refresh=refresh)
+
+
+def test_a_job_with_summary_files_only_has_no_lineage(store: LineageStore, tmp_path: Path) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(tmp_path / "base" / "job")
+    with pytest.raises(LineageFileNotFoundError):
+        get_summary_lineage(tmp_path / "base" / "job", store=store)
+    assert filter_summary_lineage(tmp_path / "base", store=store)["object"] == []
+
+
+def test_a_refused_condition_reads_no_file(store: LineageStore, base_dir: Path) -> None:
+    with pytest.raises(LineageSearchConditionParamError):
+        filter_summary_lineage(base_dir, {"nonsense": {"eq": 1}}, store=store)
+    assert store.base_dirs() == []
+
+
+def test_a_database_that_is_down_is_named_with_the_cause(tmp_path: Path, base_dir: Path) -> None:
+    url = f"postgresql://nobody:secret@localhost/x?host={tmp_path}"
+    with pytest.raises(LineageQuerySummaryDataError, match=r"nobody:\*\*\*@.*failed: ") as caught:
+        filter_summary_lineage(base_dir, store=url)
+    assert "secret" not in str(caught.value)
+
+
+def test_ingest_of_a_file_names_what_is_wrong(store: LineageStore, base_dir: Path) -> None:
+    (file,) = (base_dir / "a").glob("*_MS")
+    with pytest.raises(LineageParamSummaryPathError, match="is no directory"):
+        store.ingest(file)
+
+
+def test_a_relative_path_and_a_link_mean_the_same_base_dir(
+    store: LineageStore, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(base_dir)
+    monkeypatch.chdir(tmp_path)
+    for path in ("base", "./link/", base_dir):
+        store.ingest(path)
+    assert store.base_dirs() == [os.path.realpath(base_dir)]
