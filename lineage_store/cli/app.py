@@ -23,6 +23,10 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
 from lineage_store.errors import MindInsightException
 
+PROGRAM = "lineage-store"
+COMPLETION = "_LINEAGE_STORE_COMPLETE"
+"""Set by shells that ask for completions: `eval "$(_LINEAGE_STORE_COMPLETE=bash_source lineage-store)"`."""
+
 VERBS = {
     "init": "setup",
     "ingest": "ingesting",
@@ -70,7 +74,7 @@ class _Verbs(click.Group):
     "-v", "--verbose", count=True, help="Say more on stderr, tracebacks included; -vv for everything."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
-@click.version_option(package_name="lineage-store", prog_name="lineage-store")
+@click.version_option(package_name="lineage-store", prog_name=PROGRAM)
 @click.pass_obj
 def app(session: Session, database: str | None, config_file: str | None, verbose: int, quiet: bool) -> None:
     """Keep what MindSpore trainings wrote into their log files in SQL, and ask it questions.
@@ -96,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     with _signals_interrupt() as received:
         try:
-            code = app.main(arguments, prog_name="lineage-store", standalone_mode=False, obj=session)
+            code = _invoke(sys.argv[1:] if arguments is None else list(arguments), session)
             sys.stdout.flush()
         except BrokenPipeError:
             _discard_stdout()
@@ -104,11 +108,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, click.Abort):
             return 128 + (received[0] if received else signal.SIGINT)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the user gets a sentence
-            return _report(error, session.verbosity)
+            return report(error, session.verbosity)
     return code if isinstance(code, int) else 0
 
 
-def _report(error: Exception, verbosity: int) -> int:
+def _invoke(arguments: list[str], session: Session) -> object:
+    """Run the verb; returns what it returned. Unlike `click.Command.main` it leaves every error to us."""
+    if COMPLETION in os.environ:
+        app.main(arguments, prog_name=PROGRAM)
+    try:
+        with app.make_context(PROGRAM, arguments, obj=session) as context:
+            return app.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def report(error: Exception, verbosity: int) -> int:
     """Tell the user; returns the exit code."""
     if verbosity > 0:
         traceback.print_exception(error)

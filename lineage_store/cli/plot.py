@@ -49,9 +49,11 @@ def _with_axes(x: NDArray[np.float64], y: NDArray[np.float64], width: int, heigh
 
 def _dots(x: NDArray[np.float64], y: NDArray[np.float64], columns: int, rows: int) -> NDArray[np.bool_]:
     """Which dots are set, [rows, columns], row 0 at the top."""
-    between = np.linspace(x[0], x[-1], columns)
-    xs, ys = np.concatenate([x, between]), np.concatenate([y, np.interp(between, x, y)])
-    column, row = _scaled(xs, columns), rows - 1 - _scaled(ys, rows)
+    across, up = _shares(x), _shares(y)
+    # Where a column has no value of its own, the line between its neighbours passes.
+    between = np.interp(np.linspace(0, 1, columns), across, up)
+    column = np.concatenate([_places(across, columns), np.arange(columns)])
+    row = rows - 1 - _places(np.concatenate([up, between]), rows)
     least, greatest = np.full(columns, rows), np.full(columns, -1)
     np.minimum.at(least, column, row)
     np.maximum.at(greatest, column, row)
@@ -65,14 +67,15 @@ def _dots(x: NDArray[np.float64], y: NDArray[np.float64], columns: int, rows: in
     return drawn
 
 
-def _scaled(values: NDArray[np.float64], places: int) -> NDArray[np.int64]:
-    """Each value's place between 0 and places - 1; the middle when all are equal."""
-    low, high = values.min(), values.max()
-    if low == high:
-        return np.full(len(values), places // 2)
-    # Halves, for the difference of two large floats may be infinite.
-    share = (values / 2 - low / 2) / (high / 2 - low / 2)
-    return np.asarray(np.rint(share * (places - 1)), np.int64)
+def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where each value stands between the least (0) and the greatest (1); one half when all are equal."""
+    scaled = values / max(np.abs(values).max(), np.finfo(np.float64).smallest_subnormal)
+    low, high = scaled.min(), scaled.max()
+    return np.full(len(values), 0.5) if low == high else (scaled - low) / (high - low)
+
+
+def _places(shares: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    return np.asarray(np.rint(shares * (count - 1)), np.int64)
 
 
 def _characters(dots: NDArray[np.bool_]) -> list[str]:

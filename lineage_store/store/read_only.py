@@ -93,6 +93,8 @@ def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterato
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode())
             first = next(rows, None)
+            if first is None:  # `stream` tells the columns with the first row only
+                cursor.execute(statement.encode(), prepare=True)
             yield _answer(cursor.description, _chained(first, rows))
     finally:
         pooled.invalidate()  # its session settings were ours

@@ -16,7 +16,12 @@ MOST_ROWS = 1000
 @click.command("sql")
 @click.argument("query")
 @click.option(
-    "--timeout", default=60.0, show_default=True, metavar="SECONDS", help="End the statement after so long."
+    "--timeout",
+    type=click.FloatRange(0.001, 86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the statement after so long.",
 )
 @style_options
 @pass_session

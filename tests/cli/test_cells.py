@@ -1,0 +1,84 @@
+"""Values as people and programs see them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from lineage_store.cli.cells import escaped, for_csv, for_json, instant, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("line\nbreak\ttab\r", "line\\x0abreak\\x09tab\\x0d"),
+        ("c1 \x9b31m", "c1 \\x9b31m"),
+        ("right\u202eto left\u2066", "right\\u202eto left\\u2066"),
+        ("not utf-8 \udcff", "not utf-8 \\xff"),
+        ("损失 é plain", "损失 é plain"),
+    ],
+)
+def test_what_could_steer_a_terminal_is_spelled_out(text: str, safe: str) -> None:
+    assert escaped(text) == safe
+    assert shown(text) == safe
+
+
+def test_messages_keep_their_lines() -> None:
+    assert escaped("one\ntwo\x1b", keep_lines=True) == "one\ntwo\\x1b"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (True, "yes"),
+        (1_234_567, "1234567"),
+        (0.123456789, "0.123457"),
+        (float("-inf"), "-Infinity"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02 03:04:05"),
+        (b"\x00\xff", "00ff"),
+    ],
+)
+def test_values_for_people(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_json_is_valid_whatever_the_values() -> None:
+    values = {
+        "floats": [float("nan"), float("inf"), float("-inf"), 0.1],
+        "decimals": [Decimal("0.5"), Decimal(12), Decimal("NaN")],
+        "at": datetime(2026, 1, 2, 3, 4, 5, 600, UTC),
+        "bytes": b"\x01",
+        "nested": ({"a": None},),
+    }
+    assert json.loads(json.dumps(for_json(values), allow_nan=False)) == {
+        "floats": ["NaN", "Infinity", "-Infinity", 0.1],
+        "decimals": [0.5, 12, "NaN"],
+        "at": "2026-01-02T03:04:05.000600Z",
+        "bytes": "01",
+        "nested": [{"a": None}],
+    }
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_text_in_csv_starts_no_formula(start: str) -> None:
+    assert for_csv(f"{start}cmd|' /C calc'!A0") == f"'{start}cmd|' /C calc'!A0"
+
+
+def test_numbers_in_csv_stay_numbers() -> None:
+    assert [for_csv(value) for value in (-0.5, -3, True, None, float("-inf"), "text")] == [
+        *(-0.5, -3, 1, "", "-Infinity", "text")
+    ]
+
+
+def test_names_that_are_no_unicode_survive_csv() -> None:
+    assert for_csv("run\udcff\0") == "run\\xff\\x00"
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300, None])
+def test_a_time_that_no_calendar_has_is_none(seconds: float | None) -> None:
+    assert instant(seconds) is None

@@ -1,0 +1,239 @@
+"""Exit codes, errors, signals and streams: what a script around the program relies on."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helpers.program import Run
+from lineage_store.cli.app import VERBS, report
+from lineage_store.ingest.leading import leading
+from lineage_store.ingest.refresh import register_base_dir
+from lineage_store.store.engine import open_engine, writing
+
+PROGRAM = Path(sys.executable).parent / "lineage-store"
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["ingest"], 2, "Missing argument"),
+        (["nonsense"], 2, "No such command"),
+        (["jobs", "--nonsense"], 2, "No such option"),
+        (["ingest", "/does/not/exist"], 2, "/does/not/exist"),
+        (["filter", "--where", "color=red"], 2, "network"),
+        (["filter", "--limit", "0"], 2, "1 to 100"),
+        (["filter", "--condition", "{"], 2, "--condition"),
+        (["filter", "--condition", "[]"], 2, "JSON object"),
+        (["filter", "--all", "--page", "2"], 2, "--all"),
+        (["--config", "/no/file.toml", "jobs"], 2, "/no/file.toml"),
+        (["--database", "mysql://host/db", "jobs"], 2, "mysql"),
+        (["daemon"], 2, "base_dirs"),
+        (["publish", "/nowhere/x.db"], 1, "/nowhere/x.db"),
+        (["publish", "x.db", "--mode", "9"], 2, "--mode"),
+        (["scalars", "./run", "loss"], 1, "empty"),
+        (["inspect", "none"], 2, "none"),
+        (["why", "/none"], 2, "/none"),
+    ],
+)
+def test_mistakes_exit_with_the_documented_code(
+    run: Run, arguments: list[str], code: int, message: str
+) -> None:
+    finished = run(*arguments)
+    assert finished.code == code
+    assert message in finished.err
+    assert "Traceback" not in finished.err
+    assert finished.out == ""
+
+
+def test_a_foreign_database_exits_4_and_stays_as_it_is(run: Run, tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("not a database, but long enough to be taken for one: " * 100)
+    assert run("--database", f"sqlite:///{other}", "jobs").code == 4
+    assert other.read_text().startswith("not a database")
+
+
+def test_an_old_schema_exits_4_and_says_what_to_do(run: Run, on_sqlite: str) -> None:
+    engine = open_engine(on_sqlite)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("UPDATE lineage_store_version SET version_num = '0000'")
+    engine.dispose()
+    finished = run("jobs")
+    assert finished.code == 4
+    assert "db upgrade" in finished.err
+    assert run("db", "check").code == 4
+    assert run("db", "current").out == "0000\n"
+
+
+def test_a_database_that_is_down_exits_5_without_the_password(run: Run) -> None:
+    finished = run("--database", "postgresql://me:secret@127.0.0.1:1/db", "jobs")
+    assert finished.code == 5
+    assert "secret" not in finished.err
+
+
+def test_a_locked_database_exits_5(run: Run, on_sqlite: str, base_dir: Path) -> None:
+    engine = open_engine(on_sqlite)
+    with writing(engine):
+        finished = run("ingest", base_dir)
+    engine.dispose()
+    assert finished.code == 5
+    assert "locked" in finished.err
+
+
+def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> None:
+    engine = open_engine(on_sqlite)
+    with leading(engine, register_base_dir(engine, base_dir), 60, mode="daemon"):
+        finished = run("ingest", base_dir)
+    engine.dispose()
+    assert finished.code == 6
+    assert "leads" in finished.err
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_statement_at_work(run: Run, number: signal.Signals, code: int) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
+    timer.start()
+    finished = run("sql", ENDLESS)
+    timer.join()
+    assert (finished.code, finished.out, finished.err.strip()) == (code, "", "")
+
+
+def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, corpus: Path) -> None:
+    process = _start("ingest", corpus, url=on_sqlite, environment={"LINEAGE_STORE_BATCH_BYTES": "4096"})
+    _wait_for(lambda: _count_events(run) > 0)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert "goes on where this one ended" in err
+    assert run("ingest", corpus).code in (0, 3)
+
+
+def test_the_daemon_ends_with_0(run: Run, on_sqlite: str, base_dir: Path) -> None:
+    process = _start("daemon", base_dir, url=on_sqlite)
+    _wait_for(lambda: _count_events(run) == 10)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert '"message": "stopped"' in err
+
+
+def test_a_reader_that_goes_away_is_no_error(on_sqlite: str) -> None:
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n"
+    process = _start("sql", many, "--csv", url=on_sqlite)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "i\n"
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0
+
+
+def test_a_surprise_is_one_line_and_a_way_to_see_more(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(ZeroDivisionError("so\x1bmehow"), verbosity=0) == 1
+    terse = capsys.readouterr().err
+    assert report(ZeroDivisionError("somehow"), verbosity=1) == 1
+    assert terse.splitlines()[0] == "Error: Unexpected ZeroDivisionError: so\\x1bmehow"
+    assert "report it" in terse.splitlines()[1]
+    assert "Traceback" not in terse
+    assert "ZeroDivisionError: somehow" in capsys.readouterr().err
+
+
+def test_on_a_terminal_tables_are_drawn_and_no_color_is_honoured(stored: Path, on_sqlite: str) -> None:
+    coloured = _on_terminal("jobs", url=on_sqlite)
+    plain = _on_terminal("jobs", url=on_sqlite, environment={"NO_COLOR": "1"})
+    assert "─" in coloured
+    assert "\x1b[" in coloured
+    assert "\x1b[3" not in plain
+    assert "./good" in plain
+
+
+def test_on_a_terminal_ingest_shows_its_progress(base_dir: Path, on_sqlite: str) -> None:
+    assert "10 events" in _on_terminal("ingest", base_dir, url=on_sqlite)
+
+
+def test_shells_can_ask_for_completions() -> None:
+    script = {
+        "_LINEAGE_STORE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "lineage-store sca",
+        "COMP_CWORD": "1",
+    }
+    asked = subprocess.run(
+        [PROGRAM], env={**os.environ, **script}, capture_output=True, text=True, check=True
+    )
+    assert asked.stdout.split() == ["plain,scalars"]
+
+
+def test_help_costs_no_heavy_library() -> None:
+    script = (
+        "import sys; from lineage_store.cli import main; main(['--help'])\n"
+        "print('loaded', *{'sqlalchemy', 'numpy', 'rich', 'google.protobuf', 'alembic'} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert shown.stdout.splitlines()[-1] == "loaded"
+
+
+def test_every_verb_has_help_with_an_example(run: Run) -> None:
+    listed = run("--help").out
+    groups = {"db": ["upgrade", "current", "check"], "config": ["show"]}
+    for verb in VERBS:
+        assert f"\n  {verb} " in listed
+        for words in [[verb, word] for word in groups.get(verb, [])] or [[verb]]:
+            shown = run(*words, "--help")
+            assert shown.code == 0
+            assert f"lineage-store {' '.join(words)}" in shown.out.split("\n\n", 1)[1], words
+    assert "..." not in listed.split("Commands:")[1]
+
+
+def _start(*arguments: object, url: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    settings = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url, **(environment or {})}
+    command = [str(PROGRAM), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings)
+
+
+def _on_terminal(*arguments: object, url: str, environment: dict[str, str] | None = None) -> str:
+    """What the program writes when stdout and stderr are a terminal."""
+    settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": "200", **(environment or {})}
+    ours, theirs = pty.openpty()
+    command = [str(PROGRAM), *map(str, arguments)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings) as process:
+        os.close(theirs)
+        seen = bytearray()
+        while part := _read(ours):
+            seen += part
+    os.close(ours)
+    assert process.returncode == 0, seen
+    return seen.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # what Linux says when the other side of a terminal is closed
+        return b""
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("It never came.")
+
+
+def _count_events(run: Run) -> int:
+    counted = run("sql", "SELECT coalesce(sum(event_count), 0) AS n FROM v_log_file", "--csv")
+    return int(counted.out.split()[1])

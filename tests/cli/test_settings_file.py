@@ -1,0 +1,27 @@
+"""config/lineage_store.toml lists every setting, as config.py has it."""
+
+from __future__ import annotations
+
+import tomllib
+
+from helpers.base_dirs import ROOT
+from lineage_store.config import SETTING_FIELDS, load
+
+FILE = ROOT / "config" / "lineage_store.toml"
+
+
+def test_every_setting_stands_there_with_its_default_and_its_meaning() -> None:
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    values = tomllib.loads("\n".join(lines))
+    assert list(values) == [setting.name for setting in SETTING_FIELDS]
+    for setting in SETTING_FIELDS:
+        value = values[setting.name]
+        assert (tuple(value) if isinstance(value, list) else value) == setting.default
+        place = next(index for index, line in enumerate(lines) if line.startswith(f"{setting.name} ="))
+        assert lines[place - 1].startswith(f"# {setting.metadata['meaning']}")
+        assert all(choice in lines[place - 1] for choice in setting.metadata["choices"])
+
+
+def test_the_file_can_be_used_as_it_is() -> None:
+    loaded = load(config_file=FILE, environment={})
+    assert set(loaded.origins.values()) == {f"file {FILE}"}

@@ -1,0 +1,104 @@
+"""SQL from the command line can read and do nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from helpers.program import Run
+from lineage_store.store import schema
+from lineage_store.store.engine import open_engine, reading
+
+WRITES = [
+    "DELETE FROM train_job",
+    "UPDATE train_job SET state = 'x'",
+    "INSERT INTO base_dir (path) VALUES ('x')",
+    "CREATE TABLE other (x int)",
+    "CREATE TEMP TABLE other (x int)",
+    "DROP VIEW v_job",
+    "WITH gone AS (DELETE FROM train_job RETURNING id) SELECT * FROM gone",
+    "SELECT 1; DELETE FROM train_job",
+    "COMMIT; DELETE FROM train_job",
+    "VACUUM",
+]
+SQLITE_WRITES = [
+    "ATTACH 'other.db' AS other",
+    "PRAGMA journal_mode = DELETE",
+    "PRAGMA query_only = OFF",
+    "PRAGMA user_version = 7",
+    "UPDATE sqlite_master SET sql = ''",
+    "SELECT load_extension('x')",
+    "VACUUM INTO 'copy.db'",
+]
+
+
+def count_jobs(url: str) -> int:
+    engine = open_engine(url)
+    with reading(engine) as connection:
+        count: int = connection.execute(select(func.count()).select_from(schema.train_job)).scalar_one()
+    engine.dispose()
+    return count
+
+
+@pytest.fixture
+def url(on_each: str, base_dir: Path, run: Run) -> str:
+    run("ingest", base_dir)
+    return on_each
+
+
+def test_questions_are_answered(run: Run, url: str) -> None:
+    query = "SELECT train_id, value, is_latest FROM v_metric WHERE name LIKE '%cc%' ORDER BY value DESC"
+    rows = json.loads(run("sql", query, "--json").out)
+    assert [(row["train_id"], row["value"]) for row in rows] == [("./good", 0.9), ("./poor", 0.5)]
+    assert run("sql", query).out.splitlines()[1].split()[:2] == ["./good", "0.9"]
+    assert run("sql", "SELECT NULL AS one WHERE 1 = 0", "--json").out == "[]\n"
+    assert run("sql", "SELECT 1 AS one WHERE 1 = 0", "--csv").out == "one\n"
+
+
+def test_nothing_can_be_written(run: Run, url: str) -> None:
+    for statement in WRITES:
+        refused = run("sql", statement)
+        assert (refused.code, refused.out) == (1, ""), statement
+        assert refused.err.startswith("Error: The database refused the statement"), statement
+    assert count_jobs(url) == 2
+
+
+@pytest.mark.usefixtures("on_sqlite")
+def test_nothing_around_sqlite_can_be_changed(run: Run, stored: Path, tmp_path: Path) -> None:
+    files = sorted(path.name for path in tmp_path.iterdir())
+    for statement in SQLITE_WRITES:
+        assert run("sql", statement).code == 1, statement
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+
+
+@pytest.mark.usefixtures("on_sqlite")
+def test_table_valued_functions_and_the_schema_can_be_read(run: Run) -> None:
+    assert run("sql", "SELECT sum(value) AS s FROM json_each('[1, 2]')", "--csv").out == "s\n3\n"
+    assert "train_id" in run("sql", "SELECT name FROM pragma_table_info('v_job')").out
+    assert "train_id" in run("sql", "PRAGMA table_info(v_job)").out
+
+
+def test_a_statement_that_takes_too_long_is_ended(run: Run, url: str) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT (i + 1) % 10 FROM n) SELECT max(i) FROM n"
+    ended = run("sql", "--timeout", "0.2", endless)
+    assert ended.code == 1
+    assert "longer than 0.2 s" in ended.err
+
+
+def test_a_mistake_is_named_with_what_helps(run: Run, url: str) -> None:
+    wrong = run("sql", "SELECT nonsense FROM v_job")
+    assert "nonsense" in wrong.err
+    assert "docs/schema.md" in wrong.err
+    assert "syntax error" in run("sql", "SELEC 1").err
+
+
+@pytest.mark.usefixtures("on_sqlite")
+def test_a_table_shows_the_first_rows_and_says_so(run: Run) -> None:
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1001) SELECT i FROM n"
+    shown = run("sql", many)
+    assert shown.out.splitlines()[-1].strip() == "1000"
+    assert "first 1,000 rows" in shown.err
+    assert len(json.loads(run("sql", many, "--json").out)) == 1001

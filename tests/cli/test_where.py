@@ -1,0 +1,70 @@
+"""--where and --sort texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lineage_store.cli.where import combined, read_sort, read_where
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.query.condition import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("metric/accuracy>=0.9", {"metric/accuracy": {"ge": 0.9}}),
+        ("epoch = 3", {"epoch": {"eq": 3}}),
+        ("epoch==3", {"epoch": {"eq": 3}}),
+        ("epoch!=3", {"epoch": {"ne": 3}}),
+        ("loss <1e-3", {"loss": {"lt": 1e-3}}),
+        ("loss<=NaN", {"loss": {"le": pytest.approx(float("nan"), nan_ok=True)}}),
+        ("network=123", {"network": {"eq": "123"}}),
+        ("network=a=b>c", {"network": {"eq": "a=b>c"}}),
+        ("user_defined/team=vision", {"user_defined/team": {"eq": "vision"}}),
+        ('user_defined/trial="3"', {"user_defined/trial": {"eq": "3"}}),
+        ("user_defined/trial=3", {"user_defined/trial": {"eq": 3}}),
+        ("user_defined/two words>1", {"user_defined/two words": {"gt": 1}}),
+        ("optimizer in Adam, SGD", {"optimizer": {"in": ["Adam", "SGD"]}}),
+        ("epoch not in 1,2", {"epoch": {"not_in": [1, 2]}}),
+        ('optimizer in ["a,b", "c"]', {"optimizer": {"in": ["a,b", "c"]}}),
+        ("network like Le%", {"network": {"like": "Le%"}}),
+        ("loss is null", {"loss": {"is_null": True}}),
+        ("loss is not null", {"loss": {"is_null": False}}),
+    ],
+)
+def test_a_text_is_a_comparison(text: str, condition: dict[str, Any]) -> None:
+    assert read_where(text) == condition
+    parse(read_where(text))
+
+
+@pytest.mark.parametrize("text", ["", "epoch", "=3", "epoch in", "optimizer in [1", "epoch is nothing"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(LineageSearchConditionParamError):
+        read_where(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("loss", ["loss", "ascending"]),
+        ("loss:desc", ["loss", "descending"]),
+        ("metric/top:5:asc", ["metric/top:5", "ascending"]),
+        ("metric/top:5", ["metric/top:5", "ascending"]),
+    ],
+)
+def test_a_sort_key_may_say_its_direction(text: str, pair: list[str]) -> None:
+    assert read_sort(text) == pair
+
+
+def test_texts_are_added_to_a_condition_without_changing_it() -> None:
+    given = {"epoch": {"gt": 1}, "limit": 5, "sorted_name": "loss", "sorted_type": "ascending"}
+    whole = combined(given, ["epoch<9", "loss<1"], ["epoch:desc", "loss"])
+    assert whole == {
+        "limit": 5,
+        "and": [{"epoch": {"gt": 1}}, {"epoch": {"lt": 9}}, {"loss": {"lt": 1}}],
+        "sorted_by": [["epoch", "descending"], ["loss", "ascending"]],
+    }
+    assert given == {"epoch": {"gt": 1}, "limit": 5, "sorted_name": "loss", "sorted_type": "ascending"}
+    parse(whole)
