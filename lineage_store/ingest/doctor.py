@@ -11,6 +11,7 @@ import platform
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -65,10 +66,10 @@ def _versions() -> Iterator[Finding]:
 
 def _store(url: str, settings: Settings) -> Iterator[Finding]:
     try:
-        engine = open_engine(url, read_only=True, allow_network_filesystem=True)
         yield from _location(url, settings)
-        yield _schema(engine)
-        yield from _server(engine)
+        with _opened(url) as engine:
+            yield _schema(engine)
+            yield from _server(engine)
     except MindInsightException as error:
         yield Finding("store", "failed", error.message, error.hint)
 
@@ -159,11 +160,20 @@ def _paths(base_dir: Path, found: Found) -> Iterator[str]:
 def _leaders(url: str) -> dict[Path, str | None]:
     """The base dirs of the store with their leaders; none when there is no store to ask (its own findings say why)."""
     try:
-        engine = open_engine(url, read_only=True, allow_network_filesystem=True)
-        if upgrade.is_empty(engine):
-            return {}
-        with reading(engine) as connection:
-            known = registry.base_dirs(connection)
-            return {Path(from_stored(path)): leases.leader(connection, number) for number, path in known}
+        with _opened(url) as engine:
+            if upgrade.is_empty(engine):
+                return {}
+            with reading(engine) as connection:
+                known = registry.base_dirs(connection)
+                return {Path(from_stored(path)): leases.leader(connection, number) for number, path in known}
     except MindInsightException:
         return {}
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Engine]:
+    engine = open_engine(url, read_only=True, allow_network_filesystem=True)
+    try:
+        yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,84 @@
+"""Snapshots of a SQLite store."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from helpers.stored_jobs import add_bare_job, add_base_dir
+from lineage_store.errors import LineageStoreError
+from lineage_store.store import upgrade
+from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.publish import publish
+
+
+def jobs_in(path: Path) -> int:
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    count: int = connection.execute("SELECT count(*) FROM v_job").fetchone()[0]
+    connection.close()
+    return count
+
+
+def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    engine = open_engine(sqlite_url)
+    target = tmp_path / "shared" / "snapshot.db"
+    target.parent.mkdir()
+    with writing(engine) as connection:
+        base_dir = add_base_dir(connection)
+        add_bare_job(connection, "./one", base_dir)
+    size = publish(engine, target)
+    with writing(engine) as connection:
+        add_bare_job(connection, "./two", base_dir)
+    assert jobs_in(target) == 1
+    publish(engine, target)
+    assert jobs_in(target) == 2
+    assert size > 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o444
+    assert list(target.parent.iterdir()) == [target]
+    with target.open("rb") as stream:
+        assert stream.read(20)[18:20] == b"\x01\x01", "read and write version 1: no write-ahead log"
+    upgrade.check(f"sqlite:///{target}")
+    engine.dispose()
+
+
+def test_a_snapshot_can_be_taken_while_somebody_writes(sqlite_url: str, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url)
+    with writing(engine) as connection:
+        add_base_dir(connection)
+        publish(engine, tmp_path / "snapshot.db")
+    assert jobs_in(tmp_path / "snapshot.db") == 0
+    engine.dispose()
+
+
+def test_the_mode_can_be_chosen(sqlite_url: str, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url)
+    publish(engine, tmp_path / "snapshot.db", 0o640)
+    assert stat.S_IMODE((tmp_path / "snapshot.db").stat().st_mode) == 0o640
+    engine.dispose()
+
+
+def test_what_cannot_be_published_is_refused_and_leaves_nothing_behind(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    engine = open_engine(sqlite_url)
+    store = tmp_path / "store.sqlite3"
+    with pytest.raises(LineageStoreError, match="store itself"):
+        publish(engine, store)
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(LineageStoreError, match="cannot be written"):
+        publish(engine, tmp_path / "directory")
+    engine.dispose()
+    assert {path.name for path in tmp_path.iterdir()} <= {"store.sqlite3", "directory"}
+
+
+def test_postgresql_has_roles_instead(postgres_url: str, tmp_path: Path) -> None:
+    engine = open_engine(postgres_url)
+    with pytest.raises(LineageStoreError, match="SQLite") as refused:
+        publish(engine, tmp_path / "snapshot.db")
+    assert "GRANT SELECT" in str(refused.value)
+    engine.dispose()
