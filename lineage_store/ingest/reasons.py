@@ -56,7 +56,7 @@ def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator
         yield Reason(text, "Use --recursive, or set recursive = true.")
     step = place.path if len(parts) == len(place.parts) else place.path.parent
     for _ in parts:
-        if step.is_symlink() and not settings.follow_symlinks:
+        if os.path.islink(step) and not settings.follow_symlinks:
             yield Reason(
                 f"{step} is a symbolic link, and those are not followed.",
                 "Set follow_symlinks = true, which follows links that stay inside the base dir.",
@@ -86,7 +86,7 @@ def of_file(place: Place, settings: Settings) -> Iterator[Reason]:
     """What the file itself has to do with it."""
     if reason := filenames.ignored_reason(place.parts[-1]):
         yield Reason(f"Its name does not count: {reason}.")
-    if place.path.is_symlink() and not settings.follow_symlinks:
+    if os.path.islink(place.path) and not settings.follow_symlinks:
         text = "It is a symbolic link, and those are not followed."
         yield Reason(text, "Set follow_symlinks = true, which follows links that stay inside the base dir.")
         return

@@ -46,7 +46,7 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
             return _outside(connection, path)
         if not place.parts:
             return _of_base_dir(connection, place, settings)
-        if path.is_dir() or (not os.path.lexists(path) and filenames.parse(path.name) is None):
+        if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
             return _of_job(connection, place, settings)
         return _of_file(connection, place, settings)
 
@@ -63,15 +63,17 @@ def _place(connection: Connection, path: Path) -> Place | None:
 
 def _outside(connection: Connection, path: Path) -> Verdict:
     if not os.path.lexists(path):
-        raise LineageParamSummaryPathError(f"{path} does not exist, and the store knows nothing of it.")
+        raise LineageParamSummaryPathError(
+            f"{path} does not exist or may not be looked at, and the store knows nothing of it."
+        )
     known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
-    ignored = None if path.is_dir() else filenames.ignored_reason(path.name)
+    ignored = None if os.path.isdir(path) else filenames.ignored_reason(path.name)
     if ignored:
         return Verdict(
             str(path), "not stored", (Reason(text), Reason(f"Its name does not count: {ignored}."))
         )
-    base_dir = path.parent if path.is_dir() else path.parent.parent
+    base_dir = path.parent if os.path.isdir(path) else path.parent.parent
     return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
 
 
@@ -87,7 +89,7 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
     unread = found - known
     if unread:
         given.append(_not_read(unread))
-    complete = place.path.is_dir() and not (unread or summary.pending_bytes or summary.problems)
+    complete = os.path.isdir(place.path) and not (unread or summary.pending_bytes or summary.problems)
     return Verdict(
         str(place.path),
         "stored" if complete else "partly stored" if summary.jobs else "not stored",
@@ -99,8 +101,10 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
     train_id = place.train_id(place.parts)
     rows = _stored_files(connection, place, train_id)
     on_disk, found = _look(place, train_id, settings)
-    if not rows and not found and not place.path.is_dir():
-        raise LineageParamSummaryPathError(f"{place.path} does not exist, and the store knows no such job.")
+    if not rows and not found and not os.path.isdir(place.path):
+        raise LineageParamSummaryPathError(
+            f"{place.path} does not exist or may not be looked at, and the store knows no such job."
+        )
     given = [*reasons.of_way(place, place.parts, settings), *on_disk]
     unread = found - {(train_id, row.name) for row in rows}
     if unread:
@@ -140,8 +144,8 @@ def _look(
     place: Place, train_id: str | None, settings: Settings
 ) -> tuple[list[Reason], set[tuple[str, str]]]:
     """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
-    if not place.path.is_dir():
-        return [Reason("The directory is not on disk now.")], set()
+    if not os.path.isdir(place.path):
+        return [Reason("The directory is not on disk now, or may not be looked at.")], set()
     only = None if train_id is None else [train_id]
     links = settings.follow_symlinks
     try:
