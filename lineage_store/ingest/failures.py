@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from lineage_store.ingest.discovery import Found
 from lineage_store.store.batch import Problem
+from lineage_store.texts import from_stored, to_stored
 
 
 def unreadable_file(path: str, error: OSError) -> Problem:
@@ -22,7 +23,7 @@ def path_problems(base_dir: str, found: Found) -> dict[str, Problem]:
     """Directories and entries that could not be looked at, by their path below the base dir."""
     problems = {}
     for unreadable in found.unreadable:
-        path = os.path.join(base_dir, unreadable.path)
+        path = os.path.join(base_dir, from_stored(unreadable.path))
         problems[unreadable.path] = Problem(
             "unreadable_path", _reason(path, unreadable.error), _remedy(path, unreadable.error)
         )
@@ -54,7 +55,8 @@ def me() -> str:
 
 def _reason(path: str, error: OSError) -> str:
     access = access_of(path)
-    return f"{os.strerror(error.errno) if error.errno else error}" + (f" ({access})" if access else "") + "."
+    cause = os.strerror(error.errno) if error.errno else to_stored(str(error))
+    return f"{cause} ({access})." if access else f"{cause}."
 
 
 def _remedy(path: str, error: OSError) -> str:

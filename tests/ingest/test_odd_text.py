@@ -14,6 +14,7 @@ from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.eventlog.wire import lineage_pb2, summary_pb2
+from lineage_store.ingest.failures import unreadable_file
 from lineage_store.texts import from_stored
 
 ODD = "nul\0, surrogate \ud800, slash \\x00, 损失 🙂 ' \" ; --"
@@ -82,6 +83,34 @@ def test_file_and_job_names_that_are_not_utf8_are_read_again_and_again(
     assert (os.fsencode(from_stored(found.train_id)), found.event_count) == (b"./j\xff\\x41b", 2)
     assert os.fsencode(from_stored(found.name)) == os.path.basename(path)
     assert column(engine, "SELECT host FROM log_file") == ["h\\xff"]
+
+
+def test_a_base_dir_whose_name_is_not_utf8_is_a_base_dir(engine: Engine, tmp_path: Path) -> None:
+    base_dir = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff"))
+    path = Log().scalar(1, "loss", 1.0).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    os.mkfifo(base_dir / "job" / "fifo.summary.1")
+    path.unlink()
+    path.symlink_to("fifo.summary.1")
+    ingest(engine, base_dir, follow_symlinks=True)
+    assert column(engine, "SELECT path FROM base_dir") == [f"{tmp_path}/b\\xff"]
+    assert [kind for kind, _ in open_problems(engine)] == ["missing_file"]
+
+
+def test_what_went_wrong_can_be_told_whatever_the_text(engine: Engine, base_dir: Path) -> None:
+    event = lineage_pb2.LineageEvent(wall_time=1.0)
+    event.evaluation_lineage.metric = "nul\0 XYZW"
+    Log().frame(raw_string(event.SerializeToString(), b"XYZW", NOT_UTF8)).write_lineage(base_dir / "job")
+    Log().frame(b"\xff\0").write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    assert [kind for kind, _ in open_problems(engine)] == ["undecodable_event", "unreadable_metric"]
+
+
+def test_an_error_that_names_a_path_that_is_not_utf8_can_be_stored(tmp_path: Path) -> None:
+    path = f"{tmp_path}/\udcff"
+    assert unreadable_file(path, OSError(f"{path} is no regular file")).reason == (
+        f"{tmp_path}/\\xff is no regular file."
+    )
 
 
 def test_very_long_tags_and_names_arrive(engine: Engine, base_dir: Path) -> None:
