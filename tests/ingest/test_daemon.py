@@ -26,7 +26,7 @@ DAEMON = """
 import sys
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, batch_rows=50, chunk_bytes=4096)
+settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, batch_rows=100, chunk_bytes=4096)
 LineageStore(sys.argv[1], settings=settings).run_daemon(sys.argv[2:])
 """
 
@@ -108,14 +108,14 @@ def test_a_signal_ends_it_with_the_batch_finished_and_the_lease_free(
 def test_another_daemon_goes_on_where_a_killed_one_stood(
     engine: Engine, database_url: str, base_dir: Path
 ) -> None:
-    long_log(3000).write_summary(base_dir / "job")
+    long_log(1500).write_summary(base_dir / "job")
     with running(database_url, base_dir) as process:
         wait_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample")[0] > 0)
         process.kill()
         process.wait()
     with running(database_url, base_dir):
-        wait_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample")[0] == 3000)
+        wait_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample")[0] == 1500)
         wait_until(lambda: column(engine, "SELECT size_bytes - byte_offset FROM log_file") == [0])
-    assert rows(engine, "SELECT sample_count, last_value FROM series") == [(3000, 2999.0)]
-    assert column(engine, "SELECT event_count FROM log_file") == [3001]
+    assert rows(engine, "SELECT sample_count, last_value FROM series") == [(1500, 1499.0)]
+    assert column(engine, "SELECT event_count FROM log_file") == [1501]
     assert column(engine, "SELECT epoch FROM ingest_lease") == [2]

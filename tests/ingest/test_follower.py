@@ -36,6 +36,12 @@ def until(condition: Callable[[], object], *followers: Follower) -> None:
 
 
 @pytest.fixture
+def engine(sqlite_engine: Engine) -> Engine:
+    """SQLite only: what depends on the database is tested with leases and with the daemon."""
+    return sqlite_engine
+
+
+@pytest.fixture
 def follow(engine: Engine, base_dir: Path) -> Iterator[Callable[..., Follower]]:
     followers: list[Follower] = []
 

@@ -33,20 +33,22 @@ REWRITES = {
 
 @pytest.mark.parametrize("new", REWRITES.values(), ids=REWRITES)
 @pytest.mark.parametrize("way", ["in_place", "by_another_inode"])
-def test_a_rewritten_file_is_read_anew(new: Log, way: str, engine: Engine, base_dir: Path) -> None:
+def test_a_rewritten_file_is_read_anew(new: Log, way: str, sqlite_engine: Engine, base_dir: Path) -> None:
     path = OLD.write_summary(base_dir / "job")
-    ingest(engine, base_dir)
+    ingest(sqlite_engine, base_dir)
     if way == "by_another_inode":
         new.write(base_dir / "elsewhere.tmp").replace(path)
     else:
         new.write(path)
-    ingest(engine, base_dir)
+    ingest(sqlite_engine, base_dir)
     steps = {step for step, _ in _written(new)}
-    assert visible_scalars(engine) == dict(_written(new))
-    assert column(engine, "SELECT sample_count FROM series") == [len(steps)]
-    assert rows(engine, "SELECT generation, current FROM log_file") == [(2, True)]
-    assert column(engine, "SELECT count(*) FROM scalar_sample") == [len(steps)], "old rows were left behind"
-    assert ledger_is_closed(engine)
+    assert visible_scalars(sqlite_engine) == dict(_written(new))
+    assert column(sqlite_engine, "SELECT sample_count FROM series") == [len(steps)]
+    assert rows(sqlite_engine, "SELECT generation, current FROM log_file") == [(2, True)]
+    assert column(sqlite_engine, "SELECT count(*) FROM scalar_sample") == [len(steps)], (
+        "old rows were left behind"
+    )
+    assert ledger_is_closed(sqlite_engine)
 
 
 def _written(log: Log) -> list[tuple[int, float]]:
@@ -72,7 +74,7 @@ def test_a_reader_sees_the_old_content_until_the_new_is_read_to_its_end(
     ingest(engine, base_dir)
     curve(400, 2.0).write(path)
     seen: list[dict[int, float]] = []
-    settings = Settings(chunk_bytes=4096, batch_rows=1)
+    settings = Settings(chunk_bytes=4096, batch_rows=50)
     refresh.ingest(engine, base_dir, settings, progress=lambda _: seen.append(visible_scalars(engine)))
     old, new = {n: 1.0 * n for n in range(400)}, {n: 2.0 * n for n in range(400)}
     switch = seen.index(new)
@@ -87,7 +89,7 @@ def test_a_pass_that_stops_in_a_rewritten_file_leaves_the_old_content_in_place(
     ingest(engine, base_dir)
     curve(400, 2.0).write(path)
     asked = iter([False, False, False])
-    settings = Settings(chunk_bytes=4096, batch_rows=1)
+    settings = Settings(chunk_bytes=4096, batch_rows=50)
     refresh.ingest(engine, base_dir, settings, should_stop=lambda: next(asked, True))
     assert visible_scalars(engine)[399] == 399.0
     assert column(engine, "SELECT state FROM log_file ORDER BY generation") == ["open", "replacing"]
@@ -102,7 +104,7 @@ def test_a_file_rewritten_again_before_it_was_read_shows_only_the_last(
     ingest(engine, base_dir)
     curve(400, 2.0).write(path)
     asked = iter([False, False, False])
-    settings = Settings(chunk_bytes=4096, batch_rows=1)
+    settings = Settings(chunk_bytes=4096, batch_rows=50)
     refresh.ingest(engine, base_dir, settings, should_stop=lambda: next(asked, True))
     curve(300, 3.0).write(path)
     ingest(engine, base_dir)
@@ -183,3 +185,31 @@ def test_a_file_that_takes_over_the_inode_of_another_is_not_mistaken_for_it(
     ingest(engine, base_dir)
     stored = rows(engine, "SELECT file_time, state, generation FROM log_file ORDER BY file_time")
     assert stored == [(1_700_000_000, "missing", 1), (1_700_000_999, "open", 1)]
+
+
+def test_problems_go_with_the_content_that_had_them(engine: Engine, base_dir: Path) -> None:
+    path = curve(5, 1.0).damaged(3, 20).write_summary(base_dir / "job")
+    path.chmod(0o400)
+    ingest(engine, base_dir)
+    assert len(open_problems(engine)) == 1
+    path.chmod(0o600)
+    curve(5, 1.0).write(path).chmod(0o400)
+    assert len(visible_scalars(engine)) == 4
+    curve(5, 2.0).write(path)
+    assert ingest(engine, base_dir).complete
+    assert len(visible_scalars(engine)) == 5
+    assert open_problems(engine) == []
+
+
+def test_a_new_generation_that_begins_with_damage_is_shown_once_there_is_something_to_show(
+    engine: Engine, base_dir: Path
+) -> None:
+    path = OLD.write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    curve(5, 2.0).damaged(0, 20).write(path)
+    ingest(engine, base_dir)
+    assert len(visible_scalars(engine)) == 20
+    assert [kind for kind, _ in open_problems(engine)] == ["suspect_bytes"]
+    ingest(engine, base_dir, suspect_grace_s=0)
+    assert visible_scalars(engine) == {n: 2.0 * n for n in range(5)}
+    assert [kind for kind, _ in open_problems(engine)] == ["damaged_bytes"]

@@ -18,6 +18,7 @@ from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.ingest import refresh
 from lineage_store.store.engine import open_engine
 
 SMALL_STEPS: dict[str, Any] = {"batch_rows": 1, "chunk_bytes": 4096, "batch_files": 2}
@@ -140,8 +141,12 @@ def test_random_slices_and_kills_between_any_two_transactions_leave_no_trace(
     for _ in growing(whole, base_dir, chance):
         settings = SMALL_STEPS if chance.random() < 0.3 else {"batch_rows": 200}
         restarted = open_engine(database_url)
+        asked_for_lineage = chance.random() < 0.2
         with killed_before_transaction(chance.choice((1, 2, 3, 5, 8, 13, 21, 34, 55, 10_000))):
-            ingest(restarted, base_dir, **settings)
+            if asked_for_lineage:
+                refresh.refresh_lineage(restarted, base_dir, Settings(**settings))
+            else:
+                ingest(restarted, base_dir, **settings)
         restarted.dispose()
         let_leases_expire(engine)
     ingest(engine, base_dir)

@@ -54,17 +54,17 @@ def test_damage_in_a_live_file_waits_for_the_grace_time(
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damage_in_a_closed_file_is_given_up_in_the_same_ingest(
-    damage: object, engine: Engine, base_dir: Path
+    damage: object, sqlite_engine: Engine, base_dir: Path
 ) -> None:
     assert callable(damage)
     path = damage().write_summary(base_dir / "job")
     path.chmod(0o400)
-    ingest(engine, base_dir)
-    assert visible_scalars(engine) == {1: 1.0, 3: 3.0, 4: 4.0}
-    assert open_problems(engine) == [("damaged_bytes", FILE)]
-    assert column(engine, "SELECT state FROM log_file") == ["closed"]
-    assert column(engine, "SELECT state FROM train_job") == ["finished"]
-    assert ledger_is_closed(engine)
+    ingest(sqlite_engine, base_dir)
+    assert visible_scalars(sqlite_engine) == {1: 1.0, 3: 3.0, 4: 4.0}
+    assert open_problems(sqlite_engine) == [("damaged_bytes", FILE)]
+    assert column(sqlite_engine, "SELECT state FROM log_file") == ["closed"]
+    assert column(sqlite_engine, "SELECT state FROM train_job") == ["finished"]
+    assert ledger_is_closed(sqlite_engine)
 
 
 def test_a_grace_time_that_has_not_passed_is_waited_for(engine: Engine, base_dir: Path) -> None:
@@ -122,24 +122,26 @@ def test_a_hole_that_is_filled_after_it_was_given_up_is_read_as_a_rewritten_file
     assert ledger_is_closed(engine)
 
 
-def test_reading_goes_on_at_the_next_valid_frame_behind_junk(engine: Engine, base_dir: Path) -> None:
+def test_reading_goes_on_at_the_next_valid_frame_behind_junk(sqlite_engine: Engine, base_dir: Path) -> None:
     log = Log().scalar(1, "loss", 1.0).raw(b"\xa5junk" * 7).scalar(2, "loss", 2.0)
     log.write_summary(base_dir / "job").chmod(0o400)
-    ingest(engine, base_dir)
-    assert visible_scalars(engine) == {1: 1.0, 2: 2.0}
+    ingest(sqlite_engine, base_dir)
+    assert visible_scalars(sqlite_engine) == {1: 1.0, 2: 2.0}
     (first, _), (second, _) = log.spans
     start = first + log.spans[0][1]
-    assert rows(engine, "SELECT range_start, range_end FROM ingest_problem WHERE resolved_at IS NULL") == [
-        (start, second)
-    ]
+    assert rows(
+        sqlite_engine, "SELECT range_start, range_end FROM ingest_problem WHERE resolved_at IS NULL"
+    ) == [(start, second)]
 
 
 @pytest.mark.parametrize("length", [64 * 2**20, 2**40, 2**63 - 1, 2**64 - 1])
-def test_an_absurd_length_is_no_allocation_and_no_end(length: int, engine: Engine, base_dir: Path) -> None:
+def test_an_absurd_length_is_no_allocation_and_no_end(
+    length: int, sqlite_engine: Engine, base_dir: Path
+) -> None:
     log = Log().scalar(1, "loss", 1.0).raw(absurd_length(length)).scalar(2, "loss", 2.0)
     log.write_summary(base_dir / "job").chmod(0o400)
-    ingest(engine, base_dir)
-    assert visible_scalars(engine) == {1: 1.0, 2: 2.0}
+    ingest(sqlite_engine, base_dir)
+    assert visible_scalars(sqlite_engine) == {1: 1.0, 2: 2.0}
 
 
 def test_an_undecodable_event_with_valid_checksums_costs_itself_at_once(
@@ -210,27 +212,27 @@ def test_a_damaged_range_is_one_problem_however_it_was_cut_into_chunks(
 
 
 def test_a_long_damage_waits_for_one_grace_time_and_not_for_one_per_chunk(
-    engine: Engine, base_dir: Path
+    sqlite_engine: Engine, base_dir: Path
 ) -> None:
     log = Log().scalar(1, "loss", 1.0).raw(bytes(40_000)).scalar(2, "loss", 2.0)
     log.write_summary(base_dir / "job")
-    ingest(engine, base_dir, chunk_bytes=4096)
-    assert visible_scalars(engine) == {1: 1.0}
-    ingest(engine, base_dir, chunk_bytes=4096, **NO_GRACE)
-    assert visible_scalars(engine) == {1: 1.0, 2: 2.0}
-    assert column(engine, "SELECT state FROM log_file") == ["open"]
+    ingest(sqlite_engine, base_dir, chunk_bytes=4096)
+    assert visible_scalars(sqlite_engine) == {1: 1.0}
+    ingest(sqlite_engine, base_dir, chunk_bytes=4096, **NO_GRACE)
+    assert visible_scalars(sqlite_engine) == {1: 1.0, 2: 2.0}
+    assert column(sqlite_engine, "SELECT state FROM log_file") == ["open"]
 
 
-def test_a_frame_longer_than_a_chunk_is_read_whole(engine: Engine, base_dir: Path) -> None:
+def test_a_frame_longer_than_a_chunk_is_read_whole(sqlite_engine: Engine, base_dir: Path) -> None:
     log = Log().scalar(1, "loss", 1.0).tensor(1, "big", [[0.5] * 5000]).scalar(2, "loss", 2.0)
     log.write_summary(base_dir / "job")
-    ingest(engine, base_dir, chunk_bytes=4096)
-    assert visible_scalars(engine) == {1: 1.0, 2: 2.0}
-    assert column(engine, "SELECT shape FROM payload_sample") == ["[1, 5000]"]
+    ingest(sqlite_engine, base_dir, chunk_bytes=4096)
+    assert visible_scalars(sqlite_engine) == {1: 1.0, 2: 2.0}
+    assert column(sqlite_engine, "SELECT shape FROM payload_sample") == ["[1, 5000]"]
 
 
-def test_one_damaged_file_does_not_keep_the_others_waiting(engine: Engine, base_dir: Path) -> None:
+def test_one_damaged_file_does_not_keep_the_others_waiting(sqlite_engine: Engine, base_dir: Path) -> None:
     Log().raw(b"\xa5" * 5000).write_summary(base_dir / "job", 1_700_000_001)
     four().write_summary(base_dir / "job")
-    ingest(engine, base_dir)
-    assert len(visible_scalars(engine)) == 4
+    ingest(sqlite_engine, base_dir)
+    assert len(visible_scalars(sqlite_engine)) == 4
