@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store import logs
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
@@ -74,6 +73,8 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     lineage-store daemon /shared/summaries
     LINEAGE_STORE_LOG_FORMAT=json lineage-store daemon
     """
+    from lineage_store import logs
+
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
     settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
