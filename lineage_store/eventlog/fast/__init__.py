@@ -1,0 +1,51 @@
+"""The fast path: whole buffers of summary events as columns.
+
+In: a buffer of a summary file. Out: its valid frames, their scalars, histograms and images as columns, and the frames
+that it leaves to `events`. Promises: frame by frame and bit by bit what `framing` and `events` would give. Removing it
+changes nothing but speed: the setting `vectorised = false` does that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_store.eventlog.fast import frames, templates, walker
+from lineage_store.eventlog.fast.columns import Integers, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.fast.frames import Frames
+
+__all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "decode"]
+
+FEWEST_TO_WALK = 8
+"""Fewer frames are left to `events`, which needs no preparations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of a buffer's frames, as far as they were read here."""
+
+    frames: Frames
+    scalars: list[ScalarPiece]
+    payloads: list[PayloadPiece]
+    left: Integers
+    """Indices of the frames that are left to `events`."""
+
+
+def decode(buffer: bytes, start: int, *, max_frame_bytes: int) -> Decoded:
+    """Read the frames from index `start` on, up to the first that is not complete and valid."""
+    found = frames.read(buffer, start, max_frame_bytes=max_frame_bytes)
+    scalars: list[ScalarPiece] = []
+    left = np.ones(len(found.start), np.bool_)
+    for group in found.groups:
+        pieces, taken = templates.read(group)
+        scalars += pieces
+        left[group.frame[taken]] = False
+    rest = np.flatnonzero(left)
+    payloads: list[PayloadPiece] = []
+    if len(rest) >= FEWEST_TO_WALK:
+        walked = walker.read(buffer, rest, found.payload_start[rest], found.payload_end[rest])
+        scalars += walked.scalars
+        payloads = walked.payloads
+        rest = rest[walked.odd]
+    return Decoded(found, scalars, payloads, rest)

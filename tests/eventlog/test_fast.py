@@ -1,0 +1,184 @@
+"""The fast path gives, frame by frame and bit by bit, what framing and events give, whatever the buffer holds."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.base_dirs import GOLDEN
+from helpers.log_writer import Log, histogram, image, scalar
+from lineage_store.eventlog import fast
+from lineage_store.eventlog.events import PayloadValue, ScalarValue, decode_summary
+from lineage_store.eventlog.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame, read_frames
+from lineage_store.eventlog.wire import summary_pb2
+
+SUMMARY_FILES = sorted((GOLDEN / "summary_base").rglob("*_MS"))
+Description = tuple[Any, ...]
+
+
+def bits(number: float) -> bytes:
+    return struct.pack("<d", number)
+
+
+def expected(payload: bytes) -> list[Description]:
+    """What `events` says of one payload."""
+    found: list[Description] = []
+    for value in decode_summary(payload):
+        if isinstance(value, ScalarValue):
+            found.append(("scalar", value.tag, value.step, bits(value.wall_time), bits(value.value)))
+        elif isinstance(value, PayloadValue):
+            sizes = (value.size_bytes, value.shape)
+            statistics: tuple[Any, ...] = ()
+            if s := value.statistics:
+                counts = (s.count, s.nan_count, s.pos_inf_count, s.neg_inf_count)
+                statistics = (*counts, bits(s.min), bits(s.max), bits(s.sum))
+            at = (value.tag, value.step, bits(value.wall_time))
+            found.append((value.plugin, *at, *sizes, *statistics))
+    return found
+
+
+def by_frame(decoded: fast.Decoded) -> dict[int, list[Description]]:
+    """What the fast path says, frame by frame, values in their places."""
+    rows: dict[int, list[tuple[int, Description]]] = defaultdict(list)
+    for piece in decoded.scalars:
+        for i, frame in enumerate(piece.frame.tolist()):
+            at = (piece.tag, int(piece.step[i]), bits(piece.wall_time[i]))
+            rows[frame].append((int(piece.value_index[i]), ("scalar", *at, bits(piece.value[i]))))
+    for block in decoded.payloads:
+        for i, frame in enumerate(block.frame.tolist()):
+            at = (block.tag, int(block.step[i]), bits(block.wall_time[i]))
+            sizes = (int(block.size_bytes[i]), tuple(block.shape[i].tolist()))
+            names = ("count", "nan_count", "pos_inf_count", "neg_inf_count") if block.integers else ()
+            counts = tuple(int(block.integers[name][i]) for name in names)
+            numbers = tuple(bits(block.floats[name][i]) for name in ("min", "max", "sum") if block.floats)
+            rows[frame].append((int(block.value_index[i]), (block.plugin, *at, *sizes, *counts, *numbers)))
+    return {frame: [value for _, value in sorted(values)] for frame, values in rows.items()}
+
+
+def check(buffer: bytes, start: int = 0) -> tuple[int, int]:
+    """Hold both paths against each other; (frames, of which the fast path read)."""
+    frames, _ = read_frames(buffer, start)
+    decoded = fast.decode(buffer, start, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+    assert decoded.frames.start.tolist() == [frame.position for frame in frames]
+    assert decoded.frames.length.tolist() == [frame.length for frame in frames]
+    assert decoded.frames.checksum.tolist() == [frame.checksum for frame in frames]
+    left, found = set(decoded.left.tolist()), by_frame(decoded)
+    assert not left & set(found)
+    for index, frame in enumerate(frames):
+        if index not in left:
+            assert found.get(index, []) == expected(frame.payload)
+    return len(frames), len(frames) - len(left)
+
+
+@pytest.mark.parametrize("path", SUMMARY_FILES, ids=lambda path: path.parent.name)
+def test_a_file_that_mindspore_wrote_gives_the_same_values_on_both_paths(path: Path) -> None:
+    frames, read = check(path.read_bytes())
+    assert frames < 20 or read > 0.5 * frames
+
+
+def event(step: int | None, *values: summary_pb2.Summary.Value, wall_time: float = 1.7e9) -> bytes:
+    message = summary_pb2.Event(wall_time=wall_time)
+    if step is not None:
+        message.step = step
+    message.summary.value.extend(values)
+    return encode_frame(message.SerializeToString())
+
+
+STEPS = st.none() | st.integers(0, 300) | st.integers(-(2**63), 2**63 - 1)
+FLOATS = st.floats(width=32) | st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 1e-45])
+TAGS = st.sampled_from(["loss", "lr", "acc/auto", "", "ü", "\0", "x" * 200])
+SCALARS = st.builds(scalar, TAGS, FLOATS)
+COUNTED = st.integers(-100, 100) | st.sampled_from([math.nan, math.inf, -math.inf])
+HISTOGRAMS = st.builds(histogram, TAGS, st.lists(COUNTED, max_size=8))
+IMAGES = st.builds(lambda tag, side: image(tag, [[[0] * side] * side]), TAGS, st.integers(1, 3))
+EVENTS = st.builds(
+    lambda step, wall_time, values: event(step, *values, wall_time=wall_time),
+    STEPS,
+    st.floats(),
+    st.lists(SCALARS | HISTOGRAMS | IMAGES, max_size=4),
+)
+
+
+@given(st.lists(EVENTS, max_size=4), st.integers(1, 30), st.randoms(use_true_random=False))
+def test_generated_events_in_any_order_give_the_same_values(
+    kinds: list[bytes], copies: int, chance: random.Random
+) -> None:
+    events = kinds * copies
+    if chance.random() < 0.5:
+        chance.shuffle(events)
+    check(b"".join(events))
+
+
+@given(st.randoms(use_true_random=False))
+def test_damaged_payloads_with_valid_frames_give_the_same_values_or_are_left(chance: random.Random) -> None:
+    payloads = [payload for payload in real_payloads() if len(payload) < 2000]
+    events = chance.choices(chance.sample(payloads, chance.choice([1, 3, 20])), k=40)
+    check(b"".join(encode_frame(mutated(payload, chance)) for payload in events))
+
+
+@given(st.randoms(use_true_random=False))
+def test_damaged_and_cut_buffers_end_at_the_same_frame(chance: random.Random) -> None:
+    buffer = bytearray(chance.choice(SUMMARY_FILES).read_bytes()[:60_000])
+    for _ in range(chance.randrange(3)):
+        buffer[chance.randrange(len(buffer))] ^= 1 << chance.randrange(8)
+    check(bytes(buffer[: chance.randrange(len(buffer))]))
+
+
+def test_every_value_of_one_tag_in_one_event_is_kept_in_its_place() -> None:
+    frames = [event(step, scalar("a", step), scalar("a", -step), scalar("b", 0.5)) for step in range(40)]
+    assert check(b"".join(frames)) == (40, 40)
+
+
+def test_signalling_nan_is_widened_as_protobuf_widens_it() -> None:
+    frame = event(1, scalar("loss", 1.0)).replace(struct.pack("<f", 1.0), b"\x01\x00\x80\x7f")
+    payload = frame[12:-4]
+    assert check(encode_frame(payload) * 40) == (40, 40)
+
+
+def test_steps_of_every_length_are_read_by_the_fast_path() -> None:
+    steps = [2**power + offset for power in range(63) for offset in (-1, 0)] + [-1, -(2**63)]
+    assert check(b"".join(event(step, scalar("loss", 0.25)) for step in steps * 20))[1] == len(steps) * 20
+
+
+def test_reading_begins_at_the_given_index() -> None:
+    log = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
+    check(log.content, start=log.spans[1][0])
+
+
+def test_an_empty_buffer_holds_nothing() -> None:
+    assert check(b"") == (0, 0)
+
+
+def real_payloads() -> list[bytes]:
+    if not _PAYLOADS:
+        for path in SUMMARY_FILES:
+            _PAYLOADS.extend(frame.payload for frame in read_frames(path.read_bytes())[0])
+    return _PAYLOADS
+
+
+_PAYLOADS: list[bytes] = []
+
+
+def mutated(payload: bytes, chance: random.Random) -> bytes:
+    """A few bytes changed, lost, inserted or doubled, or nothing."""
+    content = bytearray(payload)
+    for _ in range(chance.choice([0, 0, 1, 2])):
+        at = chance.randrange(len(content) + 1)
+        match chance.randrange(4):
+            case 0:
+                content[at : at + 1] = chance.randbytes(1)
+            case 1:
+                del content[at : at + chance.randrange(1, 9)]
+            case 2:
+                content[at:at] = chance.randbytes(chance.randrange(1, 6))
+            case _:
+                content[at:at] = content[at : at + 20]
+    return bytes(content)
