@@ -47,6 +47,9 @@ class Settings:
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
+    vectorised: bool = _setting(
+        True, "decode many events at once; false takes the plain path, for comparison"
+    )
     batch_rows: int = _setting(50_000, "rows in one write transaction, about", least=1)
     batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
     batch_files: int = _setting(500, "log files in one write transaction", least=1)

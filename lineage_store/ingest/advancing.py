@@ -54,7 +54,9 @@ def _read(
     if file.suspect_since is not None and file.suspect_size is not None:
         give_up_before = sight.size_bytes if sight.closed else file.suspect_size if grace_is_over else 0
     stretch = Stretch(content, file.byte_offset, give_up_before)
-    return rows.from_stretch(file, stretch, max_frame_bytes=settings.max_frame_bytes)
+    return rows.from_stretch(
+        file, stretch, max_frame_bytes=settings.max_frame_bytes, vectorised=settings.vectorised
+    )
 
 
 def _is_incomplete(outcome: NeedData, sight: FileSight) -> bool:

@@ -5,6 +5,7 @@ In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -15,38 +16,19 @@ _LATEST = 253_402_300_799
 """The last second of the year 9999, the end of Python's and SQL's calendars."""
 
 
+Column = NDArray[np.int64] | NDArray[np.float64] | NDArray[np.object_]
+"""Numbers, or text as objects; NaN stands for NULL."""
+
+
 @dataclass(frozen=True, slots=True)
-class ScalarColumns:
+class SampleColumns:
     """The samples of one tag, in the order in which they were written; the last write of a step wins."""
-
-    tag: str
-    steps: NDArray[np.int64]
-    wall_times: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class PayloadRow:
-    """A value whose bytes stay in the log file."""
 
     plugin: str
     tag: str
-    step: int
-    wall_time: float | None
-    frame_offset: int
-    frame_length: int
-    value_index: int
-    checksum: int
-    dtype: str | None
-    shape: str | None
-    size_bytes: int
-    count: int | None = None
-    nan_count: int | None = None
-    pos_inf_count: int | None = None
-    neg_inf_count: int | None = None
-    min: float | None = None
-    max: float | None = None
-    sum: float | None = None
+    steps: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +109,7 @@ class FileRows:
     event_count: int = 0
     quarantined_bytes: int = 0
     last_wall_time: float | None = None
-    scalars: tuple[ScalarColumns, ...] = ()
-    payloads: tuple[PayloadRow, ...] = ()
+    samples: tuple[SampleColumns, ...] = ()
     lineage_events: tuple[LineageRow, ...] = ()
     problems: tuple[Problem, ...] = ()
     suspect: Problem | None = None
@@ -136,7 +117,7 @@ class FileRows:
 
     @property
     def sample_count(self) -> int:
-        return sum(len(column.steps) for column in self.scalars) + len(self.payloads)
+        return sum(len(columns.steps) for columns in self.samples)
 
 
 @dataclass(frozen=True, slots=True)

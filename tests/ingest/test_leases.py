@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Engine, event, text
+from sqlalchemy.exc import IntegrityError
 
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_scalars
@@ -208,28 +209,50 @@ def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
     assert column(engine, "SELECT count(*) FROM lineage_event") == [2]
 
 
+def test_a_copy_that_the_database_refuses_writes_nothing(postgres_url: str, base_dir: Path) -> None:
+    engine = open_engine(postgres_url)
+    LOG.write_summary(base_dir / "job")
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE scalar_sample ADD CONSTRAINT none_at_all CHECK (step < 0)"))
+    try:
+        with pytest.raises(IntegrityError, match="none_at_all"):
+            ingest(engine, base_dir)
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE scalar_sample DROP CONSTRAINT none_at_all"))
+    assert rows(engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+    assert column(engine, "SELECT count(*) FROM series") == [0]
+    engine.dispose()
+
+
 def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
     postgres_url: str, base_dir: Path
 ) -> None:
-    engine = open_engine(postgres_url)
     LOG.write_summary(base_dir / "job")
-    refresh.register_base_dir(engine, base_dir)
-    killer = open_engine(postgres_url)
+    with closing(open_engine(postgres_url)) as engine, closing(open_engine(postgres_url)) as killer:
+        refresh.register_base_dir(engine, base_dir)
 
-    def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
-        if statement.startswith("INSERT INTO scalar_sample"):
-            with killer.begin() as connection:
-                pid = cursor.connection.info.backend_pid
-                connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+        def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
+            if statement.startswith("INSERT INTO series"):
+                with killer.begin() as connection:
+                    pid = cursor.connection.info.backend_pid
+                    connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
 
-    event.listen(engine, "before_cursor_execute", end_session)
-    with pytest.raises(DatabaseUnavailableError, match="failed: "):
+        event.listen(engine, "before_cursor_execute", end_session)
+        with pytest.raises(DatabaseUnavailableError, match="failed: "):
+            ingest(engine, base_dir)
+        event.remove(engine, "before_cursor_execute", end_session)
+        assert rows(killer, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+        assert column(killer, "SELECT count(*) FROM series") == [0]
+        let_leases_expire(killer)
         ingest(engine, base_dir)
-    event.remove(engine, "before_cursor_execute", end_session)
-    assert rows(killer, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
-    assert column(killer, "SELECT count(*) FROM series") == [0]
-    let_leases_expire(killer)
-    ingest(engine, base_dir)
-    assert visible_scalars(killer) == {1: 0.5, 2: 0.25}
-    engine.dispose()
-    killer.dispose()
+        assert visible_scalars(killer) == {1: 0.5, 2: 0.25}
+
+
+@contextmanager
+def closing(engine: Engine) -> Iterator[Engine]:
+    """Whatever happens, no connection outlives the test."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
