@@ -34,7 +34,7 @@ venv: .venv/package ## Make or renew .venv
 check: .venv/package ## Lint, formatting and types
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy lineage_store tests tools
+	.venv/bin/mypy lineage_store tests tools benchmarks
 
 .PHONY: test-lowest
 test-lowest: .venv-lowest/package ## Run the fast tier on the lowest versions that pyproject.toml allows
@@ -50,6 +50,10 @@ test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpo
 	.venv/bin/python -m hatchling build -t wheel -d build/wheel
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
+
+.PHONY: bench
+bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some rows, --list names them, --quick, --long)
+	.venv/bin/python -m benchmarks $(ARGS)
 
 .PHONY: proto
 proto: .venv/package ## Rebuild the wire messages from proto/

@@ -1,0 +1,67 @@
+"""`python -m benchmarks [row …] [--quick] [--long] [--peers] [--list]`: run rows, print the table, write RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from benchmarks import results
+from benchmarks.databases import postgresql_settings
+from benchmarks.measuring import QUICK, Row, Sizes
+from benchmarks.rows import ingest
+
+ROWS: Sequence[Row] = [*ingest.ROWS]
+
+
+def main() -> None:
+    arguments = _arguments()
+    rows = _chosen(arguments)
+    if arguments.list:
+        print("\n".join(f"{row.name:30} {row.group:8} {row.what}" for row in rows))
+        return
+    sizes = QUICK if arguments.quick else Sizes()
+    if arguments.repetitions:
+        sizes = replace(sizes, repetitions=arguments.repetitions)
+    lines = []
+    for row in rows:
+        print(f"{row.name}: {row.what} …", file=sys.stderr, flush=True)
+        lines.append(results.line(row, row.measure(sizes)))
+        if not arguments.quick:  # row by row, so that an interrupted run loses one row at most
+            results.keep(lines[-1:], [row.name for row in ROWS], {"PostgreSQL": postgresql_settings()})
+    print(results.text(lines))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=…", description="Ratios against baselines of the same run."
+    )
+    parser.add_argument(
+        "rows", nargs="*", help="names, or beginnings of names (none: all of the default group)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes; RESULTS.md is left alone")
+    parser.add_argument("--long", action="store_true", help="with the rows that take many minutes")
+    parser.add_argument("--peers", action="store_true", help="the rows of the peers (see make bench-peers)")
+    parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument("-n", type=int, dest="repetitions", help="runs of each row")
+    return parser.parse_args()
+
+
+def _chosen(arguments: argparse.Namespace) -> list[Row]:
+    if arguments.rows:
+        return [row for name in arguments.rows for row in _called(name)]
+    if arguments.peers:
+        return [row for row in ROWS if row.group == "peers"]
+    groups = {"default", "long"} if arguments.long or arguments.list else {"default"}
+    return [row for row in ROWS if row.group in groups or arguments.list]
+
+
+def _called(name: str) -> list[Row]:
+    """The row of that name, else those whose names begin so."""
+    found = [row for row in ROWS if row.name == name] or [row for row in ROWS if row.name.startswith(name)]
+    return found or sys.exit(f"No row is called {name}; --list names them.")
+
+
+if __name__ == "__main__":
+    main()

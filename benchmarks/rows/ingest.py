@@ -1,0 +1,142 @@
+"""From log files to committed rows, against what the database, or any reader of the files, needs at least.
+
+The baselines: the driver's own bulk insert of the very rows that we store, already in memory and in key order, into the
+same table (sqlite3's executemany; psycopg's binary COPY); and a loop that only checks and parses (`lean`).
+Opening a store anew is outside the clock, closing it (SQLite's checkpoint) inside, on both sides.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import select
+from sqlalchemy.engine import make_url
+
+from benchmarks import corpora, lean
+from benchmarks.databases import Database, fresh, plain, settle
+from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch, timed
+from lineage_store import LineageStore
+from lineage_store.store.engine import open_engine
+from lineage_store.store.schema import scalar_sample
+
+Corpus = Callable[[Sizes], Path]
+_INSERT = "INSERT INTO scalar_sample (job_id, series_id, step, wall_time, value) VALUES (?, ?, ?, ?, ?)"
+_COPY = "COPY scalar_sample (job_id, series_id, step, wall_time, value) FROM STDIN (FORMAT BINARY)"
+_TYPES = ("int8", "int8", "int8", "float8", "float8")
+
+
+def ingest(base_dir: Path, database: Database) -> float:
+    """Seconds from files to committed rows in an empty store."""
+    with fresh(database) as url:
+        store = LineageStore(url)
+        settle(database)
+        with stopwatch() as seconds:
+            store.ingest(base_dir)
+            store.close()
+    return seconds()
+
+
+def stored_rows(base_dir: Path, database: Database) -> list[tuple[Any, ...]]:
+    """The scalar rows that we make of a base dir, in key order."""
+    with fresh(database) as url, LineageStore(url) as store:
+        store.ingest(base_dir)
+        with store.engine.connect() as connection:
+            order = scalar_sample.primary_key.columns
+            return [tuple(row) for row in connection.execute(select(scalar_sample).order_by(*order))]
+
+
+def insert_with_sqlite3(rows: Sequence[tuple[Any, ...]]) -> float:
+    with _empty_table("sqlite") as url:
+        connection = sqlite3.connect(str(make_url(url).database))
+        connection.execute("PRAGMA synchronous = NORMAL")
+        settle("sqlite")
+        with stopwatch() as seconds:
+            with connection:
+                connection.executemany(_INSERT, rows)
+            connection.close()
+    return seconds()
+
+
+def copy_with_psycopg(rows: Sequence[tuple[Any, ...]]) -> float:
+    with _empty_table("postgresql") as url, psycopg.connect(plain(url)) as connection:
+        settle("postgresql")
+        with stopwatch() as seconds:
+            with connection.cursor().copy(_COPY) as copy:
+                copy.set_types(_TYPES)
+                for row in rows:
+                    copy.write_row(row)
+            connection.commit()
+    return seconds()
+
+
+@contextmanager
+def _empty_table(database: Database) -> Iterator[str]:
+    """A database with our table of scalars alone, as we set it up (SQLite: in WAL mode)."""
+    with fresh(database) as url:
+        engine = open_engine(url)
+        scalar_sample.create(engine)
+        engine.dispose()
+        yield url
+
+
+def _against_rows(corpus: Corpus, database: Database, sizes: Sizes) -> Samples:
+    base_dir = corpus(sizes)
+    rows = stored_rows(base_dir, database)
+    insert = insert_with_sqlite3 if database == "sqlite" else copy_with_psycopg
+    ours: Timed = partial(ingest, base_dir, database)
+    note = f"{len(rows):,} samples"
+    return alternate(ours, partial(insert, rows), sizes.repetitions, note)
+
+
+def _against_lean_loop(corpus: Corpus, sizes: Sizes) -> Samples:
+    base_dir = corpus(sizes)
+    events = lean.parse_base_dir(base_dir)
+    parse = timed(lambda: lean.parse_base_dir(base_dir))
+    return alternate(partial(ingest, base_dir, "sqlite"), parse, sizes.repetitions, f"{events:,} events")
+
+
+def _c1(sizes: Sizes) -> Path:
+    return corpora.c1(sizes.events)
+
+
+def _c2(sizes: Sizes) -> Path:
+    return corpora.c2(sizes.scalar_events_of_ten)
+
+
+def _c5(sizes: Sizes) -> Path:
+    return corpora.c5(sizes.events)
+
+
+def _c6(sizes: Sizes) -> Path:
+    return corpora.c6(sizes.histogram_events)
+
+
+def _real(sizes: Sizes) -> Path:
+    return corpora.real(sizes.real_jobs)
+
+
+def _rows_row(name: str, corpus: Corpus, database: Database, must: float, aim: float) -> Row:
+    baseline = "sqlite3.executemany" if database == "sqlite" else "psycopg COPY write_row"
+    what = f"{name} → committed, against {baseline} of the same rows in memory"
+    return Row(name, what, partial(_against_rows, corpus, database), Bound(must), Bound(aim))
+
+
+def _loop_row(name: str, what: str, corpus: Corpus, must: float, aim: float) -> Row:
+    what = f"{what} → committed SQLite, against a loop that only parses each event, lean"
+    return Row(name, what, partial(_against_lean_loop, corpus), Bound(must), Bound(aim))
+
+
+ROWS = [
+    _rows_row("c1", _c1, "sqlite", 0.75, 0.5),
+    _rows_row("c2", _c2, "sqlite", 0.85, 0.6),
+    _rows_row("c5", _c5, "sqlite", 1.0, 0.6),
+    _loop_row("c6", "c6 (loss and 3 histograms an event)", _c6, 1.0, 0.6),
+    _loop_row("real", "200 jobs of real trainings", _real, 1.3, 0.8),
+    _rows_row("c1-postgresql", _c1, "postgresql", 1.25, 1.0),
+]
