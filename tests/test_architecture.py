@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "ingest": BASE | {"store", "eventlog"},
     "query": BASE | {"store", "eventlog.payloads"},
     "collect": BASE | {"eventlog"},
-    "api": BASE | {"ingest", "query", "store", "eventlog"},
+    "api": BASE | {"ingest", "query", "store"},
     "operations": BASE | {"api", "ingest", "query", "store"},
     "cli": BASE | {"api", "operations", "logs", "ingest", "query", "store", "eventlog"},
     "": BASE | {"api", "collect"},

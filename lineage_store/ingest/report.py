@@ -19,7 +19,6 @@ class Counts:
     events: int = 0
     samples: int = 0
     quarantined_bytes: int = 0
-    suspect_files: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
 
@@ -35,7 +34,6 @@ class Counts:
             samples=self.samples + sum(advance.rows.sample_count for advance in batch),
             quarantined_bytes=self.quarantined_bytes
             + sum(advance.rows.quarantined_bytes for advance in batch),
-            suspect_files=self.suspect_files + sum(advance.rows.suspect is not None for advance in batch),
         )
 
 

@@ -133,7 +133,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
     path = sqlite_path(url.render_as_string(hide_password=False))
     if path is not None:
         # A published snapshot belongs to someone else: it can be read, from anywhere, and not written.
-        read_only = read_only or (path.exists() and not os.access(path, os.W_OK))
+        read_only = read_only or _is_write_protected(path)
         if not (read_only or allow_network_filesystem):
             refuse_network_filesystem(path)
         url = url.set(database=str(path))
@@ -160,6 +160,13 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _is_write_protected(path: Path) -> bool:
+    """Whether this user cannot write the file, or nobody is meant to (root can all the same)."""
+    if not path.exists():
+        return False
+    return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
 
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:

@@ -82,3 +82,13 @@ def test_postgresql_has_roles_instead(postgres_url: str, tmp_path: Path) -> None
         publish(engine, tmp_path / "snapshot.db")
     assert "GRANT SELECT" in str(refused.value)
     engine.dispose()
+
+
+def test_a_snapshot_stays_a_snapshot_when_root_opens_it(sqlite_url: str, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url)
+    target = tmp_path / "snapshot.db"
+    publish(engine, target)
+    upgrade.check(open_engine(f"sqlite:///{target}"))
+    assert target.read_bytes()[18:20] == b"\x01\x01", "still without a write-ahead log"
+    assert [path.name for path in tmp_path.glob("snapshot.db*")] == ["snapshot.db"]
+    engine.dispose()

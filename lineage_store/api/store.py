@@ -1,15 +1,11 @@
-"""The Python API: `LineageStore`, and MindInsight's two functions.
+"""`LineageStore`: one store, opened.
 
-In: paths, conditions, tags. Out: plain dicts in MindInsight's shapes, frozen rows, numpy arrays.
-Promises: what is asked wrongly raises an error of errors.py that says what to do, and changes nothing; methods of the
-store never touch log files except `ingest` and the reading of payloads; the two functions refresh lineage first.
 Knows no SQL and no log format: it opens transactions and calls ingest and query.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,16 +17,16 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store import config
+from lineage_store.api.paths import PathLike, real_path
 from lineage_store.config import Settings
 from lineage_store.errors import (
-    LineageFileNotFoundError,
     LineageParamSummaryPathError,
     LineageParamTypeError,
     LineageParamValueError,
     LineageQuerySummaryDataError,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import ingester, refresh
+from lineage_store.ingest import refresh
 from lineage_store.ingest.plan import IngestPlan, plan
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.query import jobs, lineage, samples
@@ -44,8 +40,6 @@ from lineage_store.store.writes import remarks
 from lineage_store.texts import from_stored, to_stored
 
 log = logging.getLogger(__name__)
-
-PathLike = str | os.PathLike[str]
 
 LARGEST_LABEL = 10
 LONGEST_REMARK = 128
@@ -248,41 +242,88 @@ class LineageStore:
         with self._job(base_dir, train_id) as (connection, _, job_id):
             return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
 
+    # Payloads: what is listed is metadata; `.read()` of each reads the log file, and raises PayloadUnavailableError
+    # when that is gone or has changed. Steps and device are chosen as for scalars.
+
     def histograms(
-        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
     ) -> list[samples.PayloadSample]:
-        """The histograms of a tag (`start`, `stop`, `device` as for scalars); `.read()` gives buckets as arrays."""
-        return self._payloads("histogram", base_dir, train_id, tag, **steps)
+        """The histograms of a tag; `.read()` gives buckets as arrays."""
+        return self._payloads("histogram", base_dir, train_id, tag, start, stop, device)
 
     def images(
-        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
     ) -> list[samples.PayloadSample]:
-        """The images of a tag; `.read()` gives the PNG bytes with width and height."""
-        return self._payloads("image", base_dir, train_id, tag, **steps)
+        """The images of a tag; `.read()` gives the PNG bytes with height and width."""
+        return self._payloads("image", base_dir, train_id, tag, start, stop, device)
 
     def tensors(
-        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
     ) -> list[samples.PayloadSample]:
         """The tensors of a tag; `.read()` gives a numpy array."""
-        return self._payloads("tensor", base_dir, train_id, tag, **steps)
+        return self._payloads("tensor", base_dir, train_id, tag, start, stop, device)
 
     def graphs(
-        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
     ) -> list[samples.PayloadSample]:
         """The computational graphs of a job; the tag is the name of the log file."""
-        return self._payloads("graph", base_dir, train_id, tag, **steps)
+        return self._payloads("graph", base_dir, train_id, tag, start, stop, device)
 
     def landscapes(
-        self, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
     ) -> list[samples.PayloadSample]:
         """The loss landscapes of a tag."""
-        return self._payloads("landscape", base_dir, train_id, tag, **steps)
+        return self._payloads("landscape", base_dir, train_id, tag, start, stop, device)
 
     def _payloads(
-        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, **steps: int | None
+        self,
+        plugin: str,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        start: int | None,
+        stop: int | None,
+        device: int | None,
     ) -> list[samples.PayloadSample]:
         with self._job(base_dir, train_id) as (connection, path, job_id):
-            return samples.payloads(connection, str(path), train_id, job_id, plugin, tag, **steps)
+            return samples.payloads(
+                connection, str(path), train_id, job_id, plugin, tag, start=start, stop=stop, device=device
+            )
 
     # --- transactions and names -----------------------------------------------------------------------------------
 
@@ -328,126 +369,8 @@ class LineageStore:
         return found
 
 
-def filter_summary_lineage(
-    summary_base_dir: PathLike,
-    search_condition: Mapping[str, Any] | None = None,
-    *,
-    store: LineageStore | str | None = None,
-    refresh: bool | None = None,
-) -> dict[str, Any]:
-    """The lineage of all jobs below a base dir that match, as MindInsight answered it.
-
-    Args:
-        summary_base_dir: the directory of the job directories.
-        search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
-        store: a LineageStore or its URL; None for the default store.
-        refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
-
-    Raises:
-        LineageParamSummaryPathError: no directory, and nothing the store knows.
-        LineageFileNotFoundError: no log file in it, neither now nor in the store.
-        LineageSearchConditionParamError: the condition is refused.
-        LineageQuerySummaryDataError: the database failed.
-    """
-    path = real_path(summary_base_dir)
-    parse(search_condition, base_dir=str(path))
-    with _opened(store) as opened:
-        _refresh(opened, path, refresh)
-        _require_jobs(opened, path)
-        return opened.filter_lineage(search_condition, base_dir=path)
-
-
-def get_summary_lineage(
-    summary_dir: PathLike,
-    keys: Sequence[str] | None = None,
-    *,
-    store: LineageStore | str | None = None,
-    refresh: bool | None = None,
-) -> dict[str, Any]:
-    """The lineage of the job in one directory, as MindInsight 0.7 answered it.
-
-    Args:
-        summary_dir: the job's directory. Its base dir is the nearest one that the store knows, else the parent.
-        keys: which parts; see `LineageStore.get_lineage`.
-        store, refresh: as for `filter_summary_lineage`.
-
-    Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
-    """
-    path = real_path(summary_dir)
-    lineage.read_keys(keys)
-    with _opened(store) as opened:
-        base_dir, train_id = _job_place(opened, path)
-        _refresh(opened, base_dir, refresh, only=train_id)
-        try:
-            return opened.get_lineage(base_dir, train_id, keys)
-        except (TrainJobNotFoundError, LineageParamSummaryPathError) as error:
-            if not path.is_dir():
-                raise LineageParamSummaryPathError(
-                    f"{path} is no directory, and no job that the store knows."
-                ) from error
-            raise LineageFileNotFoundError(
-                f"There is no log file in {path}, neither now nor in the store."
-            ) from error
-
-
-def real_path(path: PathLike) -> Path:
-    """The one spelling of a path that the store uses. Raises LineageParamSummaryPathError for what is no path."""
-    try:
-        text = os.fspath(path)
-    except TypeError as error:
-        raise LineageParamSummaryPathError(f"{path!r} is no path; give a str or a pathlib.Path.") from error
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise LineageParamSummaryPathError(f"{path!r} is no path.")
-    return Path(os.path.realpath(os.path.expanduser(text)))
-
-
 def _text_path(base_dir: PathLike | None) -> str | None:
     return None if base_dir is None else str(real_path(base_dir))
-
-
-@contextmanager
-def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
-    if isinstance(store, LineageStore):
-        yield store
-    else:
-        with LineageStore(store) as opened:
-            yield opened
-
-
-def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
-    engine, settings = store._engine, store.settings
-    if wanted is False or not path.is_dir():
-        return
-    if wanted:
-        refresh.refresh_all(engine, path, settings)
-    else:
-        refresh.refresh_lineage(engine, path, settings, None if only is None else {to_stored(only)})
-
-
-def _require_jobs(store: LineageStore, path: Path) -> None:
-    """A base dir that the store knows no job of must at least hold a log file."""
-    if str(path) in store.base_dirs() and store.train_jobs(path):
-        return
-    if not path.is_dir():
-        raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
-    found = ingester.find(path, store.settings)
-    if not found.files:
-        deeper = (
-            f" Deeper directories hold some, such as {', '.join(found.too_deep)}." if found.too_deep else ""
-        )
-        raise LineageFileNotFoundError(
-            f"There is no log file below {path}, neither now nor in the store.{deeper}"
-        )
-
-
-def _job_place(store: LineageStore, path: Path) -> tuple[Path, str]:
-    """(base dir, train id) of a job's directory."""
-    known = set(store.base_dirs())
-    for candidate in (path, *path.parents):
-        if str(candidate) in known:
-            relative = path.relative_to(candidate).as_posix()
-            return candidate, "./" if relative == "." else f"./{relative}"
-    return path.parent, f"./{path.name}"
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
