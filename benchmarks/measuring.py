@@ -23,11 +23,13 @@ Shown = Literal["ratio", "speedup", "figure"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A target: the limit, and whether figures must stay above it (else below). `extra_s` is added to a ratio's
-    allowance: `2x + 1 ms` is Bound(2, extra_s=0.001)."""
+    """A target: the limit, and whether figures must stay above it (else below)."""
 
     limit: float
     extra_s: float = 0.0
+    """Allowed on top of a ratio: `2x + 1 ms` is Bound(2, extra_s=0.001)."""
+    most_s: float | None = None
+    """What ours may take in any case."""
     at_least: bool = False
 
 
@@ -133,4 +135,6 @@ def timed(work: Callable[[], object], times: int = 1) -> Timed:
 def meets(bound: Bound, samples: Samples, shown: Shown) -> bool:
     """Whether the median keeps the bound."""
     median = statistics.median(samples.figures(shown, bound.extra_s))
+    if bound.most_s is not None and statistics.median(samples.ours) > bound.most_s:
+        return False
     return median >= bound.limit if bound.at_least else median <= bound.limit

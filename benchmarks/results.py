@@ -115,7 +115,8 @@ def _bound(bound: Bound | None, unit: str) -> str:
     if bound is None:
         return ""
     extra = f" + {bound.extra_s * 1000:g} ms" if bound.extra_s else ""
-    return f"{'≥' if bound.at_least else '≤'} {bound.limit:g} {unit}{extra}"
+    most = f", ≤ {bound.most_s * 1000:g} ms" if bound.most_s else ""
+    return f"{'≥' if bound.at_least else '≤'} {bound.limit:g} {unit}{extra}{most}"
 
 
 def _verdict(row: Row, samples: Samples) -> str:
