@@ -26,7 +26,7 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import refresh
+from lineage_store.ingest import base_dirs, refresh
 from lineage_store.ingest.plan import IngestPlan, plan
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.query import jobs, lineage, samples
@@ -347,7 +347,7 @@ class LineageStore:
             yield connection, path, self._job_id(connection, self._id(connection, path), path, train_id)
 
     def _id(self, connection: Connection, path: Path) -> int:
-        found = registry.base_dir_id(connection, refresh.stored_path(path))
+        found = registry.base_dir_id(connection, base_dirs.stored_path(path))
         if found is None:
             known = ", ".join(from_stored(other) for _, other in registry.base_dirs(connection)) or "none"
             raise LineageParamSummaryPathError(

@@ -24,6 +24,10 @@ LONGEST_TRAIN_ID_BYTES = 1000
 """Longer ids do not fit into a database index; their directories are reported, not ingested."""
 
 
+SYMBOLIC_LINK = "symbolic link"
+"""Why a link to a log file or to a directory was ignored."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundFile:
     """A log file seen in a directory. `train_id` and `name` are storable text; `path_of` leads back to the disk."""
@@ -101,7 +105,8 @@ def scan(
     else:
         os.stat(base_dir)
         for train_id in sorted(only):
-            walk.directory(train_id, depth=0)
+            if recursive or train_id.count("/") == 1:
+                walk.directory(train_id, depth=0)
     if only is None and not recursive and not found.files and not found.resting:
         found.too_deep = _deeper_jobs(base_dir)
     found.files.sort(key=lambda file: (file.train_id, file.name))
@@ -136,8 +141,8 @@ class _Walk:
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         try:
             if entry.is_symlink() and not self._may_follow(entry):
-                if filenames.parse(entry.name):
-                    self.found.ignored["symbolic link"] += 1
+                if filenames.parse(entry.name) or entry.is_dir():
+                    self.found.ignored[SYMBOLIC_LINK] += 1
                 return
             if entry.is_dir():
                 if below is not None:

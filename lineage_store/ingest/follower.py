@@ -23,12 +23,11 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import commit, ingester
+from lineage_store.ingest import base_dirs, commit, ingester
 from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.failures import unlistable_base_dir
 from lineage_store.ingest.ingester import Ingester, PassOutcome
 from lineage_store.ingest.leading import holder_name, let_go
-from lineage_store.ingest.refresh import register_base_dir
 from lineage_store.store import leases, registry
 from lineage_store.store.engine import reading, writing
 from lineage_store.store.filesystem import filesystem_type, is_network
@@ -103,7 +102,7 @@ class Follower:
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
 
     def _lead(self) -> Lease:
-        base_dir_id = register_base_dir(self._engine, self._base_dir)
+        base_dir_id = base_dirs.register(self._engine, self._base_dir)
         with writing(self._engine) as connection:
             lease = leases.acquire(connection, base_dir_id, self._holder, self._settings.lease_s, "daemon")
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})

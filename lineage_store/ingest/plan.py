@@ -15,8 +15,8 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest import ingester
+from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.changes import Change, PathChange, diff
-from lineage_store.ingest.refresh import stored_path
 from lineage_store.store import registry
 from lineage_store.store.engine import reading
 from lineage_store.texts import from_stored

@@ -11,8 +11,9 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TypeVar
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.config import Settings
@@ -22,17 +23,17 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import commit, ingester
+from lineage_store.ingest import base_dirs, commit, ingester
 from lineage_store.ingest.cycles import record_cycle
-from lineage_store.ingest.ingester import Ingester, PassOutcome
+from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
 from lineage_store.ingest.report import Counts, IngestReport, Progress
 from lineage_store.store import leases, registry
-from lineage_store.store.engine import database_time, reading, writing
-from lineage_store.store.schema import base_dir as base_dir_table
-from lineage_store.texts import to_stored
+from lineage_store.store.engine import database_time, reading
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LEADER_PATIENCE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
@@ -51,7 +52,13 @@ def ingest(
     Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError.
     """
     started = time.monotonic()
-    base_dir_id = register_base_dir(engine, base_dir)
+    if not base_dirs.is_known(engine, base_dir):
+        base_dirs.refuse_unfit(engine, base_dir)
+        found = _listed(base_dir, lambda: ingester.find(base_dir, settings))
+        if not (found.files or found.unreadable):
+            counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
+            return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
+    base_dir_id = base_dirs.register(engine, base_dir)
     with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
@@ -67,12 +74,12 @@ def refresh_lineage(
     """Read new lineage events if nobody leads the base dir and we may write; else log how old the answer is."""
     started = time.monotonic()
     try:
-        base_dir_id = register_base_dir(engine, base_dir)
+        base_dir_id = base_dirs.register(engine, base_dir)
         with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             this = Ingester(engine, base_dir, lease, settings)
             ingester.run_pass(this, only=only, kinds=frozenset({"lineage"}))
     except (LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError, OSError) as error:
-        log.info("Answered from the store (%s): %s", _age(engine, base_dir), error)
+        log.info("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
         return
     seconds = time.monotonic() - started
     if seconds > 1:
@@ -93,7 +100,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
         LineageParamSummaryPathError,
         OSError,
     ) as error:
-        log.warning("Answered from the store (%s): %s", _age(engine, base_dir), error)
+        log.warning("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
 
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
@@ -104,7 +111,7 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     deadline = time.monotonic() + LEADER_PATIENCE_S
     while True:
         with reading(engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
+            base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
             known = registry.known_files(connection, base_dir_id) if base_dir_id is not None else []
         looked_at = {
             (file.train_id, file.name): file.size_bytes
@@ -119,40 +126,7 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
         time.sleep(0.2)
 
 
-def stored_path(base_dir: Path) -> str:
-    """The name of a base dir in the store."""
-    return to_stored(str(base_dir))
-
-
-def register_base_dir(engine: Engine, base_dir: Path) -> int:
-    """The id of a base dir; a new one must be a directory and must not overlap with one that is known."""
-    path = stored_path(base_dir)
-    with reading(engine) as connection:
-        known = registry.base_dir_id(connection, path)
-    if known is not None:
-        return known
-    if not base_dir.is_dir():
-        raise LineageParamSummaryPathError(
-            f"{base_dir} is no directory.", hint="Give the directory of the job directories."
-        )
-    with writing(engine) as connection:
-        for other_id, other in registry.base_dirs(connection):
-            if not _overlap(path, other):
-                continue
-            if registry.has_jobs(connection, other_id):
-                raise LineageParamSummaryPathError(
-                    f"{base_dir} overlaps with the base dir {other}, which the store knows already.",
-                    hint=f"Ask for {other} instead, or use another store: a job must have one id only.",
-                )
-            registry.forget_base_dir(connection, other_id)
-        return registry.ensure_base_dir(connection, path, database_time(connection))
-
-
-def _overlap(left: str, right: str) -> bool:
-    return left.startswith(right.rstrip("/") + "/") or right.startswith(left.rstrip("/") + "/")
-
-
-def _listed(base_dir: Path, run: Callable[[], PassOutcome]) -> PassOutcome:
+def _listed(base_dir: Path, run: Callable[[], T]) -> T:
     try:
         return run()
     except OSError as error:
@@ -169,15 +143,18 @@ def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, se
     return IngestReport(str(base_dir), counts, summary.jobs, summary.pending_bytes, summary.problems, seconds)
 
 
+def _first_line(error: Exception) -> str:
+    """The database's own words without the statement that SQLAlchemy shows below them."""
+    return str(error).partition("\n")[0]
+
+
 def _age(engine: Engine, base_dir: Path) -> str:
     """How old the store's knowledge of a base dir is, in words."""
     try:
         with reading(engine) as connection:
-            path = stored_path(base_dir)
-            looked = connection.execute(
-                select(base_dir_table.c.discovered_at).where(base_dir_table.c.path == path)
-            ).scalar()
-            leader = leases.leader(connection, registry.base_dir_id(connection, path) or 0)
+            base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir)) or 0
+            looked = registry.discovered_at(connection, base_dir_id)
+            leader = leases.leader(connection, base_dir_id)
             now = database_time(connection)
     except DatabaseUnavailableError:
         return "its age is unknown"

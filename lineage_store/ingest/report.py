@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lineage_store.ingest.discovery import SYMBOLIC_LINK
 from lineage_store.store.batch import Advance
 
 
@@ -78,6 +79,11 @@ class IngestReport:
             lines.append(
                 "No log file was found here or one level below, but deeper ones exist, such as "
                 f"{', '.join(counts.too_deep)}: use --recursive (setting recursive = true)."
+            )
+        elif counts.files_found == 0 and (links := counts.ignored.get(SYMBOLIC_LINK)):
+            lines.append(
+                f"No log file was found, but {links} symbolic links: set follow_symlinks = true to follow those that "
+                "stay inside the base dir."
             )
         elif counts.files_found == 0:
             lines.append(

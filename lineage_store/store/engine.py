@@ -142,7 +142,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
         if path is not None and not path.exists() and not read_only:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            _create_private(path)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
@@ -160,6 +160,15 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _create_private(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise DatabaseUnavailableError(
+            f"The SQLite store {path} cannot be made: {error.strerror}.", hint=_hint("unable to open")
+        ) from error
 
 
 def _is_write_protected(path: Path) -> bool:

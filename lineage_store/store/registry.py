@@ -156,9 +156,14 @@ def has_jobs(connection: Connection, base_dir_id: int) -> bool:
     return connection.execute(query).first() is not None
 
 
-def forget_base_dir(connection: Connection, base_dir_id: int) -> None:
-    """Drop a base dir that has no jobs."""
-    connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
+def forget_base_dir(connection: Connection, path: str) -> None:
+    """Drop a base dir that has no jobs, by its stored path."""
+    connection.execute(delete(base_dir).where(base_dir.c.path_key == key(path)))
+
+
+def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
+    """When a base dir was last searched in full."""
+    return connection.execute(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id)).scalar()
 
 
 _KNOWN = (

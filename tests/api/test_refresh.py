@@ -25,8 +25,8 @@ from lineage_store import (
     get_summary_lineage,
 )
 from lineage_store.config import Settings
+from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.leading import leading
-from lineage_store.ingest.refresh import register_base_dir
 
 
 @pytest.fixture

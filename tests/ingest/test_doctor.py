@@ -9,9 +9,9 @@ import pytest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.doctor import Finding, examine
 from lineage_store.ingest.leading import leading
-from lineage_store.ingest.refresh import register_base_dir
 
 
 def findings(url: str, *base_dirs: Path, settings: Settings | None = None) -> list[Finding]:

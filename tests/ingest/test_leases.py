@@ -19,7 +19,7 @@ from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_s
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
-from lineage_store.ingest import advancing, commit, ingester, refresh
+from lineage_store.ingest import advancing, base_dirs, commit, ingester
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
 from lineage_store.store import leases, registry
@@ -34,7 +34,7 @@ LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
 def base_dir_id(engine: Engine, base_dir: Path) -> int:
     LOG.write_summary(base_dir / "job")
     Log().train(network="N").write_lineage(base_dir / "job")
-    return refresh.register_base_dir(engine, base_dir)
+    return base_dirs.register(engine, base_dir)
 
 
 def acquire(engine: Engine, base_dir_id: int, holder: str) -> Lease:
@@ -230,7 +230,7 @@ def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
 ) -> None:
     LOG.write_summary(base_dir / "job")
     with closing(open_engine(postgres_url)) as engine, closing(open_engine(postgres_url)) as killer:
-        refresh.register_base_dir(engine, base_dir)
+        base_dirs.register(engine, base_dir)
 
         def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
             if statement.startswith("INSERT INTO series"):

@@ -126,6 +126,13 @@ def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> Samp
     close = get_close_matches(tag, names, n=_SHOWN_NAMES, cutoff=0.4) or names[:_SHOWN_NAMES]
     elsewhere = [other for other, found in known.items() if tag in found]
     hint = f"Close: {', '.join(close)}." if close else f"The job has no {plugin} at all."
+    if not known and not _has_summary_file(connection, job_id):
+        hint = "Its summary files have not been read: ingest its base dir."
     if elsewhere:
         hint += f" There is a {' and a '.join(elsewhere)} of that name."
     return SampleNotFoundError(f"The job has no {plugin} {tag!r}.", hint=hint)
+
+
+def _has_summary_file(connection: Connection, job_id: int) -> bool:
+    summary = and_(log_file.c.job_id == job_id, log_file.c.kind == "summary", CURRENT_FILE)
+    return connection.execute(select(log_file.c.id).where(summary).limit(1)).first() is not None

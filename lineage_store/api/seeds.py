@@ -1,0 +1,154 @@
+"""MindInsight's two functions, with its conditions and in its shapes.
+
+In: a directory and a condition, or a directory and keys. Out: plain dicts. Promises: new lineage is read first, unless
+a daemon does that or nothing may be written; a question never fails because the store could not be refreshed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lineage_store.api.paths import PathLike, real_path
+from lineage_store.api.store import LineageStore
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamSummaryPathError,
+    MindInsightException,
+    TrainJobNotFoundError,
+)
+from lineage_store.ingest import base_dirs, ingester
+from lineage_store.ingest import refresh as refreshing
+from lineage_store.query import lineage
+from lineage_store.query.condition import parse
+from lineage_store.store import registry
+from lineage_store.store.engine import reading
+from lineage_store.texts import to_stored
+
+
+def filter_summary_lineage(
+    summary_base_dir: PathLike,
+    search_condition: Mapping[str, Any] | None = None,
+    *,
+    store: LineageStore | str | None = None,
+    refresh: bool | None = None,
+) -> dict[str, Any]:
+    """The lineage of all jobs below a base dir that match, as MindInsight answered it.
+
+    Args:
+        summary_base_dir: the directory of the job directories.
+        search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
+        store: a LineageStore or its URL; None for the default store.
+        refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
+
+    Raises:
+        LineageParamSummaryPathError: no directory, and nothing the store knows.
+        LineageFileNotFoundError: no log file in it, neither now nor in the store.
+        LineageSearchConditionParamError: the condition is refused.
+        LineageQuerySummaryDataError: the database failed.
+    """
+    path = real_path(summary_base_dir)
+    parse(search_condition, base_dir=str(path))
+    with _opened(store) as opened:
+        _require_jobs(opened, path)
+        _refresh(opened, path, refresh)
+        return opened.filter_lineage(search_condition, base_dir=path)
+
+
+def get_summary_lineage(
+    summary_dir: PathLike,
+    keys: Sequence[str] | None = None,
+    *,
+    store: LineageStore | str | None = None,
+    refresh: bool | None = None,
+) -> dict[str, Any]:
+    """The lineage of the job in one directory, as MindInsight 0.7 answered it.
+
+    Args:
+        summary_dir: the job's directory. Its base dir is the nearest one that the store knows, else the parent.
+        keys: which parts; see `LineageStore.get_lineage`.
+        store, refresh: as for `filter_summary_lineage`.
+
+    Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
+    """
+    path = real_path(summary_dir)
+    lineage.read_keys(keys)
+    with _opened(store) as opened:
+        base_dir, train_id = _job_place(opened, path)
+        if base_dirs.is_known(opened.engine, base_dir) or _holds_log_files(path, opened):
+            _refresh(opened, base_dir, refresh, only=train_id)
+        try:
+            return opened.get_lineage(base_dir, train_id, keys)
+        except (TrainJobNotFoundError, LineageParamSummaryPathError) as error:
+            raise _no_job(opened, base_dir, path) from error
+
+
+def _no_job(store: LineageStore, base_dir: Path, path: Path) -> MindInsightException:
+    """Why there is no lineage of this directory."""
+    if not path.is_dir():
+        return LineageParamSummaryPathError(f"{path} is no directory, and no job that the store knows.")
+    if _holds_log_files(path, store):
+        too_deep = base_dir not in (path, path.parent)
+        hint = f"It is more than one level below the base dir {base_dir}: set recursive = true."
+        return LineageFileNotFoundError(
+            f"The store has not read the log files of {path}.", hint=hint if too_deep else None
+        )
+    return LineageFileNotFoundError(f"There is no log file in {path}, neither now nor in the store.")
+
+
+def _holds_log_files(path: Path, store: LineageStore) -> bool:
+    """Whether the directory itself is a job's."""
+    try:
+        return bool(ingester.find(path, store.settings, only={"./"}).files)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
+    if isinstance(store, LineageStore):
+        yield store
+    else:
+        with LineageStore(store) as opened:
+            yield opened
+
+
+def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
+    if wanted is False or not path.is_dir():
+        return
+    if wanted:
+        refreshing.refresh_all(store.engine, path, store.settings)
+    else:
+        jobs = None if only is None else {to_stored(only)}
+        refreshing.refresh_lineage(store.engine, path, store.settings, jobs)
+
+
+def _require_jobs(store: LineageStore, path: Path) -> None:
+    """A base dir must be known with jobs, or hold a log file; a question about anything else changes nothing."""
+    with reading(store.engine) as connection:
+        base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(path))
+        if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
+            return
+    if not path.is_dir():
+        raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
+    found = ingester.find(path, store.settings)
+    if not (found.files or found.unreadable):
+        deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."
+        raise LineageFileNotFoundError(
+            f"There is no log file below {path}, neither now nor in the store.",
+            hint=deeper if found.too_deep else None,
+        )
+
+
+def _job_place(store: LineageStore, path: Path) -> tuple[Path, str]:
+    """(base dir, train id) of a job's directory."""
+    known = set(store.base_dirs())
+    for candidate in (path, *path.parents):
+        if str(candidate) in known:
+            relative = path.relative_to(candidate).as_posix()
+            return candidate, "./" if relative == "." else f"./{relative}"
+    if base_dirs.overlapping(store.engine, path.parent) is not None:
+        return path, "./"  # beside a base dir that the store knows, a job can only be one of its own
+    return path.parent, f"./{path.name}"

@@ -1,0 +1,77 @@
+"""Base dirs and the store: which of them it knows, and which it may come to know.
+
+In: an engine and a path. Out: an id, or a refusal that says what to do. Promises: a job has one id only, for no base
+dir of the store lies inside another; a directory that holds no log file never gets in by being asked about.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.store import registry
+from lineage_store.store.engine import database_time, reading, writing
+from lineage_store.texts import from_stored, to_stored
+
+
+def stored_path(base_dir: Path) -> str:
+    """The name of a base dir in the store."""
+    return to_stored(str(base_dir))
+
+
+def is_known(engine: Engine, base_dir: Path) -> bool:
+    """Whether the store knows the base dir."""
+    with reading(engine) as connection:
+        return registry.base_dir_id(connection, stored_path(base_dir)) is not None
+
+
+def overlapping(engine: Engine, base_dir: Path) -> str | None:
+    """A base dir with jobs that lies above or below this path, and that the store knows."""
+    with reading(engine) as connection:
+        return next(
+            (other for other, has_jobs in _neighbours(connection, base_dir).items() if has_jobs), None
+        )
+
+
+def refuse_unfit(engine: Engine, base_dir: Path) -> None:
+    """Raise LineageParamSummaryPathError when a base dir that is not known cannot become one."""
+    if not base_dir.is_dir():
+        raise LineageParamSummaryPathError(
+            f"{base_dir} is no directory.", hint="Give the directory of the job directories."
+        )
+    if (other := overlapping(engine, base_dir)) is not None:
+        raise LineageParamSummaryPathError(
+            f"{base_dir} overlaps with the base dir {other}, which the store knows already.",
+            hint=f"Ask for {other} instead, or `lineage-store forget {other}` first, or use another store: "
+            "a job must have one id only.",
+        )
+
+
+def register(engine: Engine, base_dir: Path) -> int:
+    """The id of a base dir, made if need be. Raises LineageParamSummaryPathError for one that is unfit."""
+    with reading(engine) as connection:
+        known = registry.base_dir_id(connection, stored_path(base_dir))
+    if known is not None:
+        return known
+    refuse_unfit(engine, base_dir)
+    with writing(engine) as connection:
+        for other, has_jobs in _neighbours(connection, base_dir).items():
+            if not has_jobs:
+                registry.forget_base_dir(connection, stored_path(Path(other)))
+        return registry.ensure_base_dir(connection, stored_path(base_dir), database_time(connection))
+
+
+def _neighbours(connection: Connection, base_dir: Path) -> dict[str, bool]:
+    """Known base dirs above and below a path, and whether each has jobs."""
+    path = str(base_dir)
+    return {
+        other: registry.has_jobs(connection, other_id)
+        for other_id, stored in registry.base_dirs(connection)
+        if _overlap(path, other := from_stored(stored))
+    }
+
+
+def _overlap(left: str, right: str) -> bool:
+    return left.startswith(right.rstrip("/") + "/") or right.startswith(left.rstrip("/") + "/")

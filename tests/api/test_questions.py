@@ -1,0 +1,109 @@
+"""A question that is asked wrongly says what is wrong, and leaves the store as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.log_writer import Log
+from lineage_store import (
+    DatabaseUnavailableError,
+    LineageFileNotFoundError,
+    LineageParamSummaryPathError,
+    LineageStore,
+    SampleNotFoundError,
+    filter_summary_lineage,
+    get_summary_lineage,
+)
+from lineage_store.config import Settings
+from lineage_store.store import location
+
+
+@pytest.fixture
+def store(sqlite_url: str) -> Iterator[LineageStore]:
+    with LineageStore(sqlite_url, settings=Settings()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "known" / "base"
+    Log().train(network="A").write_lineage(path / "a")
+    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    return path
+
+
+@pytest.mark.parametrize("refresh", [None, True, False])
+def test_a_directory_without_log_files_does_not_become_a_base_dir(
+    store: LineageStore, tmp_path: Path, refresh: bool | None
+) -> None:
+    empty = tmp_path / "empty" / "job"
+    empty.mkdir(parents=True)
+    with pytest.raises(LineageFileNotFoundError, match="no log file below"):
+        filter_summary_lineage(empty.parent, store=store, refresh=refresh)
+    with pytest.raises(LineageFileNotFoundError, match="no log file in"):
+        get_summary_lineage(empty, store=store, refresh=refresh)
+    with pytest.raises(LineageParamSummaryPathError, match="no directory"):
+        get_summary_lineage(empty.parent / "misspelt", store=store, refresh=refresh)
+    assert "No log file was found" in str(store.ingest(empty.parent))
+    assert store.base_dirs() == []
+
+
+def test_what_is_wrong_with_a_directory_does_not_depend_on_what_else_the_store_knows(
+    store: LineageStore, base_dir: Path
+) -> None:
+    store.ingest(base_dir)
+    beside = base_dir.parent / "beside"
+    beside.mkdir()
+    with pytest.raises(LineageFileNotFoundError, match="no log file in"):
+        get_summary_lineage(beside, store=store)
+    assert store.base_dirs() == [str(base_dir)]
+
+
+def test_a_job_beside_a_known_base_dir_is_a_base_dir_of_its_own(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir.parent / "b")
+    answer = get_summary_lineage(base_dir.parent / "b", store=store)
+    assert answer["algorithm"] == {"network": "B"}
+    assert answer["summary_dir"] == str(base_dir.parent / "b")
+
+
+def test_a_job_too_deep_below_its_base_dir_says_how_to_reach_it(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir / "deeper" / "b")
+    with pytest.raises(LineageFileNotFoundError, match="recursive = true"):
+        get_summary_lineage(base_dir / "deeper" / "b", store=store)
+
+
+def test_samples_that_were_not_read_yet_are_not_denied(store: LineageStore, base_dir: Path) -> None:
+    filter_summary_lineage(base_dir, store=store)
+    with pytest.raises(SampleNotFoundError, match="summary files have not been read"):
+        store.scalars(base_dir, "./a", "loss")
+    store.ingest(base_dir)
+    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+
+
+def test_linked_job_directories_are_counted_and_named(store: LineageStore, base_dir: Path) -> None:
+    links = base_dir.parent.parent / "links"
+    links.mkdir()
+    (links / "a").symlink_to(base_dir / "a")
+    report = store.ingest(links)
+    assert report.counts.ignored == {"symbolic link": 1}
+    assert "1 symbolic links: set follow_symlinks = true" in str(report)
+
+
+def test_a_store_in_a_directory_that_does_not_exist_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailableError, match=r"cannot be made: No such file.*Does its directory"):
+        LineageStore(f"sqlite:///{tmp_path}/missing/store.db", settings=Settings())
+
+
+def test_without_any_directory_for_the_default_store_the_error_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(location, "FALLBACK", tmp_path / "file" / "store")
+    with pytest.raises(DatabaseUnavailableError, match="LINEAGE_STORE_DATABASE_URL"):
+        LineageStore(settings=Settings())
