@@ -2,12 +2,14 @@
 
 In: an engine and one statement. Out: column names and rows, as they come.
 Promises: nothing is changed. On SQLite a connection of its own refuses everything but reading (by `query_only` and by
-an authorizer that knows only what is allowed); on PostgreSQL a READ ONLY transaction, in the extended protocol, which
-takes one statement at a time. A statement that takes too long is ended. Does not know what the statement means.
+an authorizer that knows only what is allowed). On PostgreSQL only statements that ask are let in (a READ ONLY
+transaction would still let COPY write files and run programs on the server), one at a time by the extended protocol,
+and a superuser asks with the rights of `pg_read_all_data`. A statement that takes too long is ended.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from lineage_store.errors import LineageQuerySummaryDataError
+from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
 from lineage_store.store.engine import open_engine, unavailable
 
 _ALLOWED_ACTIONS = frozenset(
@@ -36,6 +38,14 @@ _ALLOWED_PRAGMAS = frozenset(
     }
 )
 _STEPS_BETWEEN_CHECKS = 20_000
+_ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
+# Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
+_BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
+_LIMITS = """SELECT set_config('statement_timeout', %s, true), set_config('role', CASE current_setting('is_superuser')
+    WHEN 'on' THEN 'pg_read_all_data' ELSE current_setting('role') END, true)"""
+_ONLY_READING = (
+    "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,10 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
     """Run one statement for the length of the block.
 
     Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s`;
-    DatabaseUnavailableError when there is no connection.
+    LineageParamValueError when there is none; DatabaseUnavailableError when there is no connection.
     """
+    if _without_blank(statement) == "":
+        raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
     runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql
     with runner(engine, statement, timeout_s) as answer:
         yield answer
@@ -82,6 +94,7 @@ def _run_sqlite(engine: Engine, statement: str, timeout_s: float) -> Iterator[An
 def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
     import psycopg
 
+    _refuse_unless_asking(statement)
     pooled = _connected(engine)
     connection: psycopg.Connection[Any] = pooled.driver_connection
     deadline = time.monotonic() + timeout_s
@@ -89,7 +102,7 @@ def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterato
         connection.read_only = True
         with _refusals_named(psycopg.Error, deadline, timeout_s), connection.cursor() as cursor:
             limit = f"{max(1, round(timeout_s * 1000))}ms"
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
+            cursor.execute(_LIMITS, [limit])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode())
             first = next(rows, None)
@@ -98,6 +111,19 @@ def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterato
             yield _answer(cursor.description, _chained(first, rows))
     finally:
         pooled.invalidate()  # its session settings were ours
+
+
+def _refuse_unless_asking(statement: str) -> None:
+    word = re.match(r"\w*", _without_blank(statement))
+    verb = word[0].upper() if word else ""
+    if verb not in _ASKING:
+        raise _refused(f"it begins with {verb!r}" if verb else "it does not begin with a word", _ONLY_READING)
+
+
+def _without_blank(statement: str) -> str:
+    """The statement from its first word on: without the blanks, comments and parentheses before it."""
+    blank = _BLANK.match(statement)
+    return statement[blank.end() :] if blank else statement
 
 
 def _authorize(
@@ -144,14 +170,18 @@ def _refusals_named(errors: type[Exception], deadline: float, timeout_s: float) 
         ):  # a signal came while SQLite was at work, which swallowed its exception
             raise KeyboardInterrupt from error
         cause = str(error).strip().splitlines()[0].rstrip(".")
-        raise LineageQuerySummaryDataError(
-            f"The database refused the statement: {cause}.", hint=_hint(cause)
-        ) from error
+        raise _refused(cause, _hint(cause)) from error
+
+
+def _refused(cause: str, hint: str | None) -> LineageQuerySummaryDataError:
+    return LineageQuerySummaryDataError(f"The statement was refused: {cause}.", hint=hint)
 
 
 def _hint(cause: str) -> str | None:
     if any(word in cause for word in ("not authorized", "read-only", "readonly", "prohibited")):
-        return "Only reading is allowed here, one SELECT at a time."
+        return _ONLY_READING
+    if "permission denied" in cause:
+        return "Ask the owner of the database for the right to read; superusers read tables here and nothing else."
     if any(word in cause for word in ("no such table", "no such column", "does not exist")):
         return "docs/schema.md lists the views and their columns; so does the table schema_doc (PostgreSQL: \\d+)."
     return None
