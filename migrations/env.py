@@ -12,7 +12,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from lineage_store.store.engine import open_engine, writing
-from lineage_store.store.schema import metadata
+from lineage_store.store.schema import exists_on, metadata
 from lineage_store.store.upgrade import VERSION_TABLE
 
 
@@ -23,6 +23,7 @@ def migrate(connection: Connection) -> None:
         target_metadata=metadata,
         version_table=VERSION_TABLE,
         include_name=lambda name, kind, _parents: kind != "table" or name in metadata.tables,
+        include_object=lambda item, *_: exists_on(connection.dialect.name, item),
         render_as_batch=True,
     )
     context.run_migrations()

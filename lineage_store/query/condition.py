@@ -213,6 +213,17 @@ class _TreeReader:
             )
 
 
+def mentions(node: Node, name: str) -> bool:
+    """Whether the condition compares the field of that name."""
+    match node:
+        case Leaf():
+            return node.subject.name == name and node.subject.type not in ("metric", "user_defined")
+        case Not(part):
+            return mentions(part, name)
+        case AllOf(parts) | AnyOf(parts):
+            return any(mentions(part, name) for part in parts)
+
+
 def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
     """The field, metric or user-defined value of a public name, in any of its spellings."""
     if isinstance(name, str):

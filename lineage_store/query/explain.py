@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, Select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from lineage_store.query.compiler import compile_page
+from lineage_store.query.compiler import BaseDirs, compile_all, compile_stretches
 from lineage_store.query.condition import SearchCondition
+from lineage_store.query.scope import scope_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,27 @@ def _compile_explain(element: _Explain, compiler: SQLCompiler, **kwargs: Any) ->
 def explain(
     connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> Explanation:
-    """The statement for the page and the plan that this database would follow."""
-    statement = compile_page(condition, base_dir_ids)
+    """The statement that finds the page, or its first jobs, and the plan that this database would follow."""
+    statement = _statement(condition, scope_of(connection, base_dir_ids).base_dirs)
     compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
     names = getattr(compiled, "positiontup", None) or list(compiled.params)
     parameters = tuple((name, compiled.params[name]) for name in names)
+    return Explanation(connection.dialect.name, str(compiled), parameters, plan_of(connection, statement))
+
+
+def plan_of(connection: Connection, statement: Select[Any]) -> str:
+    """How the database would run a statement, a step a line; the statement is not run."""
     rows = connection.execute(_Explain(statement)).all()
     lines = _sqlite_plan(rows) if connection.dialect.name == "sqlite" else [str(row[0]) for row in rows]
-    return Explanation(connection.dialect.name, str(compiled), parameters, "\n".join(lines))
+    return "\n".join(lines)
+
+
+def _statement(condition: SearchCondition, base_dirs: BaseDirs) -> Select[Any]:
+    if condition.page is None:
+        return compile_all(condition.where, condition.sort, base_dirs)
+    first = compile_stretches(condition.where, condition.sort, base_dirs)[0]
+    page = condition.page
+    return first.job_ids.limit(page.limit).offset(page.limit * page.number)
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

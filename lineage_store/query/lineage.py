@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os.path
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, select, true
+from sqlalchemy import Connection, RowMapping, select
 
 from lineage_store import texts
 from lineage_store.errors import (
@@ -23,9 +23,10 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.fields import TRAINED
-from lineage_store.query.compiler import compile_count, compile_page
+from lineage_store.query.compiler import BaseDirs, compile_all, compile_count, compile_rows, compile_stretches
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.results import to_answer, to_object
+from lineage_store.query.scope import Scope, scope_of
 from lineage_store.store import schema
 
 SUMMARY_KEYS = (
@@ -43,6 +44,9 @@ _ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
 _WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
+_IDS_AT_ONCE, _ROWS_AT_ONCE = 10_000, 500
+
+
 def filter_lineage(
     connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> dict[str, Any]:
@@ -50,11 +54,10 @@ def filter_lineage(
 
     `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
     """
-    rows = connection.execute(compile_page(condition, base_dir_ids)).mappings().all()
-    count = len(rows)
-    if condition.page is not None:
-        count = connection.execute(compile_count(condition, base_dir_ids)).scalar_one()
-    return to_answer(rows, count, condition, _base_dirs(connection, base_dir_ids))
+    scope = scope_of(connection, base_dir_ids)
+    job_ids = page_of_ids(connection, condition, scope.base_dirs)
+    count = _count(connection, condition, scope, len(job_ids))
+    return to_answer(_rows(connection, job_ids, condition), count, condition, scope.paths)
 
 
 def iter_lineage(
@@ -64,20 +67,56 @@ def iter_lineage(
     *,
     page_size: int = 500,
 ) -> Iterator[dict[str, Any]]:
-    """Every job that matches, in order, whatever page the condition names; fetched `page_size` rows at a time."""
-    statement = compile_page(replace(condition, page=None), base_dir_ids)
-    base_dirs = _base_dirs(connection, base_dir_ids)
-    with connection.execute(statement, execution_options={"yield_per": page_size}) as rows:
-        for row in rows.mappings():
-            yield to_object(row, json.loads(row["model_lineage"]), condition, base_dirs)
+    """Every job that matches, in order, whatever page the condition names.
+
+    The ids of all are read at once, eight bytes each, and what is shown of them `page_size` jobs at a time.
+    """
+    scope = scope_of(connection, base_dir_ids)
+    everything = compile_all(condition.where, condition.sort, scope.base_dirs)
+    found = connection.execute(everything, execution_options={"yield_per": _IDS_AT_ONCE})
+    ids = array("q", found.scalars())
+    for start in range(0, len(ids), page_size):
+        for row in _rows(connection, ids[start : start + page_size], condition):
+            yield to_object(row, json.loads(row["model_lineage"]), condition, scope.paths)
 
 
-def _base_dirs(connection: Connection, base_dir_ids: Sequence[int] | None) -> dict[int, str]:
-    """Paths by id where a job id alone does not tell the job: when several base dirs are asked."""
-    table = schema.base_dir
-    wanted = true() if base_dir_ids is None else table.c.id.in_(base_dir_ids)
-    found = {row.id: row.path for row in connection.execute(select(table.c.id, table.c.path).where(wanted))}
-    return found if len(found) > 1 else {}
+def page_of_ids(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs) -> Sequence[int]:
+    """Ids of the page's jobs, in order; without a page, of all."""
+    if condition.page is None:
+        everything = compile_all(condition.where, condition.sort, base_dirs)
+        return connection.execute(everything).scalars().all()
+    take, skip = condition.page.limit, condition.page.limit * condition.page.number
+    found: list[int] = []
+    for stretch in compile_stretches(condition.where, condition.sort, base_dirs):
+        found += connection.execute(stretch.job_ids, {"take": take - len(found), "skip": skip}).scalars()
+        if len(found) == take:
+            break
+        if found:
+            skip = 0
+        elif skip:
+            skip -= connection.execute(stretch.count).scalar_one()
+    return found
+
+
+def _count(connection: Connection, condition: SearchCondition, scope: Scope, shown: int) -> int:
+    """How many jobs match: a last page that shows some tells it, else they are counted."""
+    if condition.page is None:
+        return shown
+    before = condition.page.limit * condition.page.number
+    if 0 < shown < condition.page.limit or before + shown == 0:
+        return before + shown
+    counted: int = connection.execute(compile_count(condition.where, scope.base_dirs)).scalar_one()
+    return counted
+
+
+def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> Iterator[RowMapping]:
+    """What is shown of jobs, in the order of their ids."""
+    statement = compile_rows(condition.shows_dataset)
+    for start in range(0, len(job_ids), _ROWS_AT_ONCE):
+        wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
+        rows = connection.execute(statement, {"job_ids": wanted}).mappings()
+        by_id = {row["id"]: row for row in rows}
+        yield from (by_id[job_id] for job_id in wanted)
 
 
 def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:

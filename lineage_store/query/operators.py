@@ -52,7 +52,11 @@ def _never(_value: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """One row of the table."""
 
@@ -65,6 +69,8 @@ class Operator:
     """Whether a missing value satisfies it (before negation)."""
     negated: bool = False
     """Whether it holds where the rest of the row does not."""
+    takes_only_numbers: Callable[[Any], bool] = _never
+    """Whether nothing but a number satisfies it."""
 
 
 def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
@@ -152,10 +158,10 @@ OPERATORS: dict[str, Operator] = {
     for row in (
         Operator("eq", _EQUAL, _one_of),
         Operator("ne", _EQUAL, _one_of, negated=True),
-        Operator("lt", _ORDERED, _compares(python.lt)),
-        Operator("gt", _ORDERED, _compares(python.gt)),
-        Operator("le", _ORDERED, _compares(python.le)),
-        Operator("ge", _ORDERED, _compares(python.ge)),
+        Operator("lt", _ORDERED, _compares(python.lt), takes_only_numbers=_is_number),
+        Operator("gt", _ORDERED, _compares(python.gt), takes_only_numbers=_is_number),
+        Operator("le", _ORDERED, _compares(python.le), takes_only_numbers=_is_number),
+        Operator("ge", _ORDERED, _compares(python.ge), takes_only_numbers=_is_number),
         Operator("in", _ANY_OF, _one_of, _holds_missing),
         Operator("not_in", _ANY_OF, _one_of, _holds_missing, negated=True),
         Operator("like", _LIKE, _is_like),

@@ -24,8 +24,9 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
 
-from lineage_store.fields import TRAINED, FieldType
+from lineage_store.fields import SEARCHABLE, TRAINED, FieldType
 from lineage_store.store.types import Float64, Key, Name, UtcTime
 
 metadata = MetaData(
@@ -102,6 +103,7 @@ train_job = Table(
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
     UniqueConstraint("base_dir_id", "train_id"),
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
+    Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
     Index("ix_train_job_state", "base_dir_id", "state"),
     comment="a train job: one directory of log files",
 )
@@ -227,6 +229,21 @@ lineage = Table(
     comment="what was trained: the fold of the job's lineage events",
 )
 
+# A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
+# local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+Index(
+    "ix_lineage_fields",
+    lineage.c.job_id,
+    *(
+        lineage.c[field.column]
+        for field in SEARCHABLE
+        if field.column in lineage.c and "path" not in field.name
+    ),
+    lineage.c.learning_rate_kind,
+    lineage.c.loss_kind,
+    info={"only_on": "sqlite"},
+).ddl_if(dialect="sqlite")
+
 
 def _value_columns(names: str) -> list[Column[Any]]:
     """A name and a value of any JSON kind."""
@@ -252,6 +269,7 @@ metric = Table(
     *_value_columns("metric name"),
     Index("ix_metric_name_value", "name_key", "value", "job_id"),
     comment="the binding evaluation's results",
+    sqlite_with_rowid=False,
 )
 
 user_info = Table(
@@ -262,6 +280,7 @@ user_info = Table(
     *_value_columns("user-defined key"),
     Index("ix_user_info_name_value", "name_key", "value", "job_id"),
     comment="what the user recorded",
+    sqlite_with_rowid=False,
 )
 
 evaluation_metric = Table(
@@ -428,10 +447,18 @@ ingest_lease = Table(
     comment="who may write the rows of a base dir",
 )
 
+
+def exists_on(dialect: str, item: SchemaItem) -> bool:
+    """Whether databases of that kind have a table, column or index of the schema."""
+    only_on: str = item.info.get("only_on", dialect)
+    return only_on == dialect
+
+
 CURRENT_FILE = log_file.c.current
 """The condition every reader puts on log files."""
 
 __all__ = [name for name, value in globals().items() if isinstance(value, Table)] + [
     "CURRENT_FILE",
+    "exists_on",
     "metadata",
 ]

@@ -19,6 +19,25 @@ NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 UTC_TIME = sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite")
 
 
+FIELDS = [
+    "job_id",
+    "loss_function",
+    "train_dataset_count",
+    "test_dataset_count",
+    "network",
+    "optimizer",
+    "learning_rate",
+    "epoch",
+    "batch_size",
+    "device_num",
+    "loss",
+    "model_size",
+    "dataset_mark",
+    "learning_rate_kind",
+    "loss_kind",
+]
+
+
 def upgrade() -> None:
     op.create_table(
         "base_dir",
@@ -53,6 +72,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_train_job_state", "train_job", ["base_dir_id", "state"])
     op.create_index("ix_train_job_update_time", "train_job", ["base_dir_id", "update_time", "train_id"])
+    op.create_index("ix_train_job_newest", "train_job", ["update_time", "train_id", "base_dir_id"])
     op.create_table(
         "log_file",
         sa.Column("id", KEY, nullable=False),
@@ -168,6 +188,8 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_lineage_dataset_graph_id", "lineage", ["dataset_graph_id"])
+    if op.get_bind().dialect.name == "sqlite":
+        op.create_index("ix_lineage_fields", "lineage", FIELDS)
     op.create_table(
         "metric",
         sa.Column("job_id", KEY, nullable=False),
@@ -179,6 +201,7 @@ def upgrade() -> None:
         sa.Column("text", NAME),
         sa.PrimaryKeyConstraint("job_id", "name_key", name="pk_metric"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_metric_job_id", ondelete="CASCADE"),
+        sqlite_with_rowid=False,
     )
     op.create_index("ix_metric_name_value", "metric", ["name_key", "value", "job_id"])
     op.create_table(
@@ -192,6 +215,7 @@ def upgrade() -> None:
         sa.Column("text", NAME),
         sa.PrimaryKeyConstraint("job_id", "name_key", name="pk_user_info"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_user_info_job_id", ondelete="CASCADE"),
+        sqlite_with_rowid=False,
     )
     op.create_index("ix_user_info_name_value", "user_info", ["name_key", "value", "job_id"])
     op.create_table(

@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.query.compiler import compile_count, compile_page
+from lineage_store.query.compiler import compile_all, compile_count, compile_rows, compile_stretches
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import explain
 from lineage_store.store.engine import open_engine, reading, writing
@@ -45,9 +45,14 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 def test_a_condition_compiles_to_reviewed_sql(name: str, url: str) -> None:
     dialect = make_url(url).get_dialect()()
     condition = parse(CONDITIONS[name])
-    statements = [compile_page(condition, [1]), compile_count(condition, None)]
+    statements = [compile_all(condition.where, condition.sort, (1,))]
+    if condition.page is not None:
+        found = compile_stretches(condition.where, condition.sort, (1,))
+        statements = [statement for stretch in found for statement in (stretch.job_ids, stretch.count)]
+    statements += [compile_count(condition.where, None), compile_rows(condition.shows_dataset)]
+    given = {"take": 20, "skip": 40, "job_ids": [1, 2]}
     texts = [
-        str(found.compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
+        str(found.params(given).compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
         for found in statements
     ]
     text = ";\n\n".join(texts) + ";\n"
@@ -64,14 +69,22 @@ def test_no_value_gets_into_the_text() -> None:
             "sorted_name": f"metric/{hostile}",
         }
     )
-    for statement in (compile_page(condition, None), compile_count(condition, None)):
-        assert "DROP" not in str(statement.compile(compile_kwargs={"render_postcompile": True}))
+    stretches = compile_stretches(condition.where, condition.sort, None)
+    for statement in (
+        compile_all(condition.where, condition.sort, None),
+        compile_count(condition.where, None),
+        *(statement for stretch in stretches for statement in (stretch.job_ids, stretch.count)),
+    ):
+        assert "DROP" not in str(
+            statement.params(take=1, skip=0).compile(compile_kwargs={"render_postcompile": True})
+        )
 
 
 def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
     engine = open_engine(database_url)
     with writing(engine) as connection:
         base_dir_id = add_base_dir(connection)
+        add_base_dir(connection, "/other")
         add_job(connection, StoredJob("./a", {"epoch": 3}), base_dir_id)
     with reading(engine) as connection:
         explanation = explain(
@@ -84,3 +97,14 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
     assert "network_1_2 = 'B'" in shown
     assert "train_job" in explanation.plan
     assert explanation.plan in shown
+
+
+def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> None:
+    engine = open_engine(database_url)
+    condition = {**CONDITIONS["documented"], "limit": 7, "offset": 3}
+    with reading(engine) as connection:
+        explanation = explain(connection, parse(condition), None)
+    engine.dispose()
+    assert {7, 21, 10, 0.1, 0.9, "accuracy"} <= {value for _, value in explanation.parameters}
+    assert "LIMIT" in explanation.sql
+    assert "metric" in explanation.plan

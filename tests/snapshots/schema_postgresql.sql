@@ -27,6 +27,8 @@ CREATE TABLE train_job (
   CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
+
 CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
 
 CREATE INDEX ix_train_job_update_time ON train_job (base_dir_id, update_time, train_id);

@@ -27,6 +27,8 @@ CREATE TABLE train_job (
   CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
+
 CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
 
 CREATE INDEX ix_train_job_update_time ON train_job (base_dir_id, update_time, train_id);
@@ -132,6 +134,8 @@ CREATE TABLE lineage (
 
 CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
 
+CREATE INDEX ix_lineage_fields ON lineage (job_id, loss_function, train_dataset_count, test_dataset_count, network, optimizer, learning_rate, epoch, batch_size, device_num, loss, model_size, dataset_mark, learning_rate_kind, loss_kind);
+
 CREATE TABLE metric (
   job_id INTEGER NOT NULL,
   name_key BIGINT NOT NULL,
@@ -142,7 +146,8 @@ CREATE TABLE metric (
   text TEXT,
   CONSTRAINT pk_metric PRIMARY KEY (job_id, name_key),
   CONSTRAINT fk_metric_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_metric_name_value ON metric (name_key, value, job_id);
 
@@ -156,7 +161,8 @@ CREATE TABLE user_info (
   text TEXT,
   CONSTRAINT pk_user_info PRIMARY KEY (job_id, name_key),
   CONSTRAINT fk_user_info_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
-);
+)
+ WITHOUT ROWID;
 
 CREATE INDEX ix_user_info_name_value ON user_info (name_key, value, job_id);
 

@@ -1,0 +1,133 @@
+"""In which order: sort keys become stretches, which follow one another and are each sorted within.
+
+In: the sort keys of a condition. Out: `Stretch`es, each with what it joins, which jobs belong to it, and its order.
+Promises: every job belongs to exactly one stretch. The order is total (ties by update time, newest first, then id), so
+that pages neither overlap nor leave a gap.
+
+Missing values are the smallest, then NaN, numbers, text, lists and objects. Sorted by a metric or user-defined value
+first, the jobs where it is a number make a stretch of their own, which an index on (name, value) delivers in order:
+the best twenty of a million are read, not sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, and_, case, func, true
+
+from lineage_store.query.condition import AllOf, Leaf, Node, SortKey, Subject
+from lineage_store.query.operators import SubjectType
+from lineage_store.query.predicates import VALUED, Joined, field_column, is_named, kind_column
+from lineage_store.store.schema import annotation, lineage, train_job
+
+ANNOTATED = and_(
+    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
+)
+_ABOVE_NUMBERS = ("text", "json")
+_TIES = (train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the order: jobs that come before all of the next stretch and after all of the last."""
+
+    joined: FromClause
+    """`train_job` and `lineage` with whatever order and membership ask for."""
+    order: Sequence[ColumnElement[Any]]
+    belongs: ColumnElement[bool] = field(default_factory=true)
+    values: Joined = field(default_factory=dict)
+    """Named values that every job of the stretch has, joined already."""
+
+
+def whole(keys: Sequence[SortKey]) -> Stretch:
+    """The order as one stretch, which the database has to sort unless it goes by update time alone."""
+    joined: FromClause = lineage.join(train_job, train_job.c.id == lineage.c.job_id)
+    order: list[ColumnElement[Any]] = []
+    for number, key in enumerate(keys, 1):
+        if key.subject.type in VALUED:
+            row = _row(key.subject.type, number)
+            joined = joined.outerjoin(row, is_named(row, key.subject.name))
+            ranked = _valued_order(row)
+        elif key.subject.type == "label":
+            joined = joined.outerjoin(annotation, ANNOTATED)
+            ranked = [annotation.c.tag]
+        else:
+            ranked = _field_order(key.subject)
+        order.extend(_directed(column, key.descending) for column in ranked)
+    return Stretch(joined, (*order, *_TIES))
+
+
+def stretches(keys: Sequence[SortKey], where: Node) -> tuple[Stretch, ...]:
+    """The order as stretches, those left out that `where` leaves empty."""
+    if not keys or keys[0].subject.type not in VALUED:
+        return (whole(keys),)
+    numbers = _numbers(keys)
+    if _requires_number(where, keys[0].subject):
+        return (replace(numbers, belongs=true()),)
+    below, above = _below_numbers(keys), _above_numbers(keys)
+    return (above, numbers, below) if keys[0].descending else (below, numbers, above)
+
+
+def _numbers(keys: Sequence[SortKey]) -> Stretch:
+    first, row, rest = _inner_joined(keys)
+    # neither NULLs nor their place in the order: an index is followed as it is
+    value = row.c.value.desc() if first.descending else row.c.value.asc()
+    # any number at all; SQLite looks up a range in the index, but not what is not NULL
+    number = row.c.value >= -math.inf
+    return replace(rest, order=(value, *rest.order), belongs=number, values={first.subject: row})
+
+
+def _above_numbers(keys: Sequence[SortKey]) -> Stretch:
+    first, row, rest = _inner_joined(keys)
+    order = [_directed(column, first.descending) for column in _valued_order(row)]
+    above = and_(row.c.value.is_(None), row.c.kind.in_(_ABOVE_NUMBERS))
+    return replace(rest, order=(*order, *rest.order), belongs=above, values={first.subject: row})
+
+
+def _below_numbers(keys: Sequence[SortKey]) -> Stretch:
+    row = _row(keys[0].subject.type, 1)
+    below = and_(row.c.value.is_(None), func.coalesce(row.c.kind, "null").not_in(_ABOVE_NUMBERS))
+    return replace(whole(keys), belongs=below)
+
+
+def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, Stretch]:
+    """The first key, its row, and the stretch of the other keys for the jobs that have such a row."""
+    first, rest = keys[0], whole(keys[1:])
+    row = _row(first.subject.type, 0)
+    return first, row, replace(rest, joined=rest.joined.join(row, is_named(row, first.subject.name)))
+
+
+@cache
+def _row(subject_type: SubjectType, number: int) -> FromClause:
+    """The row of the sort key of that number (0: joined ahead of all); the same whenever asked for."""
+    return VALUED[subject_type].alias(f"sort_{number}")
+
+
+def _requires_number(node: Node, subject: Subject) -> bool:
+    """Whether only jobs hold where the subject is a number."""
+    if isinstance(node, AllOf):
+        return any(_requires_number(part, subject) for part in node.parts)
+    return isinstance(node, Leaf) and node.subject == subject and node.operator.takes_only_numbers(node.value)
+
+
+def _directed(column: ColumnElement[Any], descending: bool) -> ColumnElement[Any]:
+    """Missing is smallest, on both databases."""
+    return column.desc().nulls_last() if descending else column.asc().nulls_first()
+
+
+def _rank(kind: ColumnElement[Any]) -> ColumnElement[int]:
+    """Missing, NaN, numbers, text, lists and objects; within a rank, value and text decide."""
+    return case({"null": 0, "nan": 1, "text": 3, "json": 4}, value=func.coalesce(kind, "null"), else_=2)
+
+
+def _valued_order(row: FromClause) -> list[ColumnElement[Any]]:
+    return [_rank(row.c.kind), row.c.value, row.c.text]
+
+
+def _field_order(subject: Subject) -> list[ColumnElement[Any]]:
+    column = field_column(subject)
+    return [column] if subject.type != "float" else [_rank(kind_column(subject)), column]

@@ -1,0 +1,35 @@
+"""Which base dirs a question is about.
+
+In: an open connection and the ids of the base dirs asked for. Out: a `Scope`. Where all base dirs of the store are
+asked for, which is the rule, it restricts nothing: statements then need not look at the base dir of any job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from lineage_store.query.compiler import BaseDirs
+from lineage_store.store.schema import base_dir
+
+_BASE_DIRS = select(base_dir.c.id, base_dir.c.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The base dirs asked for."""
+
+    base_dirs: BaseDirs
+    """Their ids; None for all of the store."""
+    paths: dict[int, str]
+    """Paths by id where a job's id alone does not tell the job: when several are asked for."""
+
+
+def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
+    """`base_dir_ids` None means all base dirs."""
+    known = {row.id: row.path for row in connection.execute(_BASE_DIRS)}
+    asked = known if base_dir_ids is None else {key: known[key] for key in base_dir_ids if key in known}
+    restriction = None if len(asked) == len(known) else tuple(asked)
+    return Scope(restriction, asked if len(asked) > 1 else {})

@@ -1,0 +1,141 @@
+"""How the databases find the answer: facts about their plans, on enough analysed rows that plans matter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, Select, insert, text
+
+from helpers.stored_jobs import NOW, add_base_dir
+from lineage_store import texts
+from lineage_store.query.compiler import compile_count, compile_stretches
+from lineage_store.query.condition import parse
+from lineage_store.query.explain import plan_of
+from lineage_store.query.lineage import filter_lineage
+from lineage_store.store import schema
+from lineage_store.store.engine import open_engine, reading, writing
+
+JOBS = 6_000
+FILTER: dict[str, Any] = {"epoch": {"ge": 10}, "optimizer": {"in": ["Adam", "SGD"]}}
+BEST = {"sorted_name": "metric/acc", "sorted_type": "descending", "limit": 20}
+WORST = {**BEST, "sorted_type": "ascending"}
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        _add_jobs(connection, add_base_dir(connection))
+        connection.execute(text("ANALYZE"))
+    yield engine
+    engine.dispose()
+
+
+def _add_jobs(connection: Connection, base_dir_id: int) -> None:
+    pick = random.Random(20260102)
+    key, jobs, lineages, metrics = texts.key("acc"), [], [], []
+    for job_id in range(1, JOBS + 1):
+        jobs.append(
+            {
+                "id": job_id,
+                "base_dir_id": base_dir_id,
+                "train_id": f"./run{pick.random()}",
+                "state": "finished",
+                "source_present": True,
+                "update_time": pick.randrange(10**6),
+                "log_bytes": 0,
+                "created_at": NOW,
+            }
+        )
+        fields = {"epoch": pick.randrange(40), "optimizer": pick.choice(["Adam", "SGD", "Momentum", "Lamb"])}
+        lineages.append({"job_id": job_id, "dataset_mark": "m", "model_lineage": EMPTY + " " * 900, **fields})
+        value = {"name": "acc", "kind": "float", "value": pick.random(), "position": 0}
+        metrics.append({"job_id": job_id, "name_key": key, **value})
+    for table, rows in ((schema.train_job, jobs), (schema.lineage, lineages), (schema.metric, metrics)):
+        connection.execute(insert(table), rows)
+
+
+EMPTY = '{"metric": {}, "user_defined": {}}'
+
+
+def _pages(condition: dict[str, Any]) -> list[Select[Any]]:
+    parsed = parse(condition)
+    found = compile_stretches(parsed.where, parsed.sort, None)
+    return [stretch.job_ids.params(take=20, skip=0) for stretch in found]
+
+
+def _plan(engine: Engine, statement: Select[Any]) -> str:
+    with reading(engine) as connection:
+        return plan_of(connection, statement)
+
+
+def _sorts_everything(plan: str) -> bool:
+    """Whether rows are sorted that no index delivered in the order of the first key."""
+    lines = [line.strip(" ->") for line in plan.splitlines()]
+    return any(line.startswith(("Sort  (cost", "USE TEMP B-TREE FOR ORDER BY")) for line in lines)
+
+
+@pytest.mark.parametrize("order", [BEST, WORST], ids=["best", "worst"])
+@pytest.mark.parametrize("least", [0.2, 0.999], ids=["unselective", "selective"])
+def test_a_page_by_a_filtered_metric_comes_from_its_index(
+    engine: Engine, order: dict[str, Any], least: float
+) -> None:
+    (page,) = _pages({**FILTER, **order, "metric/acc": {"gt": least}})
+    plan = _plan(engine, page)
+    assert "ix_metric_name_value" in plan
+    assert "scalar_sample" not in plan
+    if least == 0.2:
+        assert not _sorts_everything(plan)
+
+
+def test_the_best_by_any_metric_come_from_its_index(engine: Engine) -> None:
+    above, numbers, _below = (_plan(engine, page) for page in _pages({**FILTER, **BEST}))
+    assert "ix_metric_name_value" in above
+    assert "ix_metric_name_value" in numbers
+    assert not _sorts_everything(numbers)
+
+
+def test_the_newest_jobs_come_from_the_index_of_update_times(engine: Engine) -> None:
+    (page,) = _pages({"limit": 20})
+    plan = _plan(engine, page)
+    assert "ix_train_job_newest" in plan
+    assert not _sorts_everything(plan)
+
+
+def test_a_count_does_not_walk_the_values_of_a_metric(engine: Engine) -> None:
+    condition = parse({**FILTER, "metric/acc": {"gt": 0.2}})
+    plan = _plan(engine, compile_count(condition.where, None))
+    assert "ix_metric_name_value" not in plan
+    assert "train_job" not in plan
+    if engine.dialect.name == "sqlite":
+        assert "SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan
+        assert "SEARCH metric USING PRIMARY KEY" in plan
+
+
+def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engine) -> None:
+    with writing(engine) as connection:
+        odd = schema.metric.c.job_id <= 30
+        connection.execute(schema.metric.delete().where(schema.metric.c.job_id <= 10))
+        text_value = {"kind": "text", "value": None, "text": "n/a"}
+        connection.execute(schema.metric.update().where(odd, schema.metric.c.job_id > 20).values(text_value))
+        nan = {"kind": "nan", "value": None}
+        connection.execute(
+            schema.metric.update().where(odd, schema.metric.c.job_id.between(11, 20)).values(nan)
+        )
+    few = {"epoch": {"in": [1, 2]}}
+    with reading(engine) as connection:
+        for order in (BEST, WORST):
+            everything = filter_lineage(
+                connection, parse({**few, **{k: order[k] for k in ("sorted_name", "sorted_type")}}), None
+            )
+            pages: list[dict[str, Any]] = []
+            for number in range(1 + everything["count"] // 7):
+                answer = filter_lineage(
+                    connection, parse({**few, **order, "limit": 7, "offset": number}), None
+                )
+                assert answer["count"] == everything["count"]
+                pages += answer["object"]
+            assert pages == everything["object"]
