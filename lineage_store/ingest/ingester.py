@@ -60,11 +60,16 @@ class _Batch:
     advances: list[Advance] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
+    row_count: int = 0
+    bytes_read: int = 0
+
+    def add(self, advance: Advance) -> None:
+        self.advances.append(advance)
+        self.row_count += advance.rows.sample_count + advance.rows.event_count
+        self.bytes_read += advance.rows.end - advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
-        rows = sum(advance.rows.sample_count + advance.rows.event_count for advance in self.advances)
-        read = sum(advance.rows.end - advance.file.byte_offset for advance in self.advances)
-        full = rows >= settings.batch_rows or read >= settings.batch_bytes
+        full = self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
         return full or len(self.advances) >= settings.batch_files
 
 
@@ -172,7 +177,7 @@ def _fill_batch(ingester: Ingester, waiting: deque[KnownFile], now: datetime) ->
         if isinstance(news, Rewritten):
             batch.rewritten.append(news)
         elif news is not None:
-            batch.advances.append(news)
+            batch.add(news)
     return batch
 
 

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,11 @@ class SampleGatherer:
         return tuple(_joined(plugin, tag, pieces) for (plugin, tag), pieces in self._pieces.items())
 
 
+@lru_cache(maxsize=4096)
+def _shape_text(*shape: int) -> str:
+    return json.dumps(shape)
+
+
 def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
     return {
         "wall_time": value.wall_time,
@@ -76,7 +82,7 @@ def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
         "value_index": value.value_index,
         "checksum": frame.checksum,
         "dtype": value.dtype,
-        "shape": json.dumps(value.shape),
+        "shape": _shape_text(*value.shape),
         "size_bytes": value.size_bytes,
         **(asdict(value.statistics) if value.statistics else {}),
     }
@@ -91,7 +97,7 @@ def _payload_columns(frames: Frames, base: int, block: PayloadPiece) -> dict[str
         "value_index": block.value_index,
         "checksum": frames.checksum[block.frame].astype(np.int64),
         "dtype": np.full(len(block.frame), dtype, np.object_),
-        "shape": np.array([json.dumps(shape) for shape in block.shape.tolist()], np.object_),
+        "shape": np.array([_shape_text(*shape) for shape in block.shape.tolist()], np.object_),
         "size_bytes": block.size_bytes,
         **block.integers,
         **block.floats,

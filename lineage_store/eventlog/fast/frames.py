@@ -28,6 +28,8 @@ MASK = np.uint32(0xA282EAD8)
 LONGEST_IN_GROUP = 512
 """Payloads that are longer are checked one by one: there the call is no longer the cost."""
 FEWEST_IN_GROUP = 16
+_ALIKE_BEFORE_RUN = 4
+"""So many equal headers in a row are taken for the beginning of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +112,42 @@ def _side_by_side(every: Bytes, starts: Indices, length: int) -> Bytes:
 def _complete_frames(buffer: bytes, start: int, max_frame_bytes: int) -> tuple[Indices, Indices]:
     """Frames whose header is valid and which end inside the buffer."""
     every = np.frombuffer(buffer, np.uint8)
-    firsts: list[int] = []
-    sizes: list[int] = []
-    counts: list[int] = []
-    size = len(buffer)
+    lengths: dict[bytes, int] = {}  # by header: files repeat few of them very often
+    found: list[Indices] = []
+    single: list[int] = []
+    header, alike, size = b"", 0, len(buffer)
     while start + HEADER_BYTES <= size:
-        payload_bytes, checksum = _HEADER.unpack_from(buffer, start)
-        length = payload_bytes + OVERHEAD_BYTES
-        if length > max_frame_bytes or start + length > size or length_checksum(payload_bytes) != checksum:
+        before, header = header, buffer[start : start + HEADER_BYTES]
+        length = lengths.get(header)
+        if length is None:
+            length = lengths[header] = _length(header, max_frame_bytes)
+        if length == 0 or start + length > size:
             break
-        count = _run(every, buffer, start, length)
-        firsts.append(start)
-        sizes.append(length)
-        counts.append(count)
-        start += count * length
-    return _expand(np.array(firsts, np.int64), np.array(sizes, np.int64), np.array(counts, np.int64))
+        alike = alike + 1 if header == before else 0
+        if alike < _ALIKE_BEFORE_RUN:
+            single.append(start)
+            start += length
+        else:
+            run = start + length * np.arange(_run(every, buffer, start, length))
+            found += [np.array(single, np.int64), run]
+            single, alike, start = [], 0, int(run[-1]) + length
+    starts = np.concatenate([*found, np.array(single, np.int64)])
+    return starts, np.diff(starts, append=start)
+
+
+def _length(header: bytes, max_frame_bytes: int) -> int:
+    """Bytes of the whole frame; 0 where the header is none."""
+    payload_bytes, checksum = _HEADER.unpack(header)
+    length: int = payload_bytes + OVERHEAD_BYTES
+    return length if length <= max_frame_bytes and length_checksum(payload_bytes) == checksum else 0
 
 
 def _run(every: Bytes, buffer: bytes, start: int, length: int) -> int:
     """How many complete frames with the same header follow each other from `start` on."""
     most = (len(buffer) - start) // length
     header = buffer[start : start + HEADER_BYTES]
-    run, stride = 1, 1
-    while run < most and buffer[start + run * length : start + run * length + HEADER_BYTES] == header:
-        run += 1
+    run, stride = 1, 4
+    while run < most:
         stride = min(stride * 4, most - run)
         rows = as_strided(every[start + run * length :], (stride, HEADER_BYTES), (length, 1))
         equal = (rows == np.frombuffer(header, np.uint8)).all(axis=1)
@@ -141,12 +155,6 @@ def _run(every: Bytes, buffer: bytes, start: int, length: int) -> int:
             return run + int(equal.argmin())
         run += stride
     return run
-
-
-def _expand(firsts: Indices, sizes: Indices, counts: Indices) -> tuple[Indices, Indices]:
-    lengths = np.repeat(sizes, counts)
-    within = np.arange(len(lengths)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(firsts, counts) + within * lengths, lengths
 
 
 def _checksums(buffer: bytes, starts: Indices, length: int) -> NDArray[np.uint32]:
