@@ -55,6 +55,10 @@ test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpo
 bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some rows, --list names them, --quick, --long)
 	.venv/bin/python -m benchmarks $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: .venv/package .venv-mindinsight/requirements .venv-mlflow/requirements ## The same against MindInsight and MLflow
+	.venv/bin/python -m benchmarks --peers $(ARGS)
+
 .PHONY: proto
 proto: .venv/package ## Rebuild the wire messages from proto/
 	.venv/bin/python tools/build_proto.py
@@ -70,8 +74,11 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
 	$(LOCK) --extra postgresql requirements/protobuf6.in -o requirements/protobuf6.txt
 	$(LOCK) --extra postgresql requirements/mindspore.in -o requirements/mindspore.txt
-LOCK = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--custom-compile-command 'make lock' pyproject.toml
+	$(LOCK_PEER) requirements/bench-mindinsight.in -o requirements/bench-mindinsight.txt
+	$(LOCK_PEER) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
+LOCK_PEER = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock'
+LOCK = $(LOCK_PEER) pyproject.toml
 
 .PHONY: clean
 clean: ## Remove the environments and everything that was built
@@ -83,6 +90,8 @@ clean: ## Remove the environments and everything that was built
 .venv-lowest/requirements: requirements/lowest.txt
 .venv-protobuf6/requirements: requirements/protobuf6.txt
 .venv-mindspore/requirements: requirements/mindspore.txt
+.venv-mindinsight/requirements: requirements/bench-mindinsight.txt
+.venv-mlflow/requirements: requirements/bench-mlflow.txt
 
 %/requirements:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found: make PYTHON=/path/to/python" >&2; exit 1; }

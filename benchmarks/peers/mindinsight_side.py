@@ -1,0 +1,78 @@
+"""MindInsight's side of `make bench-peers`; runs in an environment of its own, so it imports nothing of ours.
+
+In: a request a line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition] or
+["query_warm", condition]. Out: a line of JSON each: the seconds, and what was found (tags, or the count and the ids).
+Its cap of 999 jobs is lifted: answers about the first 999 of 10,000 jobs would not be comparable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("MINDINSIGHT_LOG_LEVEL", "4")
+
+from mindinsight.datavisual.data_transform.data_manager import DataManager  # type: ignore[import-not-found]
+from mindinsight.datavisual.data_transform.ms_data_loader import MSDataLoader  # type: ignore[import-not-found]
+from mindinsight.datavisual.data_transform.summary_watcher import SummaryWatcher  # type: ignore[import-not-found]
+from mindinsight.lineagemgr.cache_item_updater import LineageCacheItemUpdater  # type: ignore[import-not-found]
+from mindinsight.lineagemgr.model import filter_summary_lineage  # type: ignore[import-not-found]
+
+SummaryWatcher.MAX_SUMMARY_DIR_COUNT = 10**9
+_warm: dict[str, Any] = {}
+
+
+def load(job_dir: str) -> object:
+    """All of one job's summary files; gives the number of tags."""
+    loader = MSDataLoader(job_dir)
+    loader.load()
+    return len(loader.get_events_data().list_tags_by_plugin("scalar"))
+
+
+def warm(base_dir: str) -> object:
+    """The server's cache of lineage, filled once."""
+    manager = _warm["manager"] = DataManager(base_dir)
+    manager.register_brief_cache_item_updater(LineageCacheItemUpdater())
+    for thread in manager.start_load_data(reload_interval=0):
+        thread.join()
+    return base_dir
+
+
+def query(base_dir: str, condition: dict[str, Any]) -> object:
+    """From the files, as its function does."""
+    return _shown(filter_summary_lineage(summary_base_dir=base_dir, search_condition=condition))
+
+
+def query_warm(condition: dict[str, Any]) -> object:
+    """From the cache, as its server does."""
+    return _shown(filter_summary_lineage(data_manager=_warm["manager"], search_condition=condition))
+
+
+def _shown(answer: dict[str, Any]) -> object:
+    return [answer["count"], [job["summary_dir"] for job in answer["object"]]]
+
+
+REQUESTS: dict[str, Callable[..., object]] = {
+    "load": load,
+    "warm": warm,
+    "query": query,
+    "query_warm": query_warm,
+}
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the libraries print must not mix with the answers
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        began = time.perf_counter()
+        found = REQUESTS[name](*arguments)
+        print(json.dumps([time.perf_counter() - began, found]), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
