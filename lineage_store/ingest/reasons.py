@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from lineage_store.config import Settings
 from lineage_store.eventlog import filenames
+from lineage_store.ingest.depth import deeper_jobs
 from lineage_store.ingest.discovery import Found
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.store.schema import ingest_problem
 from lineage_store.texts import from_stored, to_stored
 
 INGEST = "Run `lineage-store ingest`, or leave it to the daemon."
+RECURSIVE = "Use --recursive, or set recursive = true."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +55,14 @@ def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator
         text = (
             f"It lies {len(parts)} levels below the base dir {place.base_dir}, and only one is looked into."
         )
-        yield Reason(text, "Use --recursive, or set recursive = true.")
+        yield Reason(text, RECURSIVE)
     step = place.path if len(parts) == len(place.parts) else place.path.parent
     for _ in parts:
-        if os.path.islink(step) and not settings.follow_symlinks:
-            yield Reason(
-                f"{step} is a symbolic link, and those are not followed.",
-                "Set follow_symlinks = true, which follows links that stay inside the base dir.",
-            )
+        yield from _of_link(place, step, settings)
         step = step.parent
 
 
-def of_directory(place: Place, seen: Found) -> Iterator[Reason]:
+def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Reason]:
     """What a look into a directory has shown."""
     for unreadable in seen.unreadable:
         path = from_stored(unreadable.path)
@@ -72,9 +70,13 @@ def of_directory(place: Place, seen: Found) -> Iterator[Reason]:
         yield Reason(f"{path}: {problem.reason}", problem.remedy)
     for reason, count in seen.ignored.items():
         yield Reason(f"{count} of its entries do not count: {reason}.")
-    if seen.too_deep:
-        text = f"Log files lie deeper than one level only, such as in {', '.join(seen.too_deep)}."
-        yield Reason(text, "Use --recursive, or set recursive = true.")
+    deeper = ", ".join(map(from_stored, deeper_jobs(place.path, levels=0 if place.parts else 1)))
+    if deeper and not settings.recursive:
+        yield Reason(f"Log files lie deeper than ingest looks, such as in {deeper}.", RECURSIVE)
+    elif deeper and not seen.files:
+        yield Reason(
+            f"It holds no log file itself; directories below it do, such as {deeper}.", "Ask for those."
+        )
     elif not seen.files and not seen.unreadable:
         yield Reason(
             "It holds no log file.",
@@ -86,9 +88,9 @@ def of_file(place: Place, settings: Settings) -> Iterator[Reason]:
     """What the file itself has to do with it."""
     if reason := filenames.ignored_reason(place.parts[-1]):
         yield Reason(f"Its name does not count: {reason}.")
-    if os.path.islink(place.path) and not settings.follow_symlinks:
-        text = "It is a symbolic link, and those are not followed."
-        yield Reason(text, "Set follow_symlinks = true, which follows links that stay inside the base dir.")
+    links = list(_of_link(place, place.path, settings))
+    if links:
+        yield from links
         return
     try:
         if not stat.S_ISREG(place.path.stat().st_mode):
@@ -129,17 +131,14 @@ def of_row(row: Row[Any]) -> Iterator[Reason]:
         yield Reason(f"Events stored: {row.event_count}, from {row.byte_offset} of {row.size_bytes} bytes.")
 
 
-def of_problems(
-    connection: Connection, place: Place, path: str, log_file_id: int | None = None
-) -> Iterator[Reason]:
-    """The open problems of a file, or of a directory."""
+def of_problems(connection: Connection, place: Place, concerned: ColumnElement[bool]) -> Iterator[Reason]:
+    """The open problems of the base dir that meet a condition, with the paths that they name."""
     ours = (ingest_problem.c.base_dir_id == place.base_dir_id) & ingest_problem.c.resolved_at.is_(None)
-    here = ingest_problem.c.path == path
-    if log_file_id is not None:
-        here |= ingest_problem.c.log_file_id == log_file_id
-    query = select(ingest_problem.c.reason, ingest_problem.c.remedy).where(ours, here).distinct()
-    for reason, remedy in connection.execute(query):
-        yield Reason(f"Open problem: {reason}", remedy)
+    told = select(ingest_problem.c.path, ingest_problem.c.reason, ingest_problem.c.remedy).distinct()
+    for path, reason, remedy in connection.execute(
+        told.where(ours, concerned).order_by(ingest_problem.c.path)
+    ):
+        yield Reason(f"Open problem of {from_stored(path)}: {reason}", remedy)
 
 
 def of_growth(path: Path, row: Row[Any]) -> Iterator[Reason]:
@@ -149,3 +148,18 @@ def of_growth(path: Path, row: Row[Any]) -> Iterator[Reason]:
         return
     if more > 0 and row.current:
         yield Reason(f"It has grown by {more} bytes since it was last looked at.", INGEST)
+
+
+def _of_link(place: Place, step: Path, settings: Settings) -> Iterator[Reason]:
+    """Why a symbolic link on the way is not followed; nothing for what is none, or is followed."""
+    if not os.path.islink(step):
+        return
+    target = os.path.realpath(step)
+    if not target.startswith(os.path.join(place.base_dir, "")):
+        text = f"{step} is a symbolic link that leads out of the base dir, to {target}; no setting follows such links."
+        yield Reason(
+            text, "Move what it leads to into the base dir, or make a base dir of the place where that lies."
+        )
+    elif not settings.follow_symlinks:
+        text = f"{step} is a symbolic link, and those are not followed."
+        yield Reason(text, "Set follow_symlinks = true, which follows links that stay inside the base dir.")

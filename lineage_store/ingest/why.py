@@ -8,11 +8,12 @@ holds; nothing is changed. Does not read what is in a file: `inspect` does.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, func, select
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
@@ -23,7 +24,7 @@ from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reasons import INGEST, Place, Reason
 from lineage_store.store import registry
 from lineage_store.store.engine import reading
-from lineage_store.store.schema import lineage, log_file, train_job
+from lineage_store.store.schema import ingest_problem, lineage, log_file, train_job
 from lineage_store.texts import from_stored, to_stored
 
 
@@ -100,18 +101,19 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
 def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
     train_id = place.train_id(place.parts)
     rows = _stored_files(connection, place, train_id)
-    on_disk, found = _look(place, train_id, settings)
+    way = list(reasons.of_way(place, place.parts, settings))
+    on_disk, found = ([], set()) if way else _look(place, train_id, settings)
     if not rows and not found and not os.path.isdir(place.path):
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )
-    given = [*reasons.of_way(place, place.parts, settings), *on_disk]
+    given = [*way, *on_disk]
     unread = found - {(train_id, row.name) for row in rows}
     if unread:
         given.append(_not_read(unread))
     for row in rows:
         given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
-    given += reasons.of_problems(connection, place, train_id)
+    given += reasons.of_problems(connection, place, _concerns_job(train_id, rows))
     if rows and not _has_lineage(connection, rows[0].job_id):
         text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
         given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
@@ -131,8 +133,10 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
         given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
         given += reasons.of_growth(place.path, row)
-    path = f"{train_id.removesuffix('/')}/{name}"
-    given += reasons.of_problems(connection, place, path, rows[-1].id if rows else None)
+    concerned = ingest_problem.c.path == f"{train_id.removesuffix('/')}/{name}"
+    if rows:
+        concerned |= ingest_problem.c.log_file_id == rows[-1].id
+    given += reasons.of_problems(connection, place, concerned)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
     return Verdict(
@@ -153,7 +157,9 @@ def _look(
     except OSError as error:
         problem = unreadable_file(str(place.base_dir), error)
         return [Reason(problem.reason, problem.remedy)], set()
-    return list(reasons.of_directory(place, seen)), {(file.train_id, file.name) for file in seen.files}
+    return list(reasons.of_directory(place, seen, settings)), {
+        (file.train_id, file.name) for file in seen.files
+    }
 
 
 def _not_read(files: set[tuple[str, str]]) -> Reason:
@@ -169,6 +175,14 @@ def _stored_files(connection: Connection, place: Place, train_id: str) -> list[R
     mine = (train_job.c.base_dir_id == place.base_dir_id) & (train_job.c.train_id == train_id)
     query = select(log_file).join_from(log_file, train_job, train_job.c.id == log_file.c.job_id).where(mine)
     return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
+
+
+def _concerns_job(train_id: str, rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
+    """Problems of the job's log files, of its directory, and of entries in that which are not in the store."""
+    directory = f"{train_id}/"
+    entry = func.substr(ingest_problem.c.path, 1, len(directory)) == directory
+    concerned = (ingest_problem.c.path == train_id) | entry
+    return (ingest_problem.c.job_id == rows[0].job_id) | concerned if rows else concerned
 
 
 def _has_lineage(connection: Connection, job_id: int) -> bool:

@@ -103,15 +103,46 @@ def test_too_deep(store: LineageStore, base_dir: Path) -> None:
         assert verdict == "not stored"
         assert "2 levels below" in text
         assert "recursive = true" in text
+        assert "not read yet" not in text
 
 
-def test_a_symbolic_link(store: LineageStore, base_dir: Path, tmp_path: Path) -> None:
+def test_jobs_below_it_are_told(store: LineageStore, base_dir: Path) -> None:
     store.ingest(base_dir)
-    elsewhere = Log().version().write_summary(tmp_path / "elsewhere")
+    Log().version().write_summary(base_dir / "team" / "one")
+    Log().version().write_summary(base_dir / "run" / "two")
+    for place, job in ((base_dir / "team", "one"), (base_dir / "run", "two"), (base_dir, "team/one")):
+        text = why(store, place)[1]
+        assert "deeper than ingest looks" in text
+        assert f"{job}" in text
+        assert "recursive = true" in text
+    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as everywhere:
+        text = why(everywhere, base_dir / "team")[1]
+        assert "directories below it do, such as one" in text
+        assert "recursive" not in text
+        assert "deeper" not in why(everywhere, base_dir / "run")[1]
+
+
+def test_a_symbolic_link(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    (base_dir / "linked").symlink_to(base_dir / "run")
+    (base_dir / "run" / f"{NAME}2").symlink_to(base_dir / "run" / NAME)
+    for place in (base_dir / "linked" / NAME, base_dir / "linked", base_dir / "run" / f"{NAME}2"):
+        verdict, text = why(store, place)
+        assert verdict == "not stored", place
+        assert "symbolic link" in text, place
+        assert "follow_symlinks = true" in text, place
+        assert "not read yet" not in text, place
+
+
+def test_a_symbolic_link_out_of_the_base_dir(store: LineageStore, base_dir: Path, tmp_path: Path) -> None:
+    store.ingest(base_dir)
+    elsewhere = Log().version().write_summary(tmp_path / "base-2" / "run")
     (base_dir / "linked").symlink_to(elsewhere.parent)
     (base_dir / "run" / f"{NAME}2").symlink_to(elsewhere)
     for place in (base_dir / "linked" / NAME, base_dir / "linked", base_dir / "run" / f"{NAME}2"):
-        assert "symbolic link" in why(store, place)[1], place
+        text = why(store, place)[1]
+        assert f"leads out of the base dir, to {tmp_path}/base-2/run" in text, place
+        assert "follow_symlinks" not in text, place
 
 
 def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
@@ -154,6 +185,19 @@ def test_suspect_bytes(store: LineageStore, base_dir: Path) -> None:
     assert verdict == "partly stored"
     assert "stands no frame since" in text
     assert "Open problem" in text
+    assert f"Open problem of hole/{NAME}" in why(store, path.parent)[1]
+    assert "Open problem" not in why(store, base_dir / "run")[1]
+
+
+def test_the_problems_of_entries_that_are_not_in_the_store(store: LineageStore, base_dir: Path) -> None:
+    loop = base_dir / "run" / f"{NAME}2"
+    loop.symlink_to(loop)
+    with LineageStore(
+        store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
+    ) as following:
+        following.ingest(base_dir)
+        for place in (loop, loop.parent):
+            assert f"Open problem of ./run/{NAME}2" in why(following, place)[1]
 
 
 def test_quarantined_bytes(store: LineageStore, base_dir: Path) -> None:

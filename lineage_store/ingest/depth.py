@@ -1,0 +1,33 @@
+"""Log files that lie deeper than a search goes: to say so, never to read them.
+
+In: a directory and how many levels below it are looked into anyway. Out: a few directories further down. Promises: an
+end, however large the tree; nothing behind symbolic links, nothing about what cannot be listed.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+
+from lineage_store.eventlog import filenames
+from lineage_store.texts import to_stored
+
+SHOWN = 3
+MOST_DIRECTORIES = 20_000
+
+
+def deeper_jobs(directory: Path, levels: int) -> list[str]:
+    """Directories more than `levels` below `directory` that hold log files, as stored text relative to it.
+
+    At most three, after a look at 20,000 directories at most.
+    """
+    hits: list[str] = []
+    for path, _, names in islice(os.walk(directory), MOST_DIRECTORIES):
+        below = os.path.relpath(path, directory)
+        depth = 0 if below == os.curdir else below.count(os.sep) + 1
+        if depth > levels and any(map(filenames.parse, names)):
+            hits.append(to_stored(below))
+        if len(hits) == SHOWN:
+            break
+    return hits
