@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _LATEST = 253_402_300_799
 """The last second of the year 9999, the end of Python's and SQL's calendars."""
+
+
+def as_row(record: Any) -> dict[str, Any]:
+    """A frozen record as a row: its fields by name, as they are (`asdict` would copy them deeply)."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 Column = NDArray[np.int64] | NDArray[np.float64] | NDArray[np.object_]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, func, select, update
 
+from lineage_store.store.batch import as_row
 from lineage_store.store.dialects import in_parts
 from lineage_store.store.schema import log_file, scalar_sample, series
 
@@ -166,7 +167,7 @@ def recompute_supersession(
 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
     """Write the statistics of existing series."""
-    rows = [{"of_id": series_id, **asdict(found)} for series_id, found in of]
+    rows = [{"of_id": series_id, **as_row(found)} for series_id, found in of]
     if rows:
         names = (name for name in rows[0] if name != "of_id")
         statement = update(series).where(series.c.id == bindparam("of_id"))

@@ -7,12 +7,12 @@ In: advances with lineage events; folded lineages. Out: rows of `lineage_event` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, exists, insert, select
 
-from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued
+from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued, as_row
 from lineage_store.store.dialects import in_parts, upsert
 from lineage_store.store.schema import (
     dataset_graph,
@@ -109,7 +109,7 @@ def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> di
     connection.execute(upsert(connection, dataset_graph, ["digest"]), rows)
     ids = _graph_ids(connection, by_digest)
     nodes = [
-        {"dataset_graph_id": ids[graph.digest], "item_no": item_no, **asdict(node)}
+        {"dataset_graph_id": ids[graph.digest], "item_no": item_no, **as_row(node)}
         for graph in new
         for item_no, node in enumerate(graph.nodes)
     ]
@@ -147,7 +147,7 @@ def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]
 
 
 def _value_row(value: Valued) -> dict[str, Any]:
-    return {"name_key": key(value.name), **asdict(value)}
+    return {"name_key": key(value.name), **as_row(value)}
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -8,14 +8,14 @@ appended, and computed again from the rows only where a step was written again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Table, insert, select
 
-from lineage_store.store.batch import Advance, KnownFile, SampleColumns
+from lineage_store.store.batch import Advance, KnownFile, SampleColumns, as_row
 from lineage_store.store.dialects import in_parts
 from lineage_store.store.schema import payload_sample, scalar_sample, series
 from lineage_store.store.series import (
@@ -55,7 +55,7 @@ class _Part:
             "tag_key": self.key[2],
             "tag": self.samples.tag,
             "device": self.file.device,
-            **asdict(self.statistics),
+            **as_row(self.statistics),
         }
 
 
