@@ -25,7 +25,7 @@ from lineage_store.ingest.changes import Change, PathChange, diff
 from lineage_store.ingest.discovery import Found, FoundFile, path_of, scan
 from lineage_store.ingest.failures import path_problems, unreadable_file
 from lineage_store.ingest.report import Counts, Progress
-from lineage_store.store import registry
+from lineage_store.store import maintenance, registry
 from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
 from lineage_store.store.engine import database_time, reading
 from lineage_store.store.leases import Lease
@@ -33,6 +33,8 @@ from lineage_store.texts import from_stored, to_stored
 
 log = logging.getLogger(__name__)
 
+EVENTS_BEFORE_ANALYSE = 50_000
+"""A pass that read more gives the planner something new to know."""
 ALL_KINDS = frozenset({"summary", "lineage"})
 
 
@@ -118,6 +120,8 @@ def run_pass(
         problems = path_problems(str(ingester.base_dir), found)
         commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
+    if counts.events >= EVENTS_BEFORE_ANALYSE:
+        maintenance.analyse(ingester.engine)
     return PassOutcome(counts, found.directories)
 
 
