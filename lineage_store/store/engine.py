@@ -23,10 +23,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModu
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.filesystem import refuse_network_filesystem
+from lineage_store.store.locks import command_of, writer_of
 from lineage_store.store.types import UtcTime
 
 BUSY_TIMEOUT_S = 5.0
 _WRITE = "lineage_store_write"
+_NO_RIGHT = frozenset({"42501", "25006"})
+"""SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
 
 
 def parse_url(url: str) -> URL:
@@ -103,21 +106,35 @@ def sqlite_path(url: str) -> Path | None:
 def _failures_named(engine: Engine) -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except DBAPIError as error:
+        refused = getattr(error.orig, "sqlstate", None) in _NO_RIGHT
+        if not (refused or isinstance(error, OperationalError | InterfaceError)):
+            raise
         raise unavailable(engine, error) from error
 
 
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Say which database failed, why, and what to do."""
     cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
-    return DatabaseUnavailableError(
-        f"The database {safe_url(engine.url)} failed: {cause}.", hint=_hint(cause)
-    )
+    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    hint = _locked_hint(path) if path is not None and "locked" in cause else _hint(cause)
+    return DatabaseUnavailableError(f"The database {safe_url(engine.url)} failed: {cause}.", hint=hint)
+
+
+def _locked_hint(path: Path) -> str:
+    pid = writer_of(path)
+    if pid is None:
+        return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."
+    return f"Process {pid} holds its write lock ({command_of(pid) or 'of another user'}): wait for it, or end it."
 
 
 def _hint(cause: str) -> str:
     hints = {
-        "locked": "Another process holds a write lock: wait, or find it with `lineage-store status`.",
+        "lock timeout": "Another session holds a lock, such as an upgrade or a transaction that was left open: "
+        "pg_blocking_pids() and the view pg_stat_activity tell which.",
+        "permission denied": "Writing is for the role that owns the tables, and for those it has granted that. "
+        "SELECT is enough for questions, with refresh=False or --no-refresh too.",
+        "read-only transaction": "This server or role only reads: ingest where it may write.",
         "readonly": "The file or its directory is read-only for this user.",
         "unable to open": "Does its directory exist, and may this user write there?",
         "no such table": "Run `lineage-store init` first.",

@@ -1,0 +1,118 @@
+"""What is said when the database refuses: who is in the way, and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.store import engine as engines
+from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.locks import command_of, writer_of
+
+_LOCKING = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(sqlite_url: str) -> Path:
+    """A SQLite store in WAL mode, as every use leaves it."""
+    engine = open_engine(sqlite_url)
+    with writing(engine):
+        pass
+    engine.dispose()
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+@contextmanager
+def another_process_that_writes(path: Path) -> Iterator[int]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _LOCKING, str(path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process.pid
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def write(engine: Engine, *statements: str) -> None:
+    with writing(engine) as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def test_whoever_holds_the_write_lock_is_found(path: Path) -> None:
+    assert writer_of(path) is None
+    with another_process_that_writes(path) as pid:
+        assert writer_of(path) == pid
+        assert str(path) in command_of(pid)
+    assert writer_of(path) is None
+
+
+def test_a_reader_holds_no_write_lock(path: Path, sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    with engines.reading(engine) as connection:
+        connection.execute(text("SELECT * FROM train_job")).all()
+        assert writer_of(path) is None
+    engine.dispose()
+
+
+def test_a_locked_store_names_the_process(
+    path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    engine = open_engine(sqlite_url)
+    with (
+        another_process_that_writes(path) as pid,
+        pytest.raises(DatabaseUnavailableError) as refused,
+        writing(engine),
+    ):
+        raise AssertionError("It was locked.")
+    engine.dispose()
+    assert "locked" in refused.value.message
+    assert f"Process {pid} holds its write lock" in str(refused.value.hint)
+
+
+def test_a_lock_that_nobody_lets_go_tells_where_to_look(postgres_url: str) -> None:
+    holder, waiting = open_engine(postgres_url), open_engine(postgres_url)
+    with writing(holder) as connection:
+        connection.execute(text("LOCK TABLE train_job"))
+        with pytest.raises(DatabaseUnavailableError) as refused:
+            write(waiting, "SET LOCAL lock_timeout = '50ms'", "LOCK TABLE train_job")
+    holder.dispose()
+    waiting.dispose()
+    assert "lock timeout" in refused.value.message
+    assert "pg_blocking_pids" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("before", "hint"),
+    [
+        ("SET LOCAL ROLE pg_read_all_data", "role that owns the tables"),
+        ("SET TRANSACTION READ ONLY", "only reads"),
+    ],
+)
+def test_who_may_only_read_is_told_who_may_write(postgres_url: str, before: str, hint: str) -> None:
+    engine = open_engine(postgres_url)
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        write(engine, before, "DELETE FROM train_job")
+    engine.dispose()
+    assert hint in str(refused.value.hint)
+
+
+def test_a_process_that_is_gone_has_no_command() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert command_of(ended.pid) == ""
