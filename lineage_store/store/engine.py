@@ -27,6 +27,7 @@ from lineage_store.store.locks import command_of, writer_of
 from lineage_store.store.types import UtcTime
 
 BUSY_TIMEOUT_S = 5.0
+_SQLITE_CACHE_KIB = 64 * 1024
 _WRITE = "lineage_store_write"
 _NO_RIGHT = frozenset({"42501", "25006"})
 """SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
@@ -165,6 +166,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = -{_SQLITE_CACHE_KIB}")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
         else:
@@ -200,4 +202,6 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
         cursor.execute("SET TIME ZONE 'UTC'")
         cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
         cursor.execute("SET lock_timeout = '30s'")
+        # One condition's values say nothing about the next one's: some match a thousandth of the jobs, some all.
+        cursor.execute("SET plan_cache_mode = force_custom_plan")
     connection.commit()

@@ -272,3 +272,11 @@ def test_a_job_without_lineage_is_told_from_an_unknown_one(connection: Connectio
         get_lineage(connection, "/logs", base_dir_id, "./summary_only")
     with pytest.raises(TrainJobNotFoundError, match=r"\./unknown"):
         get_lineage(connection, "/logs", base_dir_id, "./unknown")
+
+
+def test_a_base_dir_without_jobs_does_not_change_the_shape_of_answers(connection: Connection) -> None:
+    add_job(connection, StoredJob("./a"), add_base_dir(connection, "/one"))
+    before = filter_lineage(connection, parse({}), None)
+    add_base_dir(connection, "/two")
+    assert filter_lineage(connection, parse({}), None) == before
+    assert "base_dir" not in before["object"][0]

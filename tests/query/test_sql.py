@@ -84,8 +84,8 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
     engine = open_engine(database_url)
     with writing(engine) as connection:
         base_dir_id = add_base_dir(connection)
-        add_base_dir(connection, "/other")
         add_job(connection, StoredJob("./a", {"epoch": 3}), base_dir_id)
+        add_job(connection, StoredJob("./a", {"epoch": 3}), add_base_dir(connection, "/other"))
     with reading(engine) as connection:
         explanation = explain(
             connection, parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}), [base_dir_id]
