@@ -1,6 +1,6 @@
-"""What those who run a store ask of it: how it stands, why something is (not) in it, SQL, a snapshot.
+"""What those who run a store ask of it: how it stands, why something is (not) in it, SQL, a snapshot, forgetting.
 
-In: an open LineageStore. Out: frozen reports; nothing is changed, but for the snapshot file.
+In: an open LineageStore. Out: frozen reports; nothing is changed but by `publish` (a file) and `forget` (the store).
 Stands beside `api`, which is for those who ask about trainings.
 """
 
@@ -12,12 +12,14 @@ from pathlib import Path
 
 from lineage_store.api import LineageStore, PathLike, real_path
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.ingest import forgetting
 from lineage_store.ingest import why as ingest_why
 from lineage_store.ingest.why import Verdict
 from lineage_store.query.status import JobReport, StoreStatus, read_job, read_status
 from lineage_store.store import engine as engines
 from lineage_store.store import publish as publishing
 from lineage_store.store import read_only
+from lineage_store.store.writes.forgetting import Holdings
 from lineage_store.texts import from_stored, to_stored
 
 
@@ -60,6 +62,19 @@ def sql(store: LineageStore, statement: str, *, timeout_s: float = 60.0) -> Iter
 def why(store: LineageStore, path: PathLike) -> Verdict:
     """Why a file or job is, or is not, in the store."""
     return ingest_why.why(store.engine, Path(path), store.settings)
+
+
+def holdings(store: LineageStore, base_dir: PathLike) -> Holdings:
+    """What `forget` would take away. Raises LineageParamSummaryPathError when the store does not know the base dir."""
+    return forgetting.holdings(store.engine, real_path(base_dir))
+
+
+def forget(store: LineageStore, base_dir: PathLike) -> Holdings:
+    """Remove a base dir and everything of its jobs from the store, remarks and labels included; log files stay.
+
+    Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
+    """
+    return forgetting.forget(store.engine, real_path(base_dir), store.settings)
 
 
 def publish(store: LineageStore, file: PathLike, mode: int = publishing.READ_BY_ALL) -> int:

@@ -42,6 +42,7 @@ VERBS = {
     "inspect": "files",
     "why": "files",
     "doctor": "state",
+    "forget": "forget",
     "publish": "setup",
     "db": "setup",
     "config": "settings",

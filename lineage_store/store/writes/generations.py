@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, update
 
-from lineage_store.store.schema import log_file, payload_sample, scalar_sample, series, train_job
+from lineage_store.store.schema import log_file, series, train_job
+from lineage_store.store.writes.segments import remove_series
 
 
 def make_current(connection: Connection, file_id: int) -> None:
@@ -34,18 +35,7 @@ def remove_replaced(connection: Connection, base_dir_id: int, most_rows: int) ->
     file_id = _one_replaced(connection, base_dir_id)
     if file_id is None:
         return False
-    of_file = (
-        select(series.c.job_id, series.c.id).where(series.c.log_file_id == file_id).order_by(series.c.id)
-    )
-    for job_id, series_id in connection.execute(of_file.limit(most_rows)).all():
-        for table in (scalar_sample, payload_sample):
-            mine = (table.c.job_id == job_id) & (table.c.series_id == series_id)
-            some = select(table.c.step).where(mine).order_by(table.c.step).limit(most_rows)
-            most_rows -= connection.execute(delete(table).where(mine, table.c.step.in_(some))).rowcount
-            if most_rows <= 0:
-                return True
-        connection.execute(delete(series).where(series.c.id == series_id))
-        most_rows -= 1
+    most_rows = remove_series(connection, series.c.log_file_id == file_id, most_rows)
     if most_rows > 0:
         connection.execute(delete(log_file).where(log_file.c.id == file_id))
     return True

@@ -72,9 +72,7 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
     """Put the folded lineage of some jobs in the place of what was there; pipelines that no job has any more go."""
     before = _graphs_of(connection, folds)
-    for part in in_parts(sorted(folds)):
-        for table in (lineage, metric, user_info):
-            connection.execute(delete(table).where(table.c.job_id.in_(part)))
+    _delete_lineage(connection, folds)
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
     listed = {job: fold for job, fold in folds.items() if fold.listed}
     _insert(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
@@ -86,6 +84,19 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
         ]
         _insert(connection, table, rows)
     _drop_unused_graphs(connection, before - set(graphs.values()))
+
+
+def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
+    """Take away what some jobs have in these tables, and the pipelines that no other job has."""
+    before = _graphs_of(connection, job_ids)
+    _delete_lineage(connection, job_ids)
+    _drop_unused_graphs(connection, before)
+
+
+def _delete_lineage(connection: Connection, job_ids: Iterable[int]) -> None:
+    for part in in_parts(sorted(job_ids)):
+        for table in (lineage, metric, user_info):
+            connection.execute(delete(table).where(table.c.job_id.in_(part)))
 
 
 def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""Forgetting a base dir: everything that the store holds of it goes, in bounded steps.
+
+In: a connection and a base dir. Out: what there is to forget, and whether more has to go.
+Promises: from the first step on, what is left no longer counts as the base dir. It stands under a name that is no path,
+so that an interrupted removal is neither ingested into nor in the way of the next ingest, and can be taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from lineage_store.store.schema import annotation, base_dir, series, train_job
+from lineage_store.store.writes.lineage import remove_lineage
+from lineage_store.store.writes.segments import remove_series
+from lineage_store.texts import key
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What the store holds of a base dir."""
+
+    jobs: int
+    annotated: int
+    """Jobs that have a label or a remark, which exist nowhere else."""
+
+
+def ids_of(connection: Connection, path: str) -> list[int]:
+    """The base dir at a stored path, if the store knows it, and what an interrupted removal has left of it."""
+    rows = connection.execute(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.id))
+    return [row.id for row in rows if row.path in (path, _name_while_going(row.id, path))]
+
+
+def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
+    """What the store holds of these base dirs."""
+    jobs, annotated = (
+        connection.execute(select(func.count()).where(table.c.base_dir_id.in_(ids))).scalar_one()
+        for table in (train_job, annotation)
+    )
+    return Holdings(jobs, annotated)
+
+
+def begin(connection: Connection, base_dir_id: int, path: str) -> None:
+    """Take the path away from a base dir."""
+    name = _name_while_going(base_dir_id, path)
+    renamed = update(base_dir).where(base_dir.c.id == base_dir_id)
+    connection.execute(renamed.values(path=name, path_key=key(name)))
+
+
+def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
+    """Remove about `most_rows` rows at most; whether there is more to remove."""
+    jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
+    for job_id in connection.execute(jobs.limit(most_rows)).scalars().all():
+        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows)
+        if most_rows <= 0:
+            return True
+        remove_lineage(connection, [job_id])
+        connection.execute(delete(train_job).where(train_job.c.id == job_id))
+        most_rows -= 1
+    if most_rows > 0:
+        connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
+    return most_rows <= 0
+
+
+def _name_while_going(base_dir_id: int, path: str) -> str:
+    return f"being forgotten ({base_dir_id}): {path}"
