@@ -1,7 +1,7 @@
 """The main job in one minute: log files in, answers out.
 
-Ingests `examples/summary_base`, seven jobs that real MindSpore trainings wrote, into a SQLite store below `build/demo`, and
-asks it a few things, each by the command that you would type yourself.
+Ingests `examples/summary_base`, seven jobs that real MindSpore trainings wrote, into a SQLite store below `build/demo`,
+and asks it a few things, each by the command that you would type yourself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ def main() -> None:
     os.environ["LINEAGE_STORE_DATABASE_URL"] = f"sqlite:///{STORE}"
 
     run("Read the log files of a few real jobs", "ingest", str(BASE_DIR))
-    run("What was trained, best accuracy first", "filter", "--sort", "metric/accuracy:desc", "--columns", COLUMNS)
+    run(
+        "What was trained, best accuracy first",
+        "filter",
+        "--sort",
+        "metric/accuracy:desc",
+        "--columns",
+        COLUMNS,
+    )
     run("The loss of one job, every step of it", "scalars", "./run_015", "loss/auto", "--plot")
     show_next_steps()
 
