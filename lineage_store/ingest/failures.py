@@ -69,7 +69,7 @@ def _remedy(path: str, error: OSError) -> str:
         return (
             "It is a symbolic link; set follow_symlinks = true to follow links that stay inside the base dir."
         )
-    return "It is tried again in every pass; look at the filesystem if it stays."
+    return "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
 
 
 def _name(look_up: Callable[[int], tuple[object, ...]], number: int) -> str:

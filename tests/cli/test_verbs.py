@@ -93,6 +93,8 @@ def test_filter_shows_a_page_and_says_which(run: Run, stored: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(shown.out))
     assert (row["summary_dir"], row["metric/accuracy"], row["epoch"]) == ("./poor", "0.5", "5")
     assert shown.err == "page 2 of 2 (2 jobs)\n"
+    beyond = run("filter", "--limit", 1, "--page", 200)
+    assert beyond.err == "There is no page 200: the last one is 2 (2 jobs).\n"
 
 
 def test_filter_takes_comparisons_and_a_condition_together(run: Run, stored: Path, tmp_path: Path) -> None:

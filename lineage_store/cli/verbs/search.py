@@ -124,5 +124,7 @@ def _cell(found: Mapping[str, Any], name: str) -> object:
 def _footer(wanted: Mapping[str, Any], count: int) -> str:
     if "limit" not in wanted and "offset" not in wanted:
         return f"{count:,} jobs."
-    pages = max(1, -(-count // wanted["limit"]))
-    return f"page {wanted['offset'] + 1:,} of {pages:,} ({count:,} jobs)"
+    page, pages = wanted["offset"] + 1, max(1, -(-count // wanted["limit"]))
+    if page > pages:
+        return f"There is no page {page:,}: the last one is {pages:,} ({count:,} jobs)."
+    return f"page {page:,} of {pages:,} ({count:,} jobs)"
