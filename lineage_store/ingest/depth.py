@@ -1,20 +1,28 @@
-"""Log files that lie deeper than a search goes: to say so, never to read them.
+"""Log files that lie deeper than a search goes, or less deep than jobs do: to say so, never to read them.
 
-In: a directory and how many levels below it are looked into anyway. Out: a few directories further down. Promises: an
+In: a directory, or what was found in it. Out: a few directories further down; whether it is a job's own. Promises: an
 end, however large the tree; nothing behind symbolic links, nothing about what cannot be listed.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from lineage_store.eventlog import filenames
+from lineage_store.ingest.discovery import FoundFile
 from lineage_store.texts import to_stored
 
 SHOWN = 3
 MOST_DIRECTORIES = 20_000
+ONE_JOB = "It looks like one job's directory, not like a base dir: all log files lie in the directory itself."
+
+
+def is_one_job(found: Sequence[FoundFile]) -> bool:
+    """Whether all log files of a base dir lie in the directory itself: it is a job's directory, most likely."""
+    return bool(found) and all(file.train_id == "./" for file in found)
 
 
 def deeper_jobs(directory: Path, levels: int) -> list[str]:

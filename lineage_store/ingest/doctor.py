@@ -20,8 +20,10 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
+from lineage_store.ingest.depth import ONE_JOB, deeper_jobs, is_one_job
 from lineage_store.ingest.discovery import Found, path_of, scan
 from lineage_store.ingest.failures import access_of, me
+from lineage_store.ingest.reasons import RECURSIVE
 from lineage_store.store import leases, registry, upgrade
 from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.filesystem import filesystem_type, is_network
@@ -125,18 +127,23 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
             "It is on a network filesystem: times and sizes there lag, so open files are always opened anew."
         )
         yield Finding(subject, "ok", text)
-    yield from _depth(subject, found, settings)
+    yield from _depth(base_dir, found, settings)
     yield from _permissions(base_dir, found)
 
 
-def _depth(subject: str, found: Found, settings: Settings) -> Iterator[Finding]:
-    if found.too_deep:
-        text = f"Log files lie deeper than one level only, such as in {', '.join(found.too_deep)}."
-        yield Finding(subject, "warning", text, "Use --recursive, or set recursive = true.")
+def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
+    subject = str(base_dir)
+    if is_one_job(found.files):
+        remedy = f"Ingest {base_dir.parent}; if {base_dir} is in the store already, `lineage-store forget` it first."
+        yield Finding(subject, "warning", ONE_JOB, remedy)
+    deeper = [] if settings.recursive else deeper_jobs(base_dir, levels=1)
+    if deeper:
+        where = ", ".join(map(from_stored, deeper))
+        text = f"Log files lie more than one level below it, where ingest does not look, such as in {where}."
+        yield Finding(subject, "warning", text, RECURSIVE)
     elif not found.files:
-        depth = "at any depth" if settings.recursive else "here or one level below"
-        text = f"There is no log file {depth}."
-        yield Finding(subject, "warning", text, "A log file's name holds 'summary.' and a number.")
+        remedy = "A log file's name holds 'summary.' and a number."
+        yield Finding(subject, "warning", "There is no log file in it or below it.", remedy)
 
 
 def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from lineage_store.eventlog import filenames
 from lineage_store.ingest import advancing, commit
 from lineage_store.ingest.advancing import Rewritten
 from lineage_store.ingest.changes import Change, PathChange, diff
+from lineage_store.ingest.depth import is_one_job
 from lineage_store.ingest.discovery import Found, FoundFile, path_of, scan
 from lineage_store.ingest.failures import path_problems, unreadable_file
 from lineage_store.ingest.report import Counts, Progress
@@ -114,7 +115,12 @@ def run_pass(
     compared = [file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name)]
     changes = diff(files, compared, distrust=distrust)
     _note_missing(ingester, changes)
-    counts = Counts(files_found=len(files), ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
+    counts = Counts(
+        files_found=len(files),
+        ignored=dict(found.ignored),
+        too_deep=tuple(found.too_deep),
+        one_job=is_one_job(found.files),
+    )
     counts = _read_all(ingester, _files_to_read(ingester, changes), now, counts)
     if only is None and kinds == ALL_KINDS:
         problems = path_problems(str(ingester.base_dir), found)

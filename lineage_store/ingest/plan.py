@@ -17,6 +17,7 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest import ingester
 from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.changes import Change, PathChange, diff
+from lineage_store.ingest.depth import ONE_JOB, is_one_job
 from lineage_store.store import registry
 from lineage_store.store.engine import reading
 from lineage_store.texts import from_stored
@@ -39,11 +40,15 @@ class IngestPlan:
     bytes_to_read: int
     ignored: Mapping[str, int]
     too_deep: Sequence[str]
+    one_job: bool
+    """Whether the base dir looks like a job's directory."""
 
     def __str__(self) -> str:
         lines = [f"{self.base_dir}: {self.bytes_to_read:,} bytes to read."]
         lines += [f"  {len(paths):>8,} files {word}" for word, paths in self.paths.items()]
         lines += [f"  {count:>8,} ignored: {reason}" for reason, count in self.ignored.items()]
+        if self.one_job:
+            lines.append(f"{ONE_JOB} Ingest {Path(self.base_dir).parent} instead.")
         if self.too_deep:
             lines.append(
                 f"Log files lie deeper than one level, such as in {', '.join(self.too_deep)}: use --recursive."
@@ -56,7 +61,10 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
     try:
         found = ingester.find(base_dir, settings)
     except OSError as error:
-        raise LineageParamSummaryPathError(f"{base_dir} cannot be listed: {error.strerror}.") from error
+        raise LineageParamSummaryPathError(
+            f"{base_dir} cannot be listed: {error.strerror}.",
+            hint="Give the directory of the job directories. Is the share mounted, and may this user read it?",
+        ) from error
     with reading(engine) as connection:
         base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
         known = [] if base_dir_id is None else registry.known_files(connection, base_dir_id)
@@ -68,7 +76,8 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
             to_read += max(
                 0, change.found.sight.size_bytes - (change.known.byte_offset if change.known else 0)
             )
-    return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), tuple(found.too_deep))
+    deep, one_job = tuple(found.too_deep), is_one_job(found.files)
+    return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), deep, one_job)
 
 
 def _path(change: PathChange) -> str:

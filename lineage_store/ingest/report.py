@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from lineage_store.ingest.depth import ONE_JOB
 from lineage_store.ingest.discovery import SYMBOLIC_LINK
 from lineage_store.store.batch import Advance
 
@@ -22,6 +24,8 @@ class Counts:
     quarantined_bytes: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
+    one_job: bool = False
+    """Whether the base dir looks like a job's directory."""
 
     def plus(self, batch: Collection[Advance], failures: int, *, files_read: int) -> Counts:
         """With the outcome of one committed batch added; `files_read` is of all batches so far."""
@@ -74,6 +78,12 @@ class IngestReport:
         if self.problems:
             lines.append(
                 f"{self.problems:,} problems are open: see `lineage-store status` or the view v_ingest_problem."
+            )
+        if counts.one_job:
+            parent = Path(self.base_dir).parent
+            lines.append(
+                f"{ONE_JOB} To have {parent} as the base dir: `lineage-store forget {self.base_dir}`, then "
+                f"`lineage-store ingest {parent}`."
             )
         if counts.too_deep:
             lines.append(

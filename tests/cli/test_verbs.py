@@ -40,6 +40,19 @@ def test_ingest_with_problems_exits_3_and_names_them_with_the_remedy(run: Run, b
     assert "read again until it makes sense" in finished.err
 
 
+def test_one_jobs_directory_is_told_from_a_base_dir(run: Run, base_dir: Path) -> None:
+    job = base_dir / "good"
+    assert (
+        f"one job's directory, not like a base dir: all log files lie in the directory itself. Ingest {base_dir}"
+        in (run("ingest", "--dry-run", job).out)
+    )
+    told = run("ingest", job).out
+    assert f"`lineage-store forget {job}`, then `lineage-store ingest {base_dir}`" in told
+    assert f"lineage-store forget {job}" in run("ingest", base_dir).err
+    assert run("forget", "--yes", job).code == 0
+    assert "one job's directory" not in run("ingest", base_dir).out
+
+
 def test_recursive_finds_what_lies_deeper(run: Run, base_dir: Path) -> None:
     deep = base_dir.parent / "deep"
     Log().version().write_summary(deep / "team" / "run")

@@ -60,6 +60,27 @@ def test_log_files_that_lie_too_deep(sqlite_url: str, tmp_path: Path) -> None:
     )
 
 
+def test_deeper_log_files_are_told_beside_jobs_that_ingest_finds(sqlite_url: str, tmp_path: Path) -> None:
+    base_dir = tmp_path / "base"
+    Log().version().write_summary(base_dir / "run")
+    Log().version().write_summary(base_dir / "run" / "again")
+    (warning,) = [finding for finding in findings(sqlite_url, base_dir) if finding.verdict == "warning"]
+    assert "such as in run/again" in warning.text
+    assert "recursive = true" in str(warning.remedy)
+    everywhere = findings(sqlite_url, base_dir, settings=Settings(recursive=True))
+    assert "warning" not in verdicts(everywhere, base_dir)
+
+
+def test_one_jobs_directory_is_told_from_a_base_dir(sqlite_url: str, tmp_path: Path) -> None:
+    Log().version().write_summary(tmp_path / "base" / "run")
+    (warning,) = [
+        item for item in findings(sqlite_url, tmp_path / "base" / "run") if item.verdict == "warning"
+    ]
+    assert "one job's directory" in warning.text
+    assert f"Ingest {tmp_path / 'base'};" in str(warning.remedy)
+    assert "warning" not in verdicts(findings(sqlite_url, tmp_path / "base"), tmp_path / "base")
+
+
 def test_a_base_dir_that_anybody_may_write_to(sqlite_url: str, tmp_path: Path) -> None:
     Log().version().write_summary(tmp_path / "base" / "run")
     (tmp_path / "base").chmod(0o777)
