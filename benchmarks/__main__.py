@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ def main() -> None:
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.repetitions:
         sizes = replace(sizes, repetitions=arguments.repetitions)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and files of ours go then, too
     with LIFETIME:
         lines = [_measured(row, sizes, keep=not arguments.quick) for row in rows]
     print(results.text(lines))

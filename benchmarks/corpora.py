@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -83,10 +83,8 @@ def c4(count: int) -> Path:
 
 def huge(mebibytes: int) -> Path:
     """Frames of nearly 64 MiB, the longest that are believed: one tensor each."""
-    elements = np.random.default_rng(7).random((1000, 16_600), np.float32)
-    frames = (
-        events.summary(step, [events.tensor("weights", elements)]) for step in range(1, mebibytes // 63)
-    )
+    value = events.tensor("weights", np.random.default_rng(7).random((1000, 16_500), np.float32))
+    frames = (events.summary(step, [value]) for step in range(1, mebibytes // 63 + 2))
     return _single(f"huge-{mebibytes}", frames)
 
 
@@ -115,10 +113,8 @@ def write_log(directory: Path, suffix: str, frames: Iterable[bytes], timestamp: 
     """A finished log file with MindSpore's name."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"events.out.events.summary.{timestamp}.0.host{suffix}"
-    rest = iter(frames)
     with path.open("wb") as stream:
-        while part := b"".join(islice(rest, 50)):
-            stream.write(part)
+        stream.writelines(frames)
     _finish(path)
     return path
 
