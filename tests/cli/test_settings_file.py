@@ -1,13 +1,16 @@
-"""config/lineage_store.toml lists every setting, as config.py has it."""
+"""config/lineage_store.toml lists every setting, as config.py has it; the service's store is where it may write."""
 
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 from helpers.base_dirs import ROOT
 from lineage_store.config import SETTING_FIELDS, load
+from lineage_store.store.engine import sqlite_path
 
 FILE = ROOT / "config" / "lineage_store.toml"
+SERVICE = ROOT / "config" / "lineage-store.service"
 
 
 def test_every_setting_stands_there_with_its_default_and_its_meaning() -> None:
@@ -25,3 +28,11 @@ def test_every_setting_stands_there_with_its_default_and_its_meaning() -> None:
 def test_the_file_can_be_used_as_it_is() -> None:
     loaded = load(config_file=FILE, environment={})
     assert set(loaded.origins.values()) == {f"file {FILE}"}
+
+
+def test_the_store_of_the_service_is_in_the_directory_that_systemd_makes_for_it() -> None:
+    lines = [line.partition("=")[::2] for line in SERVICE.read_text(encoding="utf-8").splitlines()]
+    given = dict(value.split("=", 1) for name, value in lines if name == "Environment")
+    url = load(config_file=FILE, environment=given).settings.database_url
+    assert ("ProtectSystem", "strict") in lines
+    assert sqlite_path(url) == Path("/var/lib") / dict(lines)["StateDirectory"] / "store.db"
