@@ -60,9 +60,9 @@ def show_next_steps() -> None:
 The store is {STORE} (SQLite: open it with any client). Three things to try on your own:
 
   export PATH="$PWD/.venv/bin:$PATH"
-  lineage-store ingest /path/to/your/summaries      # the directory that holds your jobs' directories
-  lineage-store filter --sort loss --limit 10       # which job had the least loss
-  lineage-store sql "SELECT train_id, state, duration_s, loss FROM v_job ORDER BY loss"
+  lineage-store ingest /path/to/your/summaries                            # the directory of your jobs' directories
+  lineage-store filter --where 'loss is not null' --sort loss --limit 10  # which job had the least loss
+  lineage-store sql "SELECT train_id, state, duration_s, loss FROM v_job WHERE loss IS NOT NULL ORDER BY loss"
 
 Your own store will be in your state directory; `lineage-store --help` lists what else there is, docs/cookbook.md has
 fifteen questions with their SQL.""")

@@ -55,7 +55,8 @@ def filter_verb(
 
     \b
     lineage-store filter --sort metric/accuracy:desc --limit 5
-    lineage-store filter --where 'metric/accuracy>=0.9' --where 'optimizer in Adam,SGD' --where 'loss is not null'
+    lineage-store filter --where 'loss is not null' --sort loss --limit 1
+    lineage-store filter --where 'metric/accuracy>=0.9' --where 'optimizer in Adam,SGD'
     lineage-store filter /shared/summaries --condition '{"or": [{"epoch": {"gt": 10}}, {"loss": {"lt": 0.1}}]}'
     """
     from lineage_store.api import filter_summary_lineage
