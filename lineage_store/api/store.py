@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -43,6 +43,14 @@ log = logging.getLogger(__name__)
 
 LARGEST_LABEL = 10
 LONGEST_REMARK = 128
+
+
+class Chosen(TypedDict, total=False):
+    """Which samples: from step `start` up to but not including `stop`, of one device; None is no bound."""
+
+    start: int | None
+    stop: int | None
+    device: int | None
 
 
 class LineageStore:
@@ -243,87 +251,43 @@ class LineageStore:
             return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
 
     # Payloads: what is listed is metadata; `.read()` of each reads the log file, and raises PayloadUnavailableError
-    # when that is gone or has changed. Steps and device are chosen as for scalars.
+    # when that is gone or has changed. `start`, `stop` and `device` choose as for scalars.
 
     def histograms(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """The histograms of a tag; `.read()` gives buckets as arrays."""
-        return self._payloads("histogram", base_dir, train_id, tag, start, stop, device)
+        return self._payloads("histogram", base_dir, train_id, tag, chosen)
 
     def images(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """The images of a tag; `.read()` gives the PNG bytes with height and width."""
-        return self._payloads("image", base_dir, train_id, tag, start, stop, device)
+        return self._payloads("image", base_dir, train_id, tag, chosen)
 
     def tensors(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """The tensors of a tag; `.read()` gives a numpy array."""
-        return self._payloads("tensor", base_dir, train_id, tag, start, stop, device)
+        return self._payloads("tensor", base_dir, train_id, tag, chosen)
 
     def graphs(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """The computational graphs of a job; the tag is the name of the log file."""
-        return self._payloads("graph", base_dir, train_id, tag, start, stop, device)
+        return self._payloads("graph", base_dir, train_id, tag, chosen)
 
     def landscapes(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """The loss landscapes of a tag."""
-        return self._payloads("landscape", base_dir, train_id, tag, start, stop, device)
+        return self._payloads("landscape", base_dir, train_id, tag, chosen)
 
     def _payloads(
-        self,
-        plugin: str,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        start: int | None,
-        stop: int | None,
-        device: int | None,
+        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: Chosen
     ) -> list[samples.PayloadSample]:
         with self._job(base_dir, train_id) as (connection, path, job_id):
-            return samples.payloads(
-                connection, str(path), train_id, job_id, plugin, tag, start=start, stop=stop, device=device
-            )
+            return samples.payloads(connection, str(path), train_id, job_id, plugin, tag, **chosen)
 
     # --- transactions and names -----------------------------------------------------------------------------------
 

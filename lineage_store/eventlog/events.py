@@ -189,4 +189,3 @@ _DESCRIPTIONS: dict[str, tuple[PayloadPlugin, Callable[[Any], Description]]] = {
 
 # A file repeats few tags very often.
 _stored_tag = lru_cache(maxsize=4096)(to_stored)
-

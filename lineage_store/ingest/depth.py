@@ -10,10 +10,13 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_store.eventlog import filenames
-from lineage_store.ingest.discovery import FoundFile
 from lineage_store.texts import to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.discovery import FoundFile
 
 SHOWN = 3
 MOST_DIRECTORIES = 20_000

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
 from lineage_store.eventlog import filenames
 from lineage_store.eventlog.filenames import LogFileName
+from lineage_store.ingest.depth import deeper_jobs
 from lineage_store.store.batch import FileSight
 from lineage_store.texts import from_stored, to_stored
 
@@ -108,7 +109,7 @@ def scan(
             if recursive or train_id.count("/") == 1:
                 walk.directory(train_id, depth=0)
     if only is None and not recursive and not found.files and not found.resting:
-        found.too_deep = _deeper_jobs(base_dir)
+        found.too_deep = deeper_jobs(base_dir, levels=1)
     found.files.sort(key=lambda file: (file.train_id, file.name))
     return found
 
@@ -191,19 +192,3 @@ class _Walk:
         real = os.path.realpath(directory)
         unlinked = os.path.normpath(os.path.join(self.real_base, os.path.relpath(directory, self.base_dir)))
         return real != unlinked or f"{real}/".startswith(f"{target}/")
-
-
-def _deeper_jobs(base_dir: Path, most: int = 3, directories: int = 2000) -> list[str]:
-    """A few directories below depth 1 that hold log files, to tell the user why nothing was found."""
-    hits: list[str] = []
-    for count, (path, names) in enumerate(_walk_files(base_dir)):
-        if count >= directories or len(hits) >= most:
-            break
-        if any(filenames.parse(name) for name in names):
-            hits.append(to_stored(os.path.relpath(path, base_dir)))
-    return hits
-
-
-def _walk_files(base_dir: Path) -> Iterator[tuple[str, list[str]]]:
-    for path, _, names in os.walk(base_dir):
-        yield path, names
