@@ -7,25 +7,21 @@ end, however large the tree; nothing behind symbolic links, nothing about what c
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lineage_store.eventlog import filenames
 from lineage_store.texts import to_stored
-
-if TYPE_CHECKING:
-    from lineage_store.ingest.discovery import FoundFile
 
 SHOWN = 3
 MOST_DIRECTORIES = 20_000
 ONE_JOB = "It looks like one job's directory, not like a base dir: all log files lie in the directory itself."
 
 
-def is_one_job(found: Sequence[FoundFile]) -> bool:
+def is_one_job(train_ids: Collection[str]) -> bool:
     """Whether all log files of a base dir lie in the directory itself: it is a job's directory, most likely."""
-    return bool(found) and all(file.train_id == "./" for file in found)
+    return set(train_ids) == {"./"}
 
 
 def deeper_jobs(directory: Path, levels: int) -> list[str]:

@@ -133,7 +133,7 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
 
 def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
     subject = str(base_dir)
-    if is_one_job(found.files):
+    if is_one_job({file.train_id for file in found.files}):
         remedy = f"Ingest {base_dir.parent}; if {base_dir} is in the store already, `lineage-store forget` it first."
         yield Finding(subject, "warning", ONE_JOB, remedy)
     deeper = [] if settings.recursive else deeper_jobs(base_dir, levels=1)

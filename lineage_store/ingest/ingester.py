@@ -119,7 +119,7 @@ def run_pass(
         files_found=len(files),
         ignored=dict(found.ignored),
         too_deep=tuple(found.too_deep),
-        one_job=is_one_job(found.files),
+        one_job=is_one_job({file.train_id for file in found.files}),
     )
     counts = _read_all(ingester, _files_to_read(ingester, changes), now, counts)
     if only is None and kinds == ALL_KINDS:

@@ -76,7 +76,7 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
             to_read += max(
                 0, change.found.sight.size_bytes - (change.known.byte_offset if change.known else 0)
             )
-    deep, one_job = tuple(found.too_deep), is_one_job(found.files)
+    deep, one_job = tuple(found.too_deep), is_one_job({file.train_id for file in found.files})
     return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), deep, one_job)
 
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import Row
 
 from lineage_store.config import Settings
 from lineage_store.eventlog import filenames
 from lineage_store.ingest.depth import deeper_jobs
 from lineage_store.ingest.discovery import Found
 from lineage_store.ingest.failures import unreadable_file
-from lineage_store.store.schema import ingest_problem
 from lineage_store.texts import from_stored, to_stored
 
 INGEST = "Run `lineage-store ingest`, or leave it to the daemon."
@@ -131,14 +130,10 @@ def of_row(row: Row[Any]) -> Iterator[Reason]:
         yield Reason(f"Events stored: {row.event_count}, from {row.byte_offset} of {row.size_bytes} bytes.")
 
 
-def of_problems(connection: Connection, place: Place, concerned: ColumnElement[bool]) -> Iterator[Reason]:
-    """The open problems of the base dir that meet a condition, with the paths that they name."""
-    ours = (ingest_problem.c.base_dir_id == place.base_dir_id) & ingest_problem.c.resolved_at.is_(None)
-    told = select(ingest_problem.c.path, ingest_problem.c.reason, ingest_problem.c.remedy).distinct()
-    for path, reason, remedy in connection.execute(
-        told.where(ours, concerned).order_by(ingest_problem.c.path)
-    ):
-        yield Reason(f"Open problem of {from_stored(path)}: {reason}", remedy)
+def of_problems(problems: Iterable[Row[Any]]) -> Iterator[Reason]:
+    """Open problems, with the paths that they name."""
+    for problem in problems:
+        yield Reason(f"Open problem of {from_stored(problem.path)}: {problem.reason}", problem.remedy)
 
 
 def of_growth(path: Path, row: Row[Any]) -> Iterator[Reason]:

@@ -8,12 +8,11 @@ holds; nothing is changed. Does not read what is in a file: `inspect` does.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, func, select
+from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
@@ -22,9 +21,8 @@ from lineage_store.ingest import reasons
 from lineage_store.ingest.discovery import scan
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reasons import INGEST, Place, Reason
-from lineage_store.store import registry
+from lineage_store.store import holdings, registry
 from lineage_store.store.engine import reading
-from lineage_store.store.schema import ingest_problem, lineage, log_file, train_job
 from lineage_store.texts import from_stored, to_stored
 
 
@@ -100,7 +98,7 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
 
 def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
     train_id = place.train_id(place.parts)
-    rows = _stored_files(connection, place, train_id)
+    rows = holdings.generations(connection, place.base_dir_id, train_id)
     way = list(reasons.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
     if not rows and not found and not os.path.isdir(place.path):
@@ -113,8 +111,9 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
         given.append(_not_read(unread))
     for row in rows:
         given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
-    given += reasons.of_problems(connection, place, _concerns_job(train_id, rows))
-    if rows and not _has_lineage(connection, rows[0].job_id):
+    job_id = rows[0].job_id if rows else None
+    given += reasons.of_problems(holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id))
+    if job_id is not None and not holdings.has_lineage(connection, job_id):
         text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
         given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
     complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
@@ -125,7 +124,8 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
 
 def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdict:
     train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
-    rows = [row for row in _stored_files(connection, place, train_id) if row.name == name]
+    stored = holdings.generations(connection, place.base_dir_id, train_id)
+    rows = [row for row in stored if row.name == name]
     given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
     if not rows and not given:
         given.append(Reason("It is a log file that has not been read yet.", INGEST))
@@ -133,10 +133,8 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
         given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
         given += reasons.of_growth(place.path, row)
-    concerned = ingest_problem.c.path == f"{train_id.removesuffix('/')}/{name}"
-    if rows:
-        concerned |= ingest_problem.c.log_file_id == rows[-1].id
-    given += reasons.of_problems(connection, place, concerned)
+    entry, log_file_id = f"{train_id.removesuffix('/')}/{name}", rows[-1].id if rows else None
+    given += reasons.of_problems(holdings.problems_of_file(connection, place.base_dir_id, entry, log_file_id))
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
     return Verdict(
@@ -168,25 +166,6 @@ def _not_read(files: set[tuple[str, str]]) -> Reason:
         f"{len(files):,} of its log files are not read yet, such as {from_stored(f'{train_id}/{name}')}.",
         INGEST,
     )
-
-
-def _stored_files(connection: Connection, place: Place, train_id: str) -> list[Row[Any]]:
-    """Every generation of every log file of a job, by name."""
-    mine = (train_job.c.base_dir_id == place.base_dir_id) & (train_job.c.train_id == train_id)
-    query = select(log_file).join_from(log_file, train_job, train_job.c.id == log_file.c.job_id).where(mine)
-    return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
-
-
-def _concerns_job(train_id: str, rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
-    """Problems of the job's log files, of its directory, and of entries in that which are not in the store."""
-    directory = f"{train_id}/"
-    entry = func.substr(ingest_problem.c.path, 1, len(directory)) == directory
-    concerned = (ingest_problem.c.path == train_id) | entry
-    return (ingest_problem.c.job_id == rows[0].job_id) | concerned if rows else concerned
-
-
-def _has_lineage(connection: Connection, job_id: int) -> bool:
-    return connection.execute(select(lineage.c.job_id).where(lineage.c.job_id == job_id)).first() is not None
 
 
 def _is_complete(row: Row[Any]) -> bool:

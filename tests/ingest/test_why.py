@@ -13,6 +13,10 @@ from lineage_store import LineageParamSummaryPathError, LineageStore, operations
 from lineage_store.config import Settings
 from lineage_store.ingest import reasons
 from lineage_store.ingest.reasons import Place
+from lineage_store.store import registry
+from lineage_store.store.batch import Problem
+from lineage_store.store.engine import database_time, writing
+from lineage_store.store.writes.problems import set_path_problems
 
 NOBODY = 65534
 NAME = "events.out.events.summary.1700000000.0.host_MS"
@@ -198,6 +202,19 @@ def test_the_problems_of_entries_that_are_not_in_the_store(store: LineageStore, 
         following.ingest(base_dir)
         for place in (loop, loop.parent):
             assert f"Open problem of ./run/{NAME}2" in why(following, place)[1]
+
+
+def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    with writing(store.engine) as connection:
+        problem = Problem("unreadable_path", "Permission denied.", "Open it up.")
+        base_dir_id = registry.base_dirs(connection)[0][0]
+        set_path_problems(connection, base_dir_id, {"./other": problem}, database_time(connection))
+    (base_dir / "fresh").mkdir()
+    (base_dir / "other").mkdir()
+    assert "Permission denied" in why(store, base_dir / "other")[1]
+    for place in (base_dir / "run", base_dir / "run" / NAME, base_dir / "fresh"):
+        assert "Permission denied" not in why(store, place)[1]
 
 
 def test_quarantined_bytes(store: LineageStore, base_dir: Path) -> None:
