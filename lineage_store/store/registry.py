@@ -60,15 +60,6 @@ def known_files(
     return [file for part in parts for file in _newest(part)]
 
 
-def files_by_id(connection: Connection, ids: Iterable[int]) -> list[KnownFile]:
-    """Log files by id, whatever their generation."""
-    return [
-        KnownFile(*row)
-        for part in in_parts(sorted(ids))
-        for row in connection.execute(_KNOWN.where(log_file.c.id.in_(part)))
-    ]
-
-
 def register(
     connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:

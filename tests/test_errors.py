@@ -1,0 +1,35 @@
+"""The names and codes of MindInsight's errors, which old code catches and compares."""
+
+from __future__ import annotations
+
+import pytest
+
+import lineage_store
+from lineage_store import LineageErrorMsg, LineageErrors, MindInsightException
+
+CODES = {
+    "LineageParamTypeError": "50542080",
+    "LineageParamValueError": "50542081",
+    "LineageParamMissingError": "50542082",
+    "LineageParamRunContextError": "50542180",
+    "LineageGetModelFileError": "50542190",
+    "LineageLogError": "50542191",
+    "LineageQuerySummaryDataError": "50542215",
+    "LineageFileNotFoundError": "50542216",
+    "LineageParamSummaryPathError": "50542217",
+    "LineageSearchConditionParamError": "50542218",
+}
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items())
+def test_a_seed_error_can_be_imported_raised_and_told_by_its_code(name: str, code: str) -> None:
+    error_type = getattr(lineage_store, name)
+    with pytest.raises(MindInsightException, match=r"what was wrong\. What to do") as caught:
+        raise error_type("what was wrong.", hint="What to do.")
+    assert caught.value.error_code == code
+    assert str(error_type()) == error_type.__doc__, "the docstring is the default message"
+
+
+def test_every_code_stands_in_the_table_of_numbers_with_a_message() -> None:
+    assert {f"{number:X}" for number in LineageErrors} == set(CODES.values())
+    assert {number.name for number in LineageErrors} == {message.name for message in LineageErrorMsg}
