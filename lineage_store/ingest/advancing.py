@@ -69,9 +69,8 @@ def _advance(file: KnownFile, log: OpenLogFile, content: bytes, found: FileRows,
     anchor, anchor_bytes = file.anchor, file.anchor_bytes
     if found.end > file.byte_offset:
         anchor_bytes = min(found.end, DIGESTED_BYTES)
-        if (
-            fingerprint_bytes < anchor_bytes
-        ):  # it grows with the file, so that it does not tell how the file grew
+        # The fingerprint grows with a short file, so that it does not tell in which steps the file grew.
+        if fingerprint_bytes < anchor_bytes:
             fingerprint_bytes = anchor_bytes
             fingerprint = digest(
                 _before(log, content, file.byte_offset, fingerprint_bytes, fingerprint_bytes)

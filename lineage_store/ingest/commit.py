@@ -111,11 +111,12 @@ def finish_discovery(engine: Engine, lease: Lease, paths: Mapping[str, Problem],
             more = generations.remove_replaced(connection, lease.base_dir_id, rows_at_a_time)
 
 
-def heartbeat(engine: Engine, lease: Lease) -> None:
-    """Renew the lease, and note that the base dir was searched in full."""
+def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
+    """Renew the lease; note it if the base dir was searched in full since the last one."""
     with writing(engine) as connection:
         leases.confirm(connection, lease)
-        registry.note_discovery(connection, lease.base_dir_id, database_time(connection))
+        if searched:
+            registry.note_discovery(connection, lease.base_dir_id, database_time(connection))
 
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:

@@ -52,18 +52,15 @@ class Follower:
         settings: Settings,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._engine, self._base_dir, self._settings, self._should_stop = (
-            engine,
-            base_dir,
-            settings,
-            should_stop,
-        )
+        self._engine, self._base_dir = engine, base_dir
+        self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
         self._resting: Mapping[str, int] = {}
         self._distrust = is_network(filesystem_type(base_dir))
         self._discovery_due = self._full_look_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._not_before, self._failures, self._standing_by = 0.0, 0, False
+        self._searched = False
 
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
@@ -92,13 +89,14 @@ class Follower:
     def _work(self) -> None:
         lease = self._lease = self._lease or self._lead()
         this = Ingester(self._engine, self._base_dir, lease, self._settings, should_stop=self._should_stop)
-        now = time.monotonic()
-        if now >= self._discovery_due:
+        if time.monotonic() >= self._discovery_due:
             self._discover(this)
+            self._searched = True
         else:
             self._poll_live_jobs(this)
         if time.monotonic() >= self._heartbeat_due:
-            commit.heartbeat(self._engine, lease)
+            commit.heartbeat(self._engine, lease, searched=self._searched)
+            self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
 
     def _lead(self) -> Lease:

@@ -164,7 +164,7 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], now: datetime, cou
             log.warning("%s Those files are read again in the next pass.", error.message)
             continue
         read |= {advance.file.id for advance in batch.advances if advance.rows.end > advance.file.byte_offset}
-        counts = counts.plus(batch.advances, len(batch.failures), files_read=len(read))
+        counts = counts.plus(batch.advances, files_read=len(read))
         ingester.progress(Progress(counts.bytes_read, counts.events, len(waiting)))
     return counts
 

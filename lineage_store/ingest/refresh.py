@@ -64,7 +64,7 @@ def ingest(
         with record_cycle(engine, lease, settings.cycle_history) as finish:
             counts = _listed(base_dir, lambda: ingester.run_pass(this)).counts
             finish(counts)
-        commit.heartbeat(engine, lease)
+        commit.heartbeat(engine, lease, searched=True)
     return _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
 
 

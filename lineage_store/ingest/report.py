@@ -17,28 +17,23 @@ class Counts:
 
     files_found: int = 0
     files_read: int = 0
-    files_unreadable: int = 0
     bytes_read: int = 0
     events: int = 0
     samples: int = 0
-    quarantined_bytes: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
     one_job: bool = False
     """Whether the base dir looks like a job's directory."""
 
-    def plus(self, batch: Collection[Advance], failures: int, *, files_read: int) -> Counts:
+    def plus(self, batch: Collection[Advance], *, files_read: int) -> Counts:
         """With the outcome of one committed batch added; `files_read` is of all batches so far."""
         return replace(
             self,
             files_read=files_read,
-            files_unreadable=self.files_unreadable + failures,
             bytes_read=self.bytes_read
             + sum(advance.rows.end - advance.file.byte_offset for advance in batch),
             events=self.events + sum(advance.rows.event_count for advance in batch),
             samples=self.samples + sum(advance.rows.sample_count for advance in batch),
-            quarantined_bytes=self.quarantined_bytes
-            + sum(advance.rows.quarantined_bytes for advance in batch),
         )
 
 
@@ -64,7 +59,7 @@ class IngestReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every byte found is in the store, and no problem is open."""
+        """Whether no problem is open; bytes that are still being written are none."""
         return self.problems == 0
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ Does not know: tables.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from lineage_store.store.types import UtcTime
 BUSY_TIMEOUT_S = 5.0
 _SQLITE_CACHE_KIB = 64 * 1024
 _WRITE = "lineage_store_write"
+_PASSWORD = re.compile(r":[^:@/]*@")
 _NO_RIGHT = frozenset({"42501", "25006"})
 """SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
 
@@ -39,7 +41,7 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigError(
-            f"{url!r} is not a database URL.",
+            f"{_PASSWORD.sub(':***@', url)!r} is not a database URL.",
             hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
         ) from error
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):

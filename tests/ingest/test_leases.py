@@ -91,7 +91,7 @@ def test_an_expired_lease_is_taken_over_with_a_higher_epoch(engine: Engine, base
 def test_a_lease_that_expired_but_was_not_taken_is_renewed(engine: Engine, base_dir_id: int) -> None:
     lease = acquire(engine, base_dir_id, "first")
     let_leases_expire(engine)
-    commit.heartbeat(engine, lease)
+    commit.heartbeat(engine, lease, searched=True)
     with pytest.raises(LeaseHeldError):
         acquire(engine, base_dir_id, "second")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import engine as engines
 from lineage_store.store.engine import open_engine, writing
 from lineage_store.store.locks import command_of, writer_of
@@ -116,3 +116,11 @@ def test_a_process_that_is_gone_has_no_command() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     assert command_of(ended.pid) == ""
+
+
+def test_a_url_that_is_none_is_refused_without_its_password() -> None:
+    with pytest.raises(
+        ConfigError, match=r"postgresql//me:\*\*\*@host/name' is not a database URL"
+    ) as caught:
+        open_engine("postgresql//me:canary@host/name")
+    assert "canary" not in str(caught.value)
