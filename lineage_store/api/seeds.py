@@ -19,7 +19,7 @@ from lineage_store.errors import (
     MindInsightException,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import base_dirs, ingester
+from lineage_store.ingest import base_dirs, surveying
 from lineage_store.ingest import refresh as refreshing
 from lineage_store.query import lineage
 from lineage_store.query.condition import parse
@@ -101,7 +101,7 @@ def _no_job(store: LineageStore, base_dir: Path, path: Path) -> MindInsightExcep
 def _holds_log_files(path: Path, store: LineageStore) -> bool:
     """Whether the directory itself is a job's."""
     try:
-        return bool(ingester.find(path, store.settings, only={"./"}).files)
+        return bool(surveying.find(path, store.settings, only={"./"}).files)
     except OSError:
         return False
 
@@ -133,7 +133,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
             return
     if not path.is_dir():
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
-    found = ingester.find(path, store.settings)
+    found = surveying.find(path, store.settings)
     if not (found.files or found.unreadable):
         deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."
         raise LineageFileNotFoundError(

@@ -21,12 +21,11 @@ from lineage_store.errors import BookmarkMovedError
 from lineage_store.eventlog import filenames
 from lineage_store.ingest import advancing, commit
 from lineage_store.ingest.advancing import Rewritten
-from lineage_store.ingest.changes import Change, PathChange, diff
-from lineage_store.ingest.depth import is_one_job
-from lineage_store.ingest.discovery import Found, FoundFile, path_of, scan
+from lineage_store.ingest.discovery import path_of
 from lineage_store.ingest.failures import path_problems, unreadable_file
 from lineage_store.ingest.report import Counts, Progress
-from lineage_store.store import maintenance, registry
+from lineage_store.ingest.surveying import ALL_KINDS, survey
+from lineage_store.store import maintenance
 from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
 from lineage_store.store.engine import database_time, reading
 from lineage_store.store.leases import Lease
@@ -36,7 +35,6 @@ log = logging.getLogger(__name__)
 
 EVENTS_BEFORE_ANALYSE = 50_000
 """A pass that read more gives the planner something new to know."""
-ALL_KINDS = frozenset({"summary", "lineage"})
 
 
 def _silent(_: Progress) -> None:
@@ -84,17 +82,6 @@ class PassOutcome:
     directories: Mapping[str, int]
 
 
-def find(
-    base_dir: Path,
-    settings: Settings,
-    only: Collection[str] | None = None,
-    resting: Mapping[str, int] | None = None,
-) -> Found:
-    """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
-    links = settings.follow_symlinks
-    return scan(base_dir, recursive=settings.recursive, follow_symlinks=links, only=only, resting=resting)
-
-
 def run_pass(
     ingester: Ingester,
     *,
@@ -107,54 +94,42 @@ def run_pass(
 
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
-    found = find(ingester.base_dir, ingester.settings, only, resting)
-    with reading(ingester.engine) as connection:
-        known = registry.known_files(connection, ingester.lease.base_dir_id, only)
-        now = database_time(connection)
-    files = [file for file in found.files if file.parsed.kind in kinds]
-    compared = [file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name)]
-    changes = diff(files, compared, distrust=distrust)
-    _note_missing(ingester, changes)
-    counts = Counts(
-        files_found=len(files),
-        ignored=dict(found.ignored),
-        too_deep=tuple(found.too_deep),
-        one_job=is_one_job({file.train_id for file in found.files}),
+    todo = survey(
+        ingester.engine,
+        ingester.base_dir,
+        ingester.lease.base_dir_id,
+        ingester.settings,
+        only=only,
+        kinds=kinds,
+        distrust=distrust,
+        resting=resting,
     )
-    counts = _read_all(ingester, _files_to_read(ingester, changes), now, counts)
+    if todo.missing:
+        live_within_s = ingester.settings.live_within_s
+        commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
+    counts = _read_all(ingester, [*todo.changed, *_register(ingester, todo.new)], todo.counts)
     if only is None and kinds == ALL_KINDS:
-        problems = path_problems(str(ingester.base_dir), found)
+        problems = path_problems(str(ingester.base_dir), todo.found)
         commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     if counts.events >= EVENTS_BEFORE_ANALYSE:
         maintenance.analyse(ingester.engine)
-    return PassOutcome(counts, found.directories)
+    return PassOutcome(counts, todo.found.directories)
 
 
-def _note_missing(ingester: Ingester, changes: Sequence[PathChange]) -> None:
-    missing = [
-        change.known for change in changes if change.change is Change.MISSING and change.known is not None
-    ]
-    if missing:
-        commit.mark_missing(ingester.engine, ingester.lease, missing, ingester.settings.live_within_s)
-
-
-def _files_to_read(ingester: Ingester, changes: Sequence[PathChange]) -> list[KnownFile]:
-    """The files that call for a look; new ones are registered first."""
-    files = [change.known for change in changes if change.change is Change.LOOK and change.known is not None]
-    new = [
-        _new_file(change.found)
-        for change in changes
-        if change.change is Change.NEW and change.found is not None
-    ]
+def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:
+    """Files that the store does not know yet, as it knows them from now on."""
     size = ingester.settings.batch_files
-    for start in range(0, len(new), size):
-        files += commit.register(ingester.engine, ingester.lease, new[start : start + size])
-    return files
+    parts = [new[start : start + size] for start in range(0, len(new), size)]
+    return [file for part in parts for file in commit.register(ingester.engine, ingester.lease, part)]
 
 
-def _read_all(ingester: Ingester, files: Sequence[KnownFile], now: datetime, counts: Counts) -> Counts:
+def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) -> Counts:
     """Read the files to their ends, a chunk of each in turn, a batch a transaction."""
+    if not files:
+        return counts
+    with reading(ingester.engine) as connection:
+        now = database_time(connection)
     waiting, read = deque(files), set[int]()
     while waiting and not ingester.should_stop():
         batch = _fill_batch(ingester, waiting, now)
@@ -206,12 +181,6 @@ def _commit_batch(ingester: Ingester, batch: _Batch) -> list[KnownFile]:
 def _has_more(advance: Advance) -> bool:
     """Whether to look again in this pass: for more to read, or at a closed file's suspect bytes."""
     return not advance.caught_up or (advance.rows.suspect is not None and advance.sight.closed)
-
-
-def _new_file(found: FoundFile) -> NewFile:
-    parsed = found.parsed
-    host = to_stored(parsed.host) or None
-    return NewFile(found.train_id, found.name, parsed.kind, parsed.timestamp, parsed.device, host)
 
 
 def _next_generation(news: Rewritten) -> NewFile:

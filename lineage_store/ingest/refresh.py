@@ -23,7 +23,7 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import base_dirs, commit, ingester
+from lineage_store.ingest import base_dirs, commit, ingester, surveying
 from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
@@ -54,7 +54,7 @@ def ingest(
     started = time.monotonic()
     if not base_dirs.is_known(engine, base_dir):
         base_dirs.refuse_unfit(engine, base_dir)
-        found = _listed(base_dir, lambda: ingester.find(base_dir, settings))
+        found = _listed(base_dir, lambda: surveying.find(base_dir, settings))
         if not (found.files or found.unreadable):
             counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
             return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
@@ -106,7 +106,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
     seen = {
-        (file.train_id, file.name): file.sight.size_bytes for file in ingester.find(base_dir, settings).files
+        (file.train_id, file.name): file.sight.size_bytes for file in surveying.find(base_dir, settings).files
     }
     deadline = time.monotonic() + LEADER_PATIENCE_S
     while True:

@@ -17,7 +17,7 @@ from helpers.ingesting import column, ingest, open_problems, rows, visible_scala
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import ingester, refresh
+from lineage_store.ingest import refresh, surveying
 from lineage_store.ingest.discovery import Found, Unreadable
 from lineage_store.store.engine import open_engine
 
@@ -180,6 +180,6 @@ def test_a_directory_that_goes_while_it_is_scanned_is_no_problem(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", scan_and_delete)
-    found = ingester.find(base_dir, Settings())
+    found = surveying.find(base_dir, Settings())
     assert [file.train_id for file in found.files] == ["./a"]
     assert found.unreadable == []
