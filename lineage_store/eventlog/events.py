@@ -20,6 +20,9 @@ from lineage_store.eventlog.messages import DTYPE_NAMES, parse
 from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.texts import to_stored
 
+LONGEST_KEPT_BYTES = 65_536
+"""Longer dataset pipelines are decoded each time."""
+
 PayloadPlugin = Literal["histogram", "image", "tensor", "graph", "landscape"]
 LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]
 
@@ -123,13 +126,24 @@ def decode_lineage(payload: bytes) -> list[LineageEvent]:
         case "evaluation_lineage":
             return [LineageEvent(wall_time, "eval", lineage_content.evaluation(event.evaluation_lineage))]
         case "dataset_graph":
-            return [
-                LineageEvent(wall_time, "dataset_graph", lineage_content.dataset_graph(event.dataset_graph))
-            ]
+            return [LineageEvent(wall_time, "dataset_graph", _dataset_content(event.dataset_graph))]
         case "user_defined_info":
             return [LineageEvent(wall_time, "user_info", lineage_content.user_info(event.user_defined_info))]
         case _:
             return []
+
+
+def _dataset_content(graph: lineage_pb2.DatasetGraph) -> dict[str, Any]:
+    encoded = graph.SerializeToString(deterministic=True)
+    if len(encoded) > LONGEST_KEPT_BYTES:
+        return lineage_content.dataset_graph(graph)
+    return _kept_dataset_content(encoded)
+
+
+@lru_cache(maxsize=256)
+def _kept_dataset_content(encoded: bytes) -> dict[str, Any]:
+    """Many jobs have the same pipeline. Nobody changes a content."""
+    return lineage_content.dataset_graph(lineage_pb2.DatasetGraph.FromString(encoded))
 
 
 def statistics_of(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:

@@ -144,14 +144,22 @@ def _operation(message: lineage_pb2.Operation) -> Content:
 
 
 def _parameters(message: lineage_pb2.OperationParameter) -> Content:
-    merged = {
-        **_by_key(message.mapStr, lambda value: None if value == "None" else text(value)),
-        **_by_key(message.mapBool, bool),
-        **_by_key(message.mapInt, int),
-        **_by_key(message.mapDouble, json_number),
-        **_by_key(message.mapStrList, lambda value: [text(item) or None for item in value.strValue]),
-    }
+    present = {field.name: entries for field, entries in message.ListFields()}
+    merged: Content = {}
+    for name, convert in _PARAMETERS:
+        if name in present:
+            merged |= _by_key(present[name], convert)
     return dict(sorted(merged.items()))
+
+
+_PARAMETERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("mapStr", lambda value: None if value == "None" else text(value)),
+    ("mapBool", bool),
+    ("mapInt", int),
+    ("mapDouble", json_number),
+    ("mapStrList", lambda value: [text(item) or None for item in value.strValue]),
+)
+"""Maps of an operation's parameters; where two share a key, the later one wins."""
 
 
 def _by_key(entries: Mapping[str, Any], convert: Callable[[Any], Any]) -> Content:

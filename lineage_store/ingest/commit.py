@@ -8,17 +8,17 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
 from lineage_store.ingest.fold import fold
 from lineage_store.store import leases, registry
-from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
+from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem, SampleColumns
 from lineage_store.store.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.series import recompute_supersession
-from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems, samples
+from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems
+from lineage_store.store.writes.samples import write_samples
 
 MISSING_REMEDY = "If it was moved or the share is unmounted, bring it back; otherwise nothing to do."
 TORN_REMEDY = (
@@ -27,15 +27,20 @@ TORN_REMEDY = (
 
 
 def write_batch(
-    engine: Engine, lease: Lease, advances: Sequence[Advance], live_within_s: float
+    engine: Engine,
+    lease: Lease,
+    advances: Sequence[Advance],
+    samples: Sequence[SampleColumns],
+    live_within_s: float,
 ) -> list[KnownFile]:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
     with writing(engine) as connection:
         leases.confirm(connection, lease)
         now = database_time(connection)
-        bookmarks.move_bookmarks(connection, advances, now)
+        after = [advance.known_after(now) for advance in advances]
+        bookmarks.move_bookmarks(connection, advances, after)
         refold = lineage.write_lineage_events(connection, advances)
-        touched, tags = samples.write_samples(connection, advances)
+        touched, tags = write_samples(connection, samples)
         recompute_supersession(connection, touched, tags)
         replaced = [advance.file for advance in advances if _completes_generation(advance)]
         for file in replaced:
@@ -48,7 +53,10 @@ def write_batch(
         files = {advance.file.id: advance.file for advance in advances}
         problems.set_file_problems(connection, lease.base_dir_id, files, states, now)
         jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
-    return [_after(advance, now) for advance in advances]
+    return [
+        known.as_current() if _completes_generation(advance) else known
+        for advance, known in zip(advances, after, strict=True)
+    ]
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
@@ -140,11 +148,6 @@ def _refold(connection: Connection, job_ids: Collection[int]) -> None:
 def _completes_generation(advance: Advance) -> bool:
     """A rewritten file's new generation counts once it has been read as far as it goes, and has something to show."""
     return not advance.file.current and advance.caught_up and advance.rows.end > 0
-
-
-def _after(advance: Advance, now: datetime) -> KnownFile:
-    after = advance.known_after(now)
-    return after.as_current() if _completes_generation(advance) else after
 
 
 def _state_problems(advance: Advance) -> list[Problem]:

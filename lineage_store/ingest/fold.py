@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -24,18 +25,22 @@ from lineage_store.texts import canonical_json, to_stored
 
 _KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}
 MARK_DIGITS = 12
+LONGEST_KEPT = 65_536
+"""Longer pipelines are folded each time."""
 
 
 def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
     """Fold one job's events."""
-    state: dict[str, dict[str, Any]] = {}
+    state: dict[str, str] = {}
     user: dict[str, Any] = {}
     for _, of_file in groupby(events, key=lambda event: event.log_file_id):
-        last: dict[str, dict[str, Any]] = {}
+        last: dict[str, str] = {}
         merged: dict[str, Any] = {}
         for event in of_file:
-            content = json.loads(event.content)
-            merged.update(content) if event.kind == "user_info" else last.update({event.kind: content})
+            if event.kind == "user_info":
+                merged |= json.loads(event.content)
+            else:
+                last[event.kind] = event.content
         if "train" in last:
             state, user = {}, {}
         state |= last
@@ -43,11 +48,11 @@ def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
     return _folded(state, user)
 
 
-def _folded(state: Mapping[str, dict[str, Any]], user: dict[str, Any]) -> FoldedLineage:
-    groups = {**state.get("train", {}), **state.get("eval", {})}
+def _folded(state: Mapping[str, str], user: dict[str, Any]) -> FoldedLineage:
+    groups = {**json.loads(state.get("train", "{}")), **json.loads(state.get("eval", "{}"))}
     values = {field.name: groups.get(field.group or "", {}).get(field.key) for field in TRAINED}
-    graph = _dataset_graph(state["dataset_graph"]) if state.get("dataset_graph") else None
-    mark = graph.mark if graph else _digest({})[:MARK_DIGITS]
+    graph = _dataset_graph(state["dataset_graph"]) if "dataset_graph" in state else None
+    mark = graph.mark if graph else NO_DATASET_MARK
     metrics = _metrics(groups.get("metric"))
     shown = {field.name: values.get(field.name) for field in LISTED} | {"dataset_mark": mark}
     shown |= {"metric": metrics, "user_defined": user}
@@ -84,13 +89,23 @@ def _metrics(text: str | None) -> dict[str, Any]:
         return {}
 
 
-def _dataset_graph(content: dict[str, Any]) -> DatasetGraph:
+def _dataset_graph(text: str) -> DatasetGraph:
+    return _kept_dataset_graph(text) if len(text) <= LONGEST_KEPT else _kept_dataset_graph.__wrapped__(text)
+
+
+@lru_cache(maxsize=256)
+def _kept_dataset_graph(text: str) -> DatasetGraph:
+    """Many jobs have the same pipeline."""
+    content = json.loads(text)
     digest = _digest(content)
-    return DatasetGraph(digest, digest[:MARK_DIGITS], json.dumps(content), tuple(_nodes(content)))
+    return DatasetGraph(digest, digest[:MARK_DIGITS], text, tuple(_nodes(content)))
 
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+NO_DATASET_MARK = _digest({})[:MARK_DIGITS]
 
 
 def _nodes(graph: dict[str, Any]) -> Iterator[GraphNode]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -19,14 +18,14 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.eventlog import filenames
-from lineage_store.ingest import advancing, commit
+from lineage_store.ingest import commit
 from lineage_store.ingest.advancing import Rewritten
-from lineage_store.ingest.discovery import path_of
-from lineage_store.ingest.failures import path_problems, unreadable_file
+from lineage_store.ingest.batching import Batch, fill
+from lineage_store.ingest.failures import path_problems
 from lineage_store.ingest.report import Counts, Progress
 from lineage_store.ingest.surveying import ALL_KINDS, survey
 from lineage_store.store import maintenance
-from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem
+from lineage_store.store.batch import Advance, KnownFile, NewFile
 from lineage_store.store.engine import database_time, reading
 from lineage_store.store.leases import Lease
 from lineage_store.texts import from_stored, to_stored
@@ -52,26 +51,6 @@ class Ingester:
     progress: Callable[[Progress], None] = _silent
     should_stop: Callable[[], bool] = lambda: False
     """Asked between transactions; True ends the pass early, with everything so far committed."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What was read for one transaction."""
-
-    advances: list[Advance] = field(default_factory=list)
-    rewritten: list[Rewritten] = field(default_factory=list)
-    failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
-    row_count: int = 0
-    bytes_read: int = 0
-
-    def add(self, advance: Advance) -> None:
-        self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count
-        self.bytes_read += advance.rows.end - advance.file.byte_offset
-
-    def is_full(self, settings: Settings) -> bool:
-        full = self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
-        return full or len(self.advances) >= settings.batch_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +111,7 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) ->
         now = database_time(connection)
     waiting, read = deque(files), set[int]()
     while waiting and not ingester.should_stop():
-        batch = _fill_batch(ingester, waiting, now)
+        batch = fill(ingester.base_dir, waiting, ingester.settings, now)
         try:
             waiting.extend(_commit_batch(ingester, batch))
         except BookmarkMovedError as error:
@@ -144,32 +123,14 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) ->
     return counts
 
 
-def _fill_batch(ingester: Ingester, waiting: deque[KnownFile], now: datetime) -> _Batch:
-    settings, batch = ingester.settings, _Batch()
-    while waiting and not batch.is_full(settings):
-        file = waiting.popleft()
-        since = file.suspect_since
-        grace_is_over = since is not None and (now - since).total_seconds() >= settings.suspect_grace_s
-        try:
-            news = advancing.look(ingester.base_dir, file, settings, grace_is_over=grace_is_over)
-        except FileNotFoundError:
-            continue  # it went since it was found; the next pass will miss it
-        except OSError as error:
-            path = path_of(ingester.base_dir, file.train_id, file.name)
-            if file.state != "unreadable":
-                batch.failures.append((file, unreadable_file(path, error)))
-            continue
-        if isinstance(news, Rewritten):
-            batch.rewritten.append(news)
-        elif news is not None:
-            batch.add(news)
-    return batch
-
-
-def _commit_batch(ingester: Ingester, batch: _Batch) -> list[KnownFile]:
+def _commit_batch(ingester: Ingester, batch: Batch) -> list[KnownFile]:
     """Write what was read; give back the files that have more to read."""
     engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
-    after = commit.write_batch(engine, lease, batch.advances, live_within_s) if batch.advances else []
+    after = (
+        commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+        if batch.advances
+        else []
+    )
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
     more = [known for advance, known in zip(batch.advances, after, strict=True) if _has_more(advance)]

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.ingest.changes import is_rewritten
 from lineage_store.ingest.discovery import sight_of
-from lineage_store.store.batch import FileSight, KnownFile
+from lineage_store.store.batch import FileSight
 
 DIGESTED_BYTES = 256
 """How many of the first bytes, and of those before the bookmark, make a file's identity."""
@@ -38,14 +37,6 @@ class OpenLogFile:
             position += len(part)
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def is_rewritten(self, known: KnownFile) -> bool:
-        """Whether this is no longer the file whose bookmark the store keeps."""
-        if known.byte_offset == 0 or self.sight.size_bytes < known.byte_offset:
-            return is_rewritten(known, self.sight.size_bytes, None, None)
-        fingerprint = digest(self.read(0, known.fingerprint_bytes))
-        anchor = digest(self.read(known.byte_offset - known.anchor_bytes, known.anchor_bytes))
-        return is_rewritten(known, self.sight.size_bytes, fingerprint, anchor)
 
 
 def digest(content: bytes) -> str:

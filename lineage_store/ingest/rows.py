@@ -1,15 +1,16 @@
-"""From bytes of a log file to rows. Pure: which table, which column, what NaN and text become is decided here only.
+"""From bytes of log files to rows. Pure: which table, which column, what NaN and text become is decided here only.
 
-In: a stretch of a log file that begins at its bookmark. Out: frozen rows, and where the next stretch begins.
+In: stretches of log files, each beginning at its file's bookmark. Out: frozen rows, and where the next stretches begin.
 Promises: bytes that are no frame are never passed over silently: they wait, are suspect, or are quarantined with the
-range and the reason; a frame that holds no readable event costs that frame alone. Knows no database and no disk.
+range and the reason; a frame that holds no readable event costs that frame alone; no file has a say in what another
+one holds, though they are decoded together. Knows no database and no disk.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +20,7 @@ from lineage_store.eventlog.events import LineageEvent, Version
 from lineage_store.eventlog.framing import Frame, NeedData, Suspect
 from lineage_store.eventlog.lineage_content import parse_metric
 from lineage_store.eventlog.messages import EventDecodeError
-from lineage_store.ingest.sample_columns import SampleGatherer
+from lineage_store.ingest.sample_columns import SampleGatherer, per_file
 from lineage_store.ingest.values import named_values
 from lineage_store.store.batch import FileRows, KnownFile, LineageRow, Problem, SampleColumns, Valued
 
@@ -30,18 +31,35 @@ QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it wi
 class Stretch:
     """Bytes of a log file from its bookmark on."""
 
+    file: KnownFile
     content: bytes
-    position: int
-    """Where `content` begins in the file."""
-    give_up_before: int
+    give_up_before: int = 0
     """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
+
+    @property
+    def position(self) -> int:
+        """Where `content` begins in the file."""
+        return self.file.byte_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What stretches hold: for each its rows and the outcome that ended it, and the samples of all."""
+
+    files: tuple[FileRows, ...]
+    outcomes: tuple[NeedData | Suspect, ...]
+    samples: tuple[SampleColumns, ...]
 
 
 @dataclass(slots=True)
 class _Collected:
-    """Rows in the making."""
+    """Rows of one stretch in the making."""
 
+    number: int
+    stretch: Stretch
     samples: SampleGatherer
+    index: int = 0
+    """How far the stretch has been read."""
     lineage_events: list[LineageRow] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     version_times: list[float] = field(default_factory=list)
@@ -53,27 +71,40 @@ class _Collected:
         self.problems.append(Problem(kind, reason, QUARANTINE_REMEDY, start, end))
 
 
-def from_stretch(
-    file: KnownFile, stretch: Stretch, *, max_frame_bytes: int, vectorised: bool = True
-) -> tuple[FileRows, NeedData | Suspect]:
-    """The rows of every complete frame, and the outcome that ended the stretch.
+def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
+    """The rows of every complete frame of some files, one stretch of each.
 
     `vectorised` takes the fast path where it can; the rows are the same without it.
     """
-    collected = _Collected(SampleGatherer(file.name))
+    files = [stretch.file for stretch in stretches]
+    samples = SampleGatherer(files)
+    collected = [_Collected(number, stretch, samples) for number, stretch in enumerate(stretches)]
+    if vectorised:
+        _take_many([each for each in collected if each.stretch.file.kind == "summary"], max_frame_bytes)
+    outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]
+    columns = samples.columns()
+    counts, latest = per_file(columns, files)
+    rows = map(_rows, collected, outcomes, counts, latest)
+    return Rows(tuple(rows), tuple(outcomes), columns)
+
+
+def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
+    """Read on to the end of the stretch, past what is given up."""
+    stretch = collected.stretch
     view = memoryview(stretch.content)
-    index = 0
     while True:
-        if vectorised and file.kind == "summary":
-            index = _take_many(collected, file, stretch, index, max_frame_bytes)
-        found = framing.next_frame(view, index, base=stretch.position, max_frame_bytes=max_frame_bytes)
+        found = framing.next_frame(
+            view, collected.index, base=stretch.position, max_frame_bytes=max_frame_bytes
+        )
         if isinstance(found, Frame):
-            _take_frame(collected, file, found)
-            index += found.length
+            _take_frame(collected, found)
+            collected.index += found.length
         elif isinstance(found, Suspect) and _end(found) <= stretch.give_up_before:
-            index = _give_up(collected, view, stretch.position, found, max_frame_bytes)
+            collected.index = _give_up(collected, view, found, max_frame_bytes)
+            if vectorised and stretch.file.kind == "summary":
+                _take_many([collected], max_frame_bytes)
         else:
-            return _rows(collected, stretch.position + index, found), found
+            return found
 
 
 def _end(suspect: Suspect) -> int:
@@ -81,11 +112,9 @@ def _end(suspect: Suspect) -> int:
     return suspect.end if suspect.end is not None else suspect.position + framing.HEADER_BYTES
 
 
-def _give_up(
-    collected: _Collected, view: memoryview, base: int, suspect: Suspect, max_frame_bytes: int
-) -> int:
+def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine a place that makes no frame; the index in the buffer where reading goes on."""
-    start = suspect.position
+    start, base = suspect.position, collected.stretch.position
     following = framing.find_frame(view, start - base + 1, base=base, max_frame_bytes=max_frame_bytes)
     if suspect.end is not None and not (following and following.position < suspect.end):
         end = suspect.end  # a frame inside the claimed range means that bytes were cut out of this one
@@ -97,27 +126,42 @@ def _give_up(
     return end - base
 
 
-def _take_many(
-    collected: _Collected, file: KnownFile, stretch: Stretch, index: int, max_frame_bytes: int
-) -> int:
-    """Take all valid frames from an index on at once; the index behind them."""
-    decoded = fast.decode(stretch.content, index, max_frame_bytes=max_frame_bytes)
+def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:
+    """Take all valid frames from where each stretch has been read to, of all at once."""
+    if not several:
+        return
+    contents = [each.stretch.content for each in several]
+    sizes = np.array([len(content) for content in contents])
+    begins = np.cumsum(sizes) - sizes
+    buffer = contents[0] if len(contents) == 1 else b"".join(contents)
+    unread = begins + np.array([each.index for each in several])
+    segments = list(zip(unread.tolist(), (begins + sizes).tolist(), strict=True))
+    decoded = fast.decode(buffer, segments, max_frame_bytes=max_frame_bytes)
     frames = decoded.frames
-    if not len(frames.start):
-        return index
-    collected.samples.add_decoded(decoded, stretch.position)
-    collected.event_count += len(frames.start) - len(decoded.left)
+    positions = (
+        frames.start + (np.array([each.stretch.position for each in several]) - begins)[frames.segment]
+    )
+    several[0].samples.add_decoded(
+        decoded, np.array([each.number for each in several])[frames.segment], positions
+    )
+    read = np.ones(len(frames.start), np.bool_)
+    read[decoded.left] = False
+    counts = np.bincount(frames.segment[read], minlength=len(several)).tolist()
+    for each, count, index in zip(several, counts, (frames.read_to - begins).tolist(), strict=True):
+        each.event_count += count
+        each.index = index
     for number in decoded.left.tolist():
-        start, length = int(frames.start[number]), int(frames.length[number])
-        payload = stretch.content[frames.payload_start[number] : frames.payload_end[number]]
-        checksum = int(frames.checksum[number])
-        _take_frame(collected, file, Frame(stretch.position + start, length, payload, checksum))
-    return int(frames.start[-1] + frames.length[-1])
+        payload = buffer[frames.payload_start[number] : frames.payload_end[number]]
+        frame = Frame(
+            int(positions[number]), int(frames.length[number]), payload, int(frames.checksum[number])
+        )
+        _take_frame(several[frames.segment[number]], frame)
 
 
-def _take_frame(collected: _Collected, file: KnownFile, frame: Frame) -> None:
+def _take_frame(collected: _Collected, frame: Frame) -> None:
+    kind = collected.stretch.file.kind
     try:
-        values = events.decode(frame.payload, "lineage" if file.kind == "lineage" else "summary")
+        values = events.decode(frame.payload, "lineage" if kind == "lineage" else "summary")
     except EventDecodeError as error:
         collected.quarantine(frame.position, frame.end, "undecodable_event", str(error))
         return
@@ -128,7 +172,7 @@ def _take_frame(collected: _Collected, file: KnownFile, frame: Frame) -> None:
         elif isinstance(value, Version):
             collected.version_times.append(value.wall_time)
         else:
-            collected.samples.add(frame, place, value)
+            collected.samples.add(collected.number, frame, place, value)
 
 
 def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> LineageRow:
@@ -144,32 +188,26 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> Li
     return LineageRow(frame.position, event.kind, wall_time, json.dumps(event.content), metrics)
 
 
-def _rows(collected: _Collected, end: int, outcome: NeedData | Suspect) -> FileRows:
+def _rows(
+    collected: _Collected, outcome: NeedData | Suspect, sample_count: int, latest: float | None
+) -> FileRows:
     suspect = None
     if isinstance(outcome, Suspect):
         reason = f"At byte {outcome.position}: {outcome.reason}."
         remedy = "It is read again until it makes sense; after the grace time it is passed over, with a note."
         suspect = Problem("suspect_bytes", reason, remedy)
-    samples = collected.samples.columns()
+    times = [event.wall_time for event in collected.lineage_events] + [latest]
+    times += map(_wall_time, collected.version_times)
     return FileRows(
-        end=end,
+        end=collected.stretch.position + collected.index,
         event_count=collected.event_count,
         quarantined_bytes=collected.quarantined_bytes,
-        last_wall_time=_last_wall_time(collected, samples),
-        samples=samples,
+        last_wall_time=max((time for time in times if time is not None), default=None),
+        sample_count=sample_count,
         lineage_events=tuple(collected.lineage_events),
         problems=tuple(collected.problems),
         suspect=suspect,
     )
-
-
-def _last_wall_time(collected: _Collected, samples: Iterable[SampleColumns]) -> float | None:
-    times = [event.wall_time for event in collected.lineage_events if event.wall_time is not None]
-    times += [time for time in collected.version_times if math.isfinite(time)]
-    for columns in samples:
-        known = columns.columns["wall_time"]
-        times += [float(np.nanmax(known))] if not np.isnan(known).all() else []
-    return max(times, default=None)
 
 
 def _wall_time(seconds: float) -> float | None:

@@ -1,6 +1,6 @@
-"""The samples of a stretch, gathered into columns by plugin and tag, from whichever path decoded them.
+"""The samples of several stretches, gathered into columns by plugin, from whichever path decoded them.
 
-In: values of single events, and whole blocks of the fast path. Out: SampleColumns, each in the order of the file.
+In: values of single events, and whole blocks of the fast path. Out: SampleColumns, one per plugin.
 Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN).
 Does not know the database or the disk.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from lineage_store.eventlog.events import PayloadValue, ScalarValue
 from lineage_store.eventlog.fast import Decoded, Frames, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.framing import Frame
-from lineage_store.store.batch import Column, SampleColumns
+from lineage_store.store.batch import Column, KnownFile, SampleColumns, SeriesName
+
+Integers = NDArray[np.int64]
 
 _FLOATS = ("wall_time", "value", "min", "max", "sum")
 _TEXTS = ("dtype", "shape")
@@ -28,45 +30,64 @@ _TEXTS = ("dtype", "shape")
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Samples of one tag with their places: position of the frame in the file, then place in the event."""
+    """Samples of one tag with their places: file, position of the frame in it, then place in the event."""
 
-    position: NDArray[np.int64]
-    place: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    tag: str
+    file: Integers
+    position: Integers
+    place: Integers
+    steps: Integers
     columns: Mapping[str, Column]
 
 
 class SampleGatherer:
-    """Gathers the samples of one stretch; `file_name` stands in for the tag that a graph does not have."""
+    """Gathers the samples of stretches, one of each of `files`, which go by their place in that list."""
 
-    def __init__(self, file_name: str) -> None:
-        self._file_name = file_name
-        self._single: dict[tuple[str, str], list[tuple[int, int, int, dict[str, Any]]]] = defaultdict(list)
-        self._pieces: dict[tuple[str, str], list[_Piece]] = defaultdict(list)
+    def __init__(self, files: Sequence[KnownFile]) -> None:
+        self._files = files
+        self._single: dict[tuple[str, str], list[tuple[int, int, int, int, dict[str, Any]]]] = defaultdict(
+            list
+        )
+        self._pieces: dict[str, list[_Piece]] = defaultdict(list)
 
-    def add(self, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
+    def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
         """One value of a frame, at its place in the event."""
         if isinstance(value, ScalarValue):
             name, row = ("scalar", value.tag), {"wall_time": value.wall_time, "value": value.value}
-        else:
-            name, row = (value.plugin, value.tag or self._file_name), _payload_row(frame, value)
-        self._single[name].append((frame.position, place, value.step, row))
+        else:  # a graph has no tag: the file's name stands in for it
+            name, row = (value.plugin, value.tag or self._files[file].name), _payload_row(frame, value)
+        self._single[name].append((file, frame.position, place, value.step, row))
 
-    def add_decoded(self, decoded: Decoded, base: int) -> None:
-        """What the fast path read of a buffer whose first byte stands at `base` in the file."""
+    def add_decoded(self, decoded: Decoded, files: Integers, positions: Integers) -> None:
+        """What the fast path read; `files` and file `positions` of the frames."""
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
-            self._pieces["scalar", scalars.tag].append(_placed(decoded.frames, base, scalars, values))
+            self._pieces["scalar"].append(_placed(scalars, files, positions, values))
         for block in decoded.payloads:
-            columns = _payload_columns(decoded.frames, base, block)
-            self._pieces[block.plugin, block.tag].append(_placed(decoded.frames, base, block, columns))
+            columns = _payload_columns(decoded.frames, positions, block)
+            self._pieces[block.plugin].append(_placed(block, files, positions, columns))
 
     def columns(self) -> tuple[SampleColumns, ...]:
-        """Everything gathered, a SampleColumns per plugin and tag."""
-        for name, values in self._single.items():
-            self._pieces[name].append(_piece(values))
+        """Everything gathered, a SampleColumns per plugin."""
+        for (plugin, tag), values in self._single.items():
+            self._pieces[plugin].append(_piece(tag, values))
         self._single.clear()
-        return tuple(_joined(plugin, tag, pieces) for (plugin, tag), pieces in self._pieces.items())
+        return tuple(_joined(plugin, self._files, pieces) for plugin, pieces in self._pieces.items())
+
+
+def per_file(
+    columns: Iterable[SampleColumns], files: Sequence[KnownFile]
+) -> tuple[list[int], list[float | None]]:
+    """How many samples each file has, and their greatest wall time (None: no time is known)."""
+    count, latest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
+    place = {file.id: number for number, file in enumerate(files)}
+    for each in columns:
+        of = np.array([place[name.file.id] for name in each.series])
+        np.add.at(count, of, np.bincount(each.number))
+        first = np.flatnonzero(np.diff(each.number, prepend=-1))
+        times = np.asarray(each.columns["wall_time"], np.float64)
+        np.fmax.at(latest, of, np.fmax.reduceat(times, first))
+    return count.tolist(), [None if time != time else time for time in latest.tolist()]
 
 
 @lru_cache(maxsize=4096)
@@ -88,51 +109,68 @@ def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
     }
 
 
-def _payload_columns(frames: Frames, base: int, block: PayloadPiece) -> dict[str, Column]:
+def _payload_columns(frames: Frames, positions: Integers, block: PayloadPiece) -> dict[str, Column]:
     dtype = "png" if block.plugin == "image" else None
     return {
         "wall_time": block.wall_time,
-        "frame_offset": frames.start[block.frame] + base,
+        "frame_offset": positions[block.frame],
         "frame_length": frames.length[block.frame],
         "value_index": block.value_index,
         "checksum": frames.checksum[block.frame].astype(np.int64),
         "dtype": np.full(len(block.frame), dtype, np.object_),
-        "shape": np.array([_shape_text(*shape) for shape in block.shape.tolist()], np.object_),
+        "shape": _shape_texts(block.shape),
         "size_bytes": block.size_bytes,
         **block.integers,
         **block.floats,
     }
 
 
+def _shape_texts(shapes: Integers) -> NDArray[np.object_]:
+    if (shapes == shapes[0]).all():
+        return np.full(len(shapes), _shape_text(*shapes[0].tolist()), np.object_)
+    return np.array([_shape_text(*shape) for shape in shapes.tolist()], np.object_)
+
+
 def _placed(
-    frames: Frames, base: int, piece: ScalarPiece | PayloadPiece, columns: Mapping[str, Column]
+    piece: ScalarPiece | PayloadPiece, files: Integers, positions: Integers, columns: Mapping[str, Column]
 ) -> _Piece:
-    return _Piece(frames.start[piece.frame] + base, piece.value_index, piece.step, columns)
+    frame = piece.frame
+    return _Piece(piece.tag, files[frame], positions[frame], piece.value_index, piece.step, columns)
 
 
-def _piece(values: Sequence[tuple[int, int, int, dict[str, Any]]]) -> _Piece:
-    positions, places, steps, rows = zip(*values, strict=True)
+def _piece(tag: str, values: Sequence[tuple[int, int, int, int, dict[str, Any]]]) -> _Piece:
+    *places, rows = zip(*values, strict=True)
     columns: dict[str, Column] = {
         name: np.array([row[name] for row in rows], _column_type(name)) for name in rows[0]
     }
-    position, place, step = (np.array(numbers, np.int64) for numbers in (positions, places, steps))
-    return _Piece(position, place, step, columns)
+    file, position, place, steps = (np.array(numbers, np.int64) for numbers in places)
+    return _Piece(tag, file, position, place, steps, columns)
 
 
 def _column_type(name: str) -> type[Any]:
     return np.float64 if name in _FLOATS else np.object_ if name in _TEXTS else np.int64
 
 
-def _joined(plugin: str, tag: str, pieces: Sequence[_Piece]) -> SampleColumns:
-    steps = pieces[0].steps
-    columns = dict(pieces[0].columns)
-    if len(pieces) > 1:
+def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> SampleColumns:
+    """Ordered by file, tag and place."""
+    tags = {piece.tag: number for number, piece in enumerate(pieces)}
+    series = _concatenated([piece.file * len(pieces) + tags[piece.tag] for piece in pieces])
+    steps = _concatenated([piece.steps for piece in pieces])
+    columns = {name: _concatenated([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
+    if len(pieces) > 1 or (np.diff(series) < 0).any():
         position, place = (
-            np.concatenate([getattr(p, name) for p in pieces]) for name in ("position", "place")
+            _concatenated([getattr(piece, name) for piece in pieces]) for name in ("position", "place")
         )
-        order = np.lexsort((place, position))
-        steps = np.concatenate([piece.steps for piece in pieces])[order]
-        columns = {name: np.concatenate([p.columns[name] for p in pieces])[order] for name in columns}
+        order = np.lexsort((place, position, series))
+        series, steps = series[order], steps[order]
+        columns = {name: column[order] for name, column in columns.items()}
     times = np.asarray(columns["wall_time"], np.float64)
     columns["wall_time"] = np.where(np.isfinite(times), times, np.nan)
-    return SampleColumns(plugin, tag, steps, columns)
+    first = np.diff(series, prepend=-1) != 0
+    names = (divmod(key, len(pieces)) for key in series[first].tolist())
+    named = tuple(SeriesName(files[file], pieces[tag].tag) for file, tag in names)
+    return SampleColumns(plugin, named, np.cumsum(first) - 1, steps, columns)
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -27,17 +27,6 @@ Column = NDArray[np.int64] | NDArray[np.float64] | NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
-class SampleColumns:
-    """The samples of one tag, in the order in which they were written; the last write of a step wins."""
-
-    plugin: str
-    tag: str
-    steps: NDArray[np.int64]
-    columns: Mapping[str, Column]
-    """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
-
-
-@dataclass(frozen=True, slots=True)
 class Valued:
     """A named value of any JSON kind: a metric, or what the user recorded."""
 
@@ -109,21 +98,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """What a stretch of one log file holds; `end` is where the next stretch begins."""
+    """What a stretch of one log file holds, beside its samples; `end` is where the next stretch begins."""
 
     end: int
     event_count: int = 0
     quarantined_bytes: int = 0
     last_wall_time: float | None = None
-    samples: tuple[SampleColumns, ...] = ()
+    sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
     problems: tuple[Problem, ...] = ()
     suspect: Problem | None = None
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
-
-    @property
-    def sample_count(self) -> int:
-        return sum(len(columns.steps) for columns in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +152,29 @@ class KnownFile:
     def as_current(self) -> KnownFile:
         """The same file, once readers see this generation."""
         return replace(self, current=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """One tag in one log file; the plugin is that of the columns which it is part of."""
+
+    file: KnownFile
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """Samples of one plugin, of any number of series; a row is a sample."""
+
+    plugin: str
+    series: tuple[SeriesName, ...]
+    """Distinct, each with one sample at least."""
+    number: NDArray[np.int64]
+    """Which of the series each sample belongs to, ascending; within a series they stand in the order in which they were
+    written, and the last write of a step wins."""
+    steps: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
 
 
 @dataclass(frozen=True, slots=True)

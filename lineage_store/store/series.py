@@ -1,8 +1,7 @@
-"""Series statistics and the rule of superseded samples. Mostly pure; the SQL is at the end.
+"""Which samples of a series a newer file supersedes, and the statistics that are stored of it.
 
-In: columns of samples in the order in which they were written. Out: one row of statistics per series, merged on append,
-recomputed from the rows only where a step was written again. Promises: the outcome does not depend on how the samples
-were cut into batches. Does not know files beyond their timestamps.
+In: segments of one tag; ids of jobs and series. Out: the first superseded step of each; refreshed rows of `series`.
+Does not know files beyond their timestamps.
 """
 
 from __future__ import annotations
@@ -12,105 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, func, select, update
 
 from lineage_store.store.batch import as_row
 from lineage_store.store.dialects import in_parts
 from lineage_store.store.schema import log_file, scalar_sample, series
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What `series` keeps of its samples; values are None for payloads and for NaN."""
-
-    sample_count: int
-    first_step: int
-    first_wall_time: float | None
-    first_value: float | None
-    last_step: int
-    last_wall_time: float | None
-    last_value: float | None
-    min_value: float | None = None
-    min_step: int | None = None
-    max_value: float | None = None
-    max_step: int | None = None
-    nan_count: int = 0
-    inf_count: int = 0
-
-
-def last_writes(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices of the last write of each step, by ascending step."""
-    _, from_the_end = np.unique(steps[::-1], return_index=True)
-    return len(steps) - 1 - from_the_end
-
-
-def statistics(
-    steps: NDArray[np.int64], wall_times: NDArray[np.float64], values: NDArray[np.float64] | None
-) -> Statistics:
-    """Of samples with ascending, distinct steps; at least one."""
-    ends = {
-        "sample_count": len(steps),
-        "first_step": int(steps[0]),
-        "first_wall_time": nullable(wall_times[0]),
-        "last_step": int(steps[-1]),
-        "last_wall_time": nullable(wall_times[-1]),
-    }
-    if values is None:
-        return Statistics(first_value=None, last_value=None, **ends)  # type: ignore[arg-type]
-    finite = np.isfinite(values)
-    extremes: dict[str, float | int] = {}
-    if finite.any():
-        lowest = int(np.where(finite, values, np.inf).argmin())
-        highest = int(np.where(finite, values, -np.inf).argmax())
-        extremes = {
-            "min_value": float(values[lowest]),
-            "min_step": int(steps[lowest]),
-            "max_value": float(values[highest]),
-            "max_step": int(steps[highest]),
-        }
-    return Statistics(
-        first_value=nullable(values[0]),
-        last_value=nullable(values[-1]),
-        nan_count=int(np.isnan(values).sum()),
-        inf_count=int(np.isinf(values).sum()),
-        **ends,  # type: ignore[arg-type]
-        **extremes,  # type: ignore[arg-type]
-    )
-
-
-def merge(before: Statistics, after: Statistics) -> Statistics:
-    """Of both, where every step of `after` is greater than every step of `before`."""
-    lower = _extreme(before, after, before.min_value, after.min_value, sign=-1)
-    higher = _extreme(before, after, before.max_value, after.max_value, sign=1)
-    return Statistics(
-        before.sample_count + after.sample_count,
-        before.first_step,
-        before.first_wall_time,
-        before.first_value,
-        after.last_step,
-        after.last_wall_time,
-        after.last_value,
-        lower.min_value,
-        lower.min_step,
-        higher.max_value,
-        higher.max_step,
-        before.nan_count + after.nan_count,
-        before.inf_count + after.inf_count,
-    )
-
-
-def nullable(number: float) -> float | None:
-    """SQL's NULL for NaN."""
-    return None if number != number else float(number)
-
-
-def _extreme(
-    before: Statistics, after: Statistics, old: float | None, new: float | None, *, sign: int
-) -> Statistics:
-    """The one with the more extreme value; the earlier one on a tie, and where neither has a finite value."""
-    return after if new is not None and (old is None or sign * new > sign * old) else before
+from lineage_store.store.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import math
 import random
 import struct
 from collections import defaultdict
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,18 @@ def by_frame(decoded: fast.Decoded) -> dict[int, list[Description]]:
     return {frame: [value for _, value in sorted(values)] for frame, values in rows.items()}
 
 
-def check(buffer: bytes, start: int = 0) -> tuple[int, int]:
-    """Hold both paths against each other; (frames, of which the fast path read)."""
-    frames, _ = read_frames(buffer, start)
-    decoded = fast.decode(buffer, start, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+def check(buffer: bytes, *borders: int) -> tuple[int, int]:
+    """Hold both paths against each other, for segments between these borders; (frames, of which the fast path read)."""
+    segments = list(pairwise([*(borders or [0]), len(buffer)]))
+    frames, numbers, read_to = [], [], []
+    for number, (start, end) in enumerate(segments):
+        found, outcome = read_frames(buffer[:end], start)
+        frames += found
+        numbers += [number] * len(found)
+        read_to.append(outcome.position)
+    decoded = fast.decode(buffer, segments, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+    assert decoded.frames.segment.tolist() == numbers
+    assert decoded.frames.read_to.tolist() == read_to
     assert decoded.frames.start.tolist() == [frame.position for frame in frames]
     assert decoded.frames.length.tolist() == [frame.length for frame in frames]
     assert decoded.frames.checksum.tolist() == [frame.checksum for frame in frames]
@@ -150,7 +159,34 @@ def test_steps_of_every_length_are_read_by_the_fast_path() -> None:
 
 def test_reading_begins_at_the_given_index() -> None:
     log = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
-    check(log.content, start=log.spans[1][0])
+    check(log.content, log.spans[1][0])
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_segments_of_several_files_are_read_apart(kinds: list[bytes], chance: random.Random) -> None:
+    files = [bytearray(b"".join(kinds * chance.choice([0, 1, 20]))) for _ in range(chance.choice([1, 2, 9]))]
+    for file in files:
+        if file and chance.random() < 0.5:
+            file[chance.randrange(len(file))] ^= 1 << chance.randrange(8)
+        if chance.random() < 0.3:
+            del file[chance.randrange(len(file) + 1) :]
+    borders = [0, *accumulate(len(file) for file in files)]
+    check(b"".join(files), *borders[:-1])
+
+
+@pytest.mark.parametrize(
+    "tags", [["a"], ["a", "bb"], ["a", "b", "cc", "dd", "cc"], [str(10**n) for n in range(14)]]
+)
+@given(st.integers(100, 400), st.randoms(use_true_random=False))
+def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
+    tags: list[str], count: int, chance: random.Random
+) -> None:
+    frames = [event(n // len(tags), scalar(tags[n % len(tags)], n)) for n in range(count)]
+    if chance.random() < 0.8:
+        place = chance.randrange(count)
+        frames[place] = chance.choice([b"", event(1, scalar("other", 1)), frames[place][:-1] + b"!"])
+    content = b"".join(frames)
+    check(content[: len(content) - chance.choice([0, 1, 13, 40])])
 
 
 def test_an_empty_buffer_holds_nothing() -> None:

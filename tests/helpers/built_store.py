@@ -13,11 +13,13 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, insert, select
 
 from lineage_store.ingest.values import named_values
 from lineage_store.store import schema
-from lineage_store.store.series import Statistics, nullable, recompute_supersession, statistics
+from lineage_store.store.series import recompute_supersession
+from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
 from lineage_store.texts import key
 
@@ -76,7 +78,7 @@ def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping
     steps = np.array(sorted(values), dtype=np.int64)
     samples = np.array([values[int(step)] for step in steps], dtype=np.float64)
     wall_times = _wall_times(file, len(steps))
-    series_id = _add_series(connection, file, "scalar", tag, statistics(steps, wall_times, samples))
+    series_id = _add_series(connection, file, "scalar", tag, _statistics(steps, wall_times, samples))
     rows = [
         {**_sample(file, series_id, int(step), wall_time), "value": nullable(value)}
         for step, wall_time, value in zip(steps, wall_times, samples, strict=True)
@@ -90,7 +92,7 @@ def add_payloads(
     """Store payloads of one tag: by step, the columns of payload_sample that matter."""
     steps = np.array(sorted(columns), dtype=np.int64)
     wall_times = _wall_times(file, len(steps))
-    series_id = _add_series(connection, file, plugin, tag, statistics(steps, wall_times, None))
+    series_id = _add_series(connection, file, plugin, tag, _statistics(steps, wall_times, None))
     place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
     for step, wall_time in zip(steps, wall_times, strict=True):
         row = {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
@@ -136,6 +138,13 @@ def derive(connection: Connection, now: datetime) -> None:
 
 def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     return file.time + file.seconds_per_step * np.arange(1, count + 1, dtype=np.float64)
+
+
+def _statistics(
+    steps: NDArray[np.int64], wall_times: NDArray[np.float64], values: NDArray[np.float64] | None
+) -> Statistics:
+    (found,) = statistics(np.zeros(len(steps), np.int64), steps, wall_times, values)
+    return found
 
 
 def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:

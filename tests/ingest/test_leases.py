@@ -19,11 +19,11 @@ from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_s
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
-from lineage_store.ingest import advancing, base_dirs, commit, ingester
+from lineage_store.ingest import base_dirs, commit, ingester
+from lineage_store.ingest.advancing import Look, Wanted, look
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
 from lineage_store.store import leases, registry
-from lineage_store.store.batch import Advance
 from lineage_store.store.engine import open_engine, reading, writing
 from lineage_store.store.leases import Lease
 
@@ -121,11 +121,17 @@ def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, 
 # --- bookmarks ---
 
 
-def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Advance]:
+def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Look]:
+    """A look at each file, the lineage file's first."""
     with reading(engine) as connection:
         known = registry.known_files(connection, base_dir_id)
-    looks = [advancing.look(base_dir, file, Settings(), grace_is_over=False) for file in known]
-    return [look for look in looks if isinstance(look, Advance)]
+    looks = [look(base_dir, [Wanted(file)], Settings()) for file in known]
+    return sorted((seen for seen in looks if seen.advances), key=lambda seen: seen.advances[0].file.kind)
+
+
+def write(engine: Engine, lease: Lease, *looks: Look) -> None:
+    advances = [advance for seen in looks for advance in seen.advances]
+    commit.write_batch(engine, lease, advances, [each for seen in looks for each in seen.samples], 600)
 
 
 def test_a_batch_with_one_moved_bookmark_writes_nothing(
@@ -134,11 +140,11 @@ def test_a_batch_with_one_moved_bookmark_writes_nothing(
     lease = acquire(engine, base_dir_id, "me")
     asked = iter([True])
     ingester.run_pass(Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: next(asked, True)))
-    lineage, summary = sorted(look_at_all(engine, base_dir, base_dir_id), key=lambda look: look.file.kind)
-    commit.write_batch(engine, lease, [lineage], 600)
+    lineage, summary = look_at_all(engine, base_dir, base_dir_id)
+    write(engine, lease, lineage)
     before = natural_contents(engine)
     with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had moved"):
-        commit.write_batch(engine, lease, [summary, lineage], 600)
+        write(engine, lease, summary, lineage)
     assert natural_contents(engine) == before
     assert ingester.run_pass(Ingester(engine, base_dir, lease, Settings())).counts.events == 3
 
@@ -151,12 +157,12 @@ def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
         Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: True)
     ).counts.files_found
     (first, second) = look_at_all(engine, base_dir, base_dir_id)
-    settings = Settings(batch_rows=1)
+    settings = Settings(batch_files=1)
     asked = iter([first, second])
 
     def interfere() -> bool:
-        for advance in asked:
-            commit.write_batch(engine, lease, [advance], 600)
+        for seen in asked:
+            write(engine, lease, seen)
             break
         return False
 
@@ -196,7 +202,7 @@ def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
         unsure = open_engine(database_url)
         with answer_lost_at_commit(unsure, number):
             try:
-                ingest(unsure, base_dir, batch_rows=1)
+                ingest(unsure, base_dir, batch_files=1)
             except DatabaseUnavailableError:
                 failures += 1
         unsure.dispose()

@@ -88,7 +88,7 @@ def test_an_unmounted_base_dir_keeps_everything_and_says_so(
 def test_a_job_deleted_in_mid_pass_costs_only_itself(engine: Engine, base_dir: Path) -> None:
     for name in ("a", "b", "c"):
         LOG.write_summary(base_dir / name)
-    settings = Settings(batch_rows=1)
+    settings = Settings(batch_files=1)
     refresh.ingest(
         engine, base_dir, settings, progress=lambda _: shutil.rmtree(base_dir / "b", ignore_errors=True)
     )

@@ -14,7 +14,8 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
-from lineage_store.store.series import Segment, Statistics, last_writes, merge, statistics, supersession
+from lineage_store.store.series import Segment, supersession
+from lineage_store.store.statistics import Statistics, merge, statistics
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)
@@ -44,16 +45,23 @@ def oracle(samples: dict[int, tuple[float, float]]) -> dict[str, object]:
     }
 
 
-def of(samples: dict[int, tuple[float, float]]) -> Statistics:
-    steps = sorted(samples)
-    times, values = zip(*(samples[step] for step in steps), strict=True)
-    return statistics(np.array(steps), np.array(times), np.array(values))
+def of(*several: dict[int, tuple[float, float]]) -> list[Statistics]:
+    """The statistics of some series, computed together."""
+    rows = [
+        (number, step, *samples[step]) for number, samples in enumerate(several) for step in sorted(samples)
+    ]
+    numbers, steps, times, values = zip(*rows, strict=True)
+    return statistics(np.array(numbers), np.array(steps), np.array(times), np.array(values))
 
 
-@given(SAMPLES)
-def test_statistics_are_those_of_numpy(written: list[tuple[int, float]]) -> None:
-    samples = {step: (float(number), value) for number, (step, value) in enumerate(written)}
-    assert of(samples) == Statistics(**oracle(samples))  # type: ignore[arg-type]
+@given(st.lists(SAMPLES, min_size=1, max_size=4))
+def test_statistics_of_series_computed_together_are_those_of_numpy(
+    written: list[list[tuple[int, float]]],
+) -> None:
+    several = [
+        {step: (float(number), value) for number, (step, value) in enumerate(samples)} for samples in written
+    ]
+    assert of(*several) == [Statistics(**oracle(samples)) for samples in several]  # type: ignore[arg-type]
 
 
 @given(SAMPLES, st.integers(-5, 30))
@@ -62,14 +70,7 @@ def test_merging_two_parts_is_computing_the_whole(written: list[tuple[int, float
     before = {step: sample for step, sample in samples.items() if step < cut}
     after = {step: sample for step, sample in samples.items() if step >= cut}
     if before and after:
-        assert merge(of(before), of(after)) == of(samples)
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1))
-def test_the_last_write_of_a_step_wins(steps: list[int]) -> None:
-    expected = {step: index for index, step in enumerate(steps)}
-    kept = last_writes(np.array(steps))
-    assert kept.tolist() == [expected[step] for step in sorted(expected)]
+        assert [merge(*of(before, after))] == of(samples)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,21 +1,22 @@
-"""The fast path: whole buffers of summary events as columns.
+"""The fast path: whole buffers of summary events as columns, of one file or of many small ones.
 
-In: a buffer of a summary file. Out: its valid frames, their scalars, histograms and images as columns, and the frames
-that it leaves to `events`. Promises: frame by frame and bit by bit what `framing` and `events` would give. Removing it
-changes nothing but speed: the setting `vectorised = false` does that.
+In: a buffer whose segments are parts of summary files. Out: their valid frames, the scalars, histograms and images as
+columns, and the frames that it leaves to `events`. Promises: frame by frame and bit by bit what `framing` and `events`
+would give. Removing it changes nothing but speed: the setting `vectorised = false` does that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lineage_store.eventlog.fast import frames, templates, walker
 from lineage_store.eventlog.fast.columns import Integers, PayloadPiece, ScalarPiece
-from lineage_store.eventlog.fast.frames import Frames
+from lineage_store.eventlog.fast.frames import Frames, Segment
 
-__all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "decode"]
+__all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "Segment", "decode"]
 
 FEWEST_TO_WALK = 8
 """Fewer frames are left to `events`, which needs no preparations."""
@@ -32,9 +33,9 @@ class Decoded:
     """Indices of the frames that are left to `events`."""
 
 
-def decode(buffer: bytes, start: int, *, max_frame_bytes: int) -> Decoded:
-    """Read the frames from index `start` on, up to the first that is not complete and valid."""
-    found = frames.read(buffer, start, max_frame_bytes=max_frame_bytes)
+def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
+    """Read the frames of each segment, up to the first that is not complete and valid."""
+    found = frames.read(buffer, segments, max_frame_bytes=max_frame_bytes)
     scalars: list[ScalarPiece] = []
     left = np.ones(len(found.start), np.bool_)
     for group in found.groups:

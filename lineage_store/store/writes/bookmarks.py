@@ -8,19 +8,22 @@ the old bookmark without the rows or the new one with them. Does not know files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, update
 
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.store.batch import Advance
+from lineage_store.store.batch import Advance, KnownFile
 from lineage_store.store.schema import log_file
 
 
-def move_bookmarks(connection: Connection, advances: Sequence[Advance], now: datetime) -> None:
-    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more."""
-    rows = [_row(advance, now) for advance in advances]
+def move_bookmarks(connection: Connection, advances: Sequence[Advance], after: Sequence[KnownFile]) -> None:
+    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more.
+
+    Args:
+        after: the files as they are once this has been committed, in the order of the advances.
+    """
+    rows = [_row(advance, known) for advance, known in zip(advances, after, strict=True)]
     columns: dict[str, ColumnElement[Any]] = {
         name: bindparam(name) for name in rows[0] if not name.startswith("of_")
     }
@@ -33,8 +36,7 @@ def move_bookmarks(connection: Connection, advances: Sequence[Advance], now: dat
         )
 
 
-def _row(advance: Advance, now: datetime) -> dict[str, object]:
-    after = advance.known_after(now)
+def _row(advance: Advance, after: KnownFile) -> dict[str, object]:
     return {
         "of_id": advance.file.id,
         "of_offset": advance.file.byte_offset,

@@ -1,95 +1,129 @@
 """Many samples at once, the way each database takes them fastest.
 
 In: columns of samples of known series, steps ascending. Out: rows, in the place of those with the same key.
-SQLite gets INSERTs of many VALUES with an upsert, in key order; PostgreSQL gets one binary COPY, after the rows that
-are written again were deleted. Promises: the same rows on both; NaN becomes NULL. Does not know statistics.
+SQLite gets INSERTs of many VALUES with an upsert, in key order, in which a value that all rows share is bound once;
+PostgreSQL gets one binary COPY, after the rows that are written again were deleted. Promises: the same rows on both;
+NaN becomes NULL. Does not know statistics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, repeat
-from typing import Any
+from itertools import chain, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import BigInteger, Connection, Table, any_, delete, literal
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from lineage_store.store.batch import Column, SampleColumns
 from lineage_store.store.writes import binary_copy
 
+Integers = NDArray[np.int64]
+
 _KEY = ("job_id", "series_id", "step")
 _PARAMETERS = 8_000
 """Of one statement: a quarter of what SQLite takes; larger statements are no faster."""
+_ROWS = (1024, 256, 64, 16, 4, 1)
+"""Rows of one statement: few sizes, so that each statement is prepared once."""
+_LONG = 512
+"""A series with so many samples has statements of its own, which share more values."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSamples:
-    """Samples of one series."""
+def write(
+    connection: Connection,
+    table: Table,
+    samples: SampleColumns,
+    series_ids: Integers,
+    rewritten: Sequence[int],
+) -> None:
+    """Store samples.
 
-    job_id: int
-    series_id: int
-    samples: SampleColumns
-    rewrites: bool
-    """Whether some of the steps may be stored already."""
-
-    def column(self, name: str) -> Column | None:
-        """A column of the table; None where the plugin has none."""
-        match name:
-            case "job_id" | "series_id":
-                return np.broadcast_to(np.int64(getattr(self, name)), self.samples.steps.shape)
-            case "step":
-                return self.samples.steps
-        return self.samples.columns.get(name)
-
-
-def write(connection: Connection, table: Table, parts: Sequence[SeriesSamples]) -> None:
-    """Store samples."""
-    ordered = sorted(parts, key=lambda part: (part.job_id, part.series_id))
-    if not ordered:
-        return
+    Args:
+        series_ids: by number of the series.
+        rewritten: numbers of the series of which some steps may be stored already.
+    """
+    job_ids = np.array([name.file.job_id for name in samples.series])
+    by_key = np.lexsort((series_ids, job_ids))
+    order = np.argsort(np.argsort(by_key)[samples.number], kind="stable")
+    known = {
+        "job_id": job_ids[samples.number],
+        "series_id": series_ids[samples.number],
+        "step": samples.steps,
+    }
+    found = {**samples.columns, **known}
+    columns = [_ordered(found.get(column.name), order) for column in table.columns]
     if connection.dialect.name == "sqlite":
-        _insert_values(connection, table, ordered)
+        counts = np.bincount(samples.number)[by_key]
+        for start, end in _spans(counts):
+            _insert_values(
+                connection, table, [column if column is None else column[start:end] for column in columns]
+            )
         return
-    for part in ordered:
-        if part.rewrites:
-            _delete_steps(connection, table, part)
-    names = [column.name for column in table.columns]
-    blocks = ([part.column(name) for name in names] for part in ordered)
-    binary_copy.copy(connection, table, blocks)
+    for number in rewritten:
+        steps = samples.steps[samples.number == number]
+        _delete_steps(connection, table, int(job_ids[number]), int(series_ids[number]), steps)
+    binary_copy.copy(connection, table, columns)
 
 
-def _insert_values(connection: Connection, table: Table, parts: Iterable[SeriesSamples]) -> None:
-    width = len(table.columns)
-    most = _PARAMETERS // width * width
-    parameters = tuple(chain.from_iterable(chain.from_iterable(_rows(table, part) for part in parts)))
-    for start in range(0, len(parameters), most):
-        some = parameters[start : start + most]
-        connection.exec_driver_sql(_upsert_sql(table, len(some) // width), some)
+def _ordered(column: Column | None, order: Integers) -> Column | None:
+    return None if column is None else column[order]
 
 
-def _rows(table: Table, part: SeriesSamples) -> Iterator[tuple[Any, ...]]:
-    """Rows in the order of the table's columns; SQLite itself makes NULL of NaN."""
-    columns = (part.column(column.name) for column in table.columns)
-    # a column of NULLs has no end of its own; the steps end the rows
-    return zip(*(repeat(None) if column is None else column.tolist() for column in columns), strict=False)
+def _spans(counts: Integers) -> Iterator[tuple[int, int]]:
+    """Cut rows of series of these lengths: before and behind each long one."""
+    long = counts >= _LONG
+    cut = np.flatnonzero(long[1:] | long[:-1])
+    ends = np.cumsum(counts)
+    borders = [0, *ends[cut].tolist(), int(ends[-1])]
+    yield from pairwise(borders)
+
+
+def _insert_values(connection: Connection, table: Table, columns: Sequence[Column | None]) -> None:
+    varies = tuple(column is not None and bool((column != column[:1]).any()) for column in columns)
+    shared = tuple(
+        None if column is None else column[:1].tolist()[0]
+        for column, own in zip(columns, varies, strict=True)
+        if not own
+    )
+    own = [
+        column.tolist()
+        for column, varied in zip(columns, varies, strict=True)
+        if varied and column is not None
+    ]
+    width = len(own)
+    parameters = tuple(chain.from_iterable(zip(*own, strict=True)))
+    start, rows = 0, len(own[0]) if own else 1
+    for size in _ROWS:
+        while rows >= size and size * width <= _PARAMETERS:
+            statement = _upsert_sql(table, varies, size)
+            connection.exec_driver_sql(statement, shared + parameters[start : start + size * width])
+            start += size * width
+            rows -= size
 
 
 @cache
-def _upsert_sql(table: Table, rows: int) -> str:
+def _upsert_sql(table: Table, varies: tuple[bool, ...], rows: int) -> str:
+    """Shared values come first among the parameters, in the order of the columns."""
     names = [column.name for column in table.columns]
-    place = f"({','.join('?' * len(names))})"
+    shared, own = varies.count(False), varies.count(True)
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in _KEY)
     quoted = ", ".join(f'"{name}"' for name in names)
+    places = ",".join(_places(varies, shared + row * own) for row in range(rows))
     return (
-        f"INSERT INTO {table.name} ({quoted}) VALUES {','.join([place] * rows)} "  # noqa: S608 - names of the schema
+        f"INSERT INTO {table.name} ({quoted}) VALUES {places} "  # noqa: S608 - names of the schema
         f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changes}"
     )
 
 
-def _delete_steps(connection: Connection, table: Table, part: SeriesSamples) -> None:
-    mine = (table.c.job_id == part.job_id) & (table.c.series_id == part.series_id)
-    steps = literal(part.samples.steps.tolist(), ARRAY(BigInteger))
-    connection.execute(delete(table).where(mine, table.c.step == any_(steps)))
+def _places(varies: tuple[bool, ...], before: int) -> str:
+    """The numbered parameters of a row; its own follow number `before`."""
+    shared, own = iter(range(1, len(varies) + 1)), iter(range(before + 1, before + len(varies) + 1))
+    return f"({','.join(f'?{next(own if varied else shared)}' for varied in varies)})"
+
+
+def _delete_steps(connection: Connection, table: Table, job_id: int, series_id: int, steps: Integers) -> None:
+    mine = (table.c.job_id == job_id) & (table.c.series_id == series_id)
+    wanted = literal(steps.tolist(), ARRAY(BigInteger))
+    connection.execute(delete(table).where(mine, table.c.step == any_(wanted)))

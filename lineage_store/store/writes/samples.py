@@ -1,13 +1,13 @@
 """Samples and the statistics of their series.
 
-In: advances with columns of samples. Out: rows of `series`, `scalar_sample`, `payload_sample`; the jobs and tags where
-a lowest step changed. Promises: within a file the last write of a step wins; statistics are merged when samples are
-appended, and computed again from the rows only where a step was written again.
+In: columns of samples. Out: rows of `series`, `scalar_sample`, `payload_sample`; the jobs and tags where a lowest step
+changed. Promises: within a file the last write of a step wins; statistics are merged when samples are appended, and
+computed again from the rows only where a step was written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,19 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Table, insert, select
 
-from lineage_store.store.batch import Advance, KnownFile, SampleColumns, as_row
+from lineage_store.store.batch import SampleColumns, SeriesName, as_row
 from lineage_store.store.dialects import in_parts
 from lineage_store.store.schema import payload_sample, scalar_sample, series
-from lineage_store.store.series import (
-    Statistics,
-    last_writes,
-    merge,
-    statistics,
-    statistics_from_rows,
-    store_statistics,
-)
+from lineage_store.store.series import statistics_from_rows, store_statistics
+from lineage_store.store.statistics import Statistics, merge, statistics
 from lineage_store.store.writes import bulk
-from lineage_store.store.writes.bulk import SeriesSamples
 from lineage_store.texts import key
 
 SeriesKey = tuple[int, str, int]
@@ -36,55 +29,73 @@ SeriesKey = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The samples of one series in one batch: distinct steps, ascending."""
+    """One series of a batch, with the statistics of the batch's samples."""
 
     key: SeriesKey
-    file: KnownFile
-    samples: SampleColumns
+    name: SeriesName
     statistics: Statistics
 
-    @property
-    def table(self) -> Table:
-        return scalar_sample if self.samples.plugin == "scalar" else payload_sample
-
     def series_row(self) -> dict[str, Any]:
+        file_id, plugin, tag_key = self.key
+        file = self.name.file
+        place = {"job_id": file.job_id, "log_file_id": file_id, "device": file.device}
         return {
-            "job_id": self.file.job_id,
-            "log_file_id": self.file.id,
-            "plugin": self.samples.plugin,
-            "tag_key": self.key[2],
-            "tag": self.samples.tag,
-            "device": self.file.device,
+            **place,
+            "plugin": plugin,
+            "tag_key": tag_key,
+            "tag": self.name.tag,
             **as_row(self.statistics),
         }
 
+    def appends_to(self, row: Row[Any]) -> bool:
+        """Whether all its steps are behind those of the stored series."""
+        return self.statistics.first_step > int(row.last_step)
 
-def write_samples(connection: Connection, advances: Sequence[Advance]) -> tuple[set[int], set[int]]:
+
+def write_samples(connection: Connection, samples: Sequence[SampleColumns]) -> tuple[set[int], set[int]]:
     """Store samples; give back the jobs and the tag keys for which supersession must be computed again."""
-    parts = [_part(advance.file, samples) for advance in advances for samples in advance.rows.samples]
-    if not parts:
-        return set(), set()
-    files = {part.file.id for part in parts}
-    known = _series_rows(connection, files)
+    moved = [part for columns in samples for part in _write_plugin(connection, _last_writes(columns))]
+    return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}
+
+
+def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]:
+    """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
+    parts = _parts(samples)
+    # before the first bookmark no file has series
+    known = _known_series(connection, {name.file.id for name in samples.series if name.file.byte_offset})
     created = [part for part in parts if part.key not in known]
-    if created:
-        connection.execute(insert(series), [part.series_row() for part in created])
-    ids = {found: row.id for found, row in (_series_rows(connection, files) if created else known).items()}
-    for table in (scalar_sample, payload_sample):
-        of_table = [_for_series(part, ids[part.key], known) for part in parts if part.table is table]
-        bulk.write(connection, table, of_table)
     extended = [part for part in parts if part.key in known]
-    lowered = _update_statistics(connection, extended, known)
-    moved = created + lowered
-    return {part.file.job_id for part in moved}, {part.key[2] for part in moved}
+    ids = {found: int(row.id) for found, row in known.items()} | _insert_series(connection, created)
+    table = scalar_sample if samples.plugin == "scalar" else payload_sample
+    series_ids = np.array([ids[part.key] for part in parts])
+    rewritten = [
+        n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
+    ]
+    bulk.write(connection, table, samples, series_ids, rewritten)
+    return created + _update_statistics(connection, table, extended, known)
 
 
-def _part(file: KnownFile, samples: SampleColumns) -> _Part:
-    kept = _without_rewritten(samples)
-    times, values = (_floats(kept, name) for name in ("wall_time", "value"))
+def _last_writes(samples: SampleColumns) -> SampleColumns:
+    """Distinct, ascending steps in each series; as it is where it has them already."""
+    goes_up = (np.diff(samples.steps) > 0) | (np.diff(samples.number) > 0)
+    if goes_up.all():
+        return samples
+    order = np.lexsort((samples.steps, samples.number))  # equal ones keep their order
+    number, steps = samples.number[order], samples.steps[order]
+    is_last = np.append((np.diff(steps) > 0) | (np.diff(number) > 0), True)
+    kept = order[is_last]
+    columns = {name: column[kept] for name, column in samples.columns.items()}
+    return SampleColumns(samples.plugin, samples.series, number[is_last], steps[is_last], columns)
+
+
+def _parts(samples: SampleColumns) -> list[_Part]:
+    times, values = (_floats(samples, name) for name in ("wall_time", "value"))
     assert times is not None
-    found = statistics(kept.steps, times, values)
-    return _Part((file.id, kept.plugin, key(kept.tag)), file, kept, found)
+    found = statistics(samples.number, samples.steps, times, values)
+    return [
+        _Part((name.file.id, samples.plugin, key(name.tag)), name, of_series)
+        for name, of_series in zip(samples.series, found, strict=True)
+    ]
 
 
 def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
@@ -92,34 +103,27 @@ def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
     return None if column is None else column.astype(np.float64, copy=False)
 
 
-def _without_rewritten(samples: SampleColumns) -> SampleColumns:
-    """Distinct, ascending steps; as it is where it has them already."""
-    if (np.diff(samples.steps) > 0).all():
-        return samples
-    last = last_writes(samples.steps)
-    columns = {name: column[last] for name, column in samples.columns.items()}
-    return SampleColumns(samples.plugin, samples.tag, samples.steps[last], columns)
-
-
-def _for_series(part: _Part, series_id: int, known: dict[SeriesKey, Row[Any]]) -> SeriesSamples:
-    row = known.get(part.key)
-    rewrites = row is not None and part.statistics.first_step <= row.last_step
-    return SeriesSamples(part.file.job_id, series_id, part.samples, rewrites)
+def _insert_series(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
+    if not parts:
+        return {}
+    statement = insert(series).returning(series.c.id, sort_by_parameter_order=True)
+    ids = connection.execute(statement, [part.series_row() for part in parts]).scalars()
+    return {part.key: series_id for part, series_id in zip(parts, ids, strict=True)}
 
 
 def _update_statistics(
-    connection: Connection, parts: Iterable[_Part], known: dict[SeriesKey, Row[Any]]
+    connection: Connection, table: Table, parts: Iterable[_Part], known: Mapping[SeriesKey, Row[Any]]
 ) -> list[_Part]:
     """Bring the statistics of existing series up to date; give back the parts that lowered a first step."""
     stored: list[tuple[int, Statistics]] = []
     lowered = []
     for part in parts:
         row = known[part.key]
-        if part.statistics.first_step > row.last_step:
+        if part.appends_to(row):
             before = Statistics(*(getattr(row, field.name) for field in fields(Statistics)))
             found = merge(before, part.statistics)
         else:
-            found = statistics_from_rows(connection, part.table, part.file.job_id, row.id)
+            found = statistics_from_rows(connection, table, part.name.file.job_id, row.id)
         stored.append((row.id, found))
         if found.first_step < row.first_step:
             lowered.append(part)
@@ -127,7 +131,7 @@ def _update_statistics(
     return lowered
 
 
-def _series_rows(connection: Connection, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
+def _known_series(connection: Connection, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
     return {
         (row.log_file_id, row.plugin, row.tag_key): row
         for part in in_parts(sorted(file_ids))

@@ -1,0 +1,125 @@
+"""What a series keeps of its samples: computed for many series at once, merged when samples are appended. Pure.
+
+In: columns of samples. Out: statistics, a row per series. Promises: the outcome does not depend on how the samples were
+cut into batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What `series` keeps of its samples; values are None for payloads and for NaN."""
+
+    sample_count: int
+    first_step: int
+    first_wall_time: float | None
+    first_value: float | None
+    last_step: int
+    last_wall_time: float | None
+    last_value: float | None
+    min_value: float | None = None
+    min_step: int | None = None
+    max_value: float | None = None
+    max_step: int | None = None
+    nan_count: int = 0
+    inf_count: int = 0
+
+
+def statistics(
+    number: Integers, steps: Integers, wall_times: Floats, values: Floats | None
+) -> list[Statistics]:
+    """Of each series.
+
+    Args:
+        number: which series each sample belongs to: 0, 1 … without a gap, ascending.
+        steps: ascending and distinct within each series.
+        values: None for payloads; NaN among them as they come.
+    """
+    first = np.flatnonzero(np.diff(number, prepend=-1))
+    last = np.append(first[1:], len(number)) - 1
+    nothing: list[None] = [None] * len(first)
+    zero = [0] * len(first)
+    of_values = (
+        _of_values(number, steps, values, first) if values is not None else (nothing,) * 4 + (zero,) * 2
+    )
+    columns = (
+        (last - first + 1).tolist(),
+        steps[first].tolist(),
+        _nullable(wall_times[first]),
+        nothing if values is None else _nullable(values[first]),
+        steps[last].tolist(),
+        _nullable(wall_times[last]),
+        nothing if values is None else _nullable(values[last]),
+        *of_values,
+    )
+    return [Statistics(*row) for row in zip(*columns, strict=True)]
+
+
+def _of_values(number: Integers, steps: Integers, values: Floats, first: Integers) -> tuple[list[Any], ...]:
+    """min_value, min_step, max_value, max_step, nan_count, inf_count."""
+    finite = np.isfinite(values)
+    least = _extremes(np.minimum, np.where(finite, values, np.inf), number, steps, first)
+    greatest = _extremes(np.maximum, np.where(finite, values, -np.inf), number, steps, first)
+    counts = (np.add.reduceat(which, first, dtype=np.int64) for which in (np.isnan(values), np.isinf(values)))
+    return *least, *greatest, *(count.tolist() for count in counts)
+
+
+def _extremes(
+    extreme: np.ufunc, finite: Floats, number: Integers, steps: Integers, first: Integers
+) -> tuple[list[Any], list[Any]]:
+    """The extreme value of each series and the lowest step that has it; None where no value is finite."""
+    found = extreme.reduceat(finite, first)
+    equal = np.flatnonzero(finite == found[number])
+    at = equal[np.flatnonzero(np.diff(number[equal], prepend=-1))]
+    known = np.isfinite(finite[at]).tolist()
+    return tuple(  # type: ignore[return-value]
+        [each if is_known else None for each, is_known in zip(column[at].tolist(), known, strict=True)]
+        for column in (finite, steps)
+    )
+
+
+def _nullable(numbers: Floats) -> list[float | None]:
+    return [nullable(number) for number in numbers.tolist()]
+
+
+def merge(before: Statistics, after: Statistics) -> Statistics:
+    """Of both, where every step of `after` is greater than every step of `before`."""
+    lower = _extreme(before, after, before.min_value, after.min_value, sign=-1)
+    higher = _extreme(before, after, before.max_value, after.max_value, sign=1)
+    return Statistics(
+        before.sample_count + after.sample_count,
+        before.first_step,
+        before.first_wall_time,
+        before.first_value,
+        after.last_step,
+        after.last_wall_time,
+        after.last_value,
+        lower.min_value,
+        lower.min_step,
+        higher.max_value,
+        higher.max_step,
+        before.nan_count + after.nan_count,
+        before.inf_count + after.inf_count,
+    )
+
+
+def nullable(number: float) -> float | None:
+    """SQL's NULL for NaN."""
+    return None if number != number else float(number)
+
+
+def _extreme(
+    before: Statistics, after: Statistics, old: float | None, new: float | None, *, sign: int
+) -> Statistics:
+    """The one with the more extreme value; the earlier one on a tie, and where neither has a finite value."""
+    return after if new is not None and (old is None or sign * new > sign * old) else before
