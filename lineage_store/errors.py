@@ -50,6 +50,18 @@ class LineageParamMissingError(MindInsightException):
     exit_code = 2
 
 
+class LineageParamSummaryRecordError(LineageParamTypeError):
+    """The summary record is neither a SummaryRecord nor a directory."""
+
+    error_code = "50542083"
+
+
+class LineageParamRaiseExceptionError(LineageParamTypeError):
+    """The parameter raise_exception is neither True nor False."""
+
+    error_code = "50542084"
+
+
 class LineageParamRunContextError(MindInsightException):
     """The run context of a callback is not usable."""
 
@@ -100,6 +112,8 @@ class LineageErrors(IntEnum):
     PARAM_TYPE_ERROR = int(LineageParamTypeError.error_code, 16)
     PARAM_VALUE_ERROR = int(LineageParamValueError.error_code, 16)
     PARAM_MISSING_ERROR = int(LineageParamMissingError.error_code, 16)
+    PARAM_SUMMARY_RECORD_ERROR = int(LineageParamSummaryRecordError.error_code, 16)
+    PARAM_RAISE_EXCEPTION_ERROR = int(LineageParamRaiseExceptionError.error_code, 16)
     PARAM_RUN_CONTEXT_ERROR = int(LineageParamRunContextError.error_code, 16)
     GET_MODEL_FILE_ERROR = int(LineageGetModelFileError.error_code, 16)
     LOG_LINEAGE_ERROR = int(LineageLogError.error_code, 16)
@@ -115,6 +129,8 @@ class LineageErrorMsg(Enum):
     PARAM_TYPE_ERROR = "Param type error. {}"
     PARAM_VALUE_ERROR = "Param value error. {}"
     PARAM_MISSING_ERROR = "Param missing. {}"
+    PARAM_SUMMARY_RECORD_ERROR = "The summary record is invalid. {}"
+    PARAM_RAISE_EXCEPTION_ERROR = "The parameter raise_exception is invalid. {}"
     PARAM_RUN_CONTEXT_ERROR = "The run context is invalid. {}"
     GET_MODEL_FILE_ERROR = "Get model file error. {}"
     LOG_LINEAGE_ERROR = "Log lineage error. {}"
@@ -198,6 +214,18 @@ class LeaseLostError(LineageStoreError):
 
 class BookmarkMovedError(LineageStoreError):
     """Another write moved a bookmark first; nothing was written."""
+
+
+class InvalidTagError(LineageParamTypeError, LineageParamValueError):
+    """The name of a value is not usable; MindSpore documents a TypeError and raises a ValueError."""
+
+
+class RecorderInUseError(LineageStoreError, RuntimeError):
+    """A process has one open SummaryRecord at a time."""
+
+
+class LogDirectoryError(LineageStoreError, OSError):
+    """Log files cannot be written into this directory."""
 
 
 __all__ = [

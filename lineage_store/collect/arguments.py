@@ -1,0 +1,129 @@
+"""The arguments of recorders: checked before anything is made.
+
+In: what a script passes. Out: the values to go on with. Promises: an argument that will not do is refused with its
+name, its value and what would fit, by the error class that MindSpore raises for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from lineage_store.collect import operators
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
+from lineage_store.eventlog import filenames
+
+log = logging.getLogger(__name__)
+
+NUM_PROCESS = 32
+Mode = Literal["train", "eval"]
+
+_NAME_PART = re.compile(r"\w[0-9a-zA-Z_.]*", re.ASCII)
+_MOST_STEPS = 2**63
+_EXPORT_FORMATS = ("npy", None)
+
+
+def check_names(file_prefix: object, file_suffix: object) -> None:
+    """What a log file's name begins and ends with: readers must know the file by it, and by its kind."""
+    for argument, text in (("file_prefix", file_prefix), ("file_suffix", file_suffix)):
+        if not isinstance(text, str):
+            raise LineageParamTypeError(f"{argument} must be a str, but is {text!r}.")
+        if not _NAME_PART.fullmatch(text):
+            raise LineageParamValueError(
+                f"{argument} must be of ASCII letters, digits, '_' and, after the first character, '.', "
+                f"but is {text!r}."
+            )
+    name = filenames.compose(str(file_prefix), 0, 0, "host", str(file_suffix))
+    read_as = filenames.parse(name)
+    if read_as is None or read_as.kind != "summary" or read_as.timestamp != 0:
+        raise LineageParamValueError(
+            f"The prefix {file_prefix!r} and the suffix {file_suffix!r} make names like {name}, "
+            "which readers do not take for a summary file."
+        )
+
+
+def check_size(max_file_size: object) -> None:
+    """Bytes or None; below zero means no limit, which is worth a warning."""
+    if max_file_size is None:
+        return
+    if not isinstance(max_file_size, int) or isinstance(max_file_size, bool):
+        raise LineageParamTypeError(f"max_file_size must be an int or None, but is {max_file_size!r}.")
+    if max_file_size < 0:
+        log.warning("max_file_size is %d, which is below 0: files have no limit.", max_file_size)
+
+
+def check_flag(argument: str, flag: object) -> None:
+    """True or False."""
+    if not isinstance(flag, bool):
+        raise LineageParamTypeError(f"{argument} must be a bool, but is {flag!r}.")
+
+
+def check_count(argument: str, count: object) -> None:
+    """An integer from 1."""
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise LineageParamTypeError(f"{argument} must be an int, but is {count!r}.")
+    if count < 1:
+        raise LineageParamValueError(f"{argument} must be at least 1, but is {count}.")
+
+
+def check_network(argument: str, network: object) -> None:
+    """A MindSpore network or None."""
+    if network is not None and not operators.is_network(network):
+        raise LineageParamTypeError(
+            f"{argument} must be a MindSpore Cell or None, but is a {type(network).__name__}."
+        )
+
+
+def exports_tensors(export_options: object) -> bool:
+    """Whether tensors are saved in files of their own, by the one option there is: tensor_format."""
+    if export_options is None:
+        return False
+    if not isinstance(export_options, Mapping):
+        raise LineageParamTypeError(f"export_options must be a dict or None, but is {export_options!r}.")
+    for option, value in export_options.items():
+        if not isinstance(option, str) or not isinstance(value, str | None):
+            raise LineageParamTypeError(
+                f"export_options must map a str to a str or None, but has {option!r}: {value!r}."
+            )
+        if option != "tensor_format" or value not in _EXPORT_FORMATS:
+            raise LineageParamValueError(
+                f"export_options can be {{'tensor_format': 'npy'}} (or None), but has {option!r}: {value!r}."
+            )
+    return export_options.get("tensor_format") == "npy"
+
+
+def check_mode(mode: object) -> None:
+    """ "train" or "eval"."""
+    if mode not in get_args(Mode):
+        raise LineageParamValueError(f"The mode must be 'train' or 'eval', but is {mode!r}.")
+
+
+def checked_step(step: Any) -> int:
+    """A step as an int that the format can hold; integers of numpy are taken, booleans are not."""
+    if isinstance(step, bool) or not hasattr(step, "__index__"):
+        raise LineageParamTypeError(f"step must be an int, but is {step!r}.")
+    number = operator.index(step)
+    if not -_MOST_STEPS <= number < _MOST_STEPS:
+        raise LineageParamValueError(f"step must fit into 64 bits, but is {number}.")
+    return number
+
+
+def made_directory(argument: str, path: object) -> Path:
+    """The real path of the directory, which is made when it is missing, as MindSpore makes it: for its owner only."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
+        raise LineageParamTypeError(f"{argument} must be a str or a path, but is {path!r}.")
+    if not text.strip() or "\0" in text:
+        raise LineageParamValueError(f"{argument} must name a directory, but is {text!r}.")
+    directory = Path(os.path.realpath(text))
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogDirectoryError(f"{argument} {str(directory)!r} cannot be made: {error.strerror}.") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise LogDirectoryError(f"{argument} {str(directory)!r} cannot be written to.")
+    return directory

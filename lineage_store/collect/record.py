@@ -1,0 +1,288 @@
+"""SummaryRecord: MindSpore's recorder, rebuilt; for every script, with MindSpore and without.
+
+In: values that a script adds, and in train mode what its network's summary operators emitted. Out: log files in the
+script's directory. Promises: arguments are refused with a clear error; after that no failure of ours reaches the
+training unless it asked for that; a recorder that is dropped, or open at exit, closes its files; in a forked child a
+recorder does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import time
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import wraps
+from itertools import chain
+from types import TracebackType
+from typing import Any, ParamSpec, Self
+
+from lineage_store.collect import arguments, operators, values
+from lineage_store.collect.arguments import NUM_PROCESS, Mode
+from lineage_store.collect.encoding import Batch, Encoded, Entry, encode, version_frame
+from lineage_store.collect.job_files import JobFiles
+from lineage_store.collect.losses import Losses
+from lineage_store.collect.pipeline import Pipeline
+from lineage_store.collect.writing import (
+    CLOSED_FILE_MODE,
+    FILE_MODE,
+    FileRules,
+    LogFile,
+    LogName,
+    free_second,
+)
+from lineage_store.errors import LineageParamValueError, RecorderInUseError
+from lineage_store.eventlog.filenames import LINEAGE_SUFFIX
+
+log = logging.getLogger(__name__)
+
+_ENTRY_BYTES = 256
+"""What a value takes in memory beside its array."""
+_LIGHT_BYTES = 1024
+"""A batch of less than this is encoded at once: handing it to another thread would cost more."""
+
+Arguments = ParamSpec("Arguments")
+
+
+def _in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Take MindSpore 2.10's positional order too: there, the fourth argument is num_process, an int."""
+
+    @wraps(construct)
+    def constructor(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        before, after = args[:4], args[4:]  # the recorder is the first of args
+        if after and isinstance(after[0], int) and not isinstance(after[0], bool):
+            construct(*before, *after[1:], **kwargs, num_process=after[0])  # type: ignore[arg-type]
+        else:
+            construct(*args, **kwargs)
+
+    return constructor
+
+
+class SummaryRecord:
+    """Records values and lineage of a training into log files, as mindspore.SummaryRecord does.
+
+    A summary file and a lineage file are made in `log_dir` when there is something for them. Values wait in the
+    recorder until `record` is called; a thread then writes them, and others can read them soon after. What waits to
+    be written is at most about 64 MiB: a slow disk slows `record` down.
+
+    A process has one open SummaryRecord at a time, for the summary operators of its networks emit to one place.
+    """
+
+    exclusive = True
+    """Whether this kind drains summary operators, so that no other of its kind may be open in the process."""
+    _open: weakref.ref[SummaryRecord] | None = None
+
+    @_in_mindspore_order
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        file_prefix: str = "events",
+        file_suffix: str = "_MS",
+        network: Any = None,
+        max_file_size: int | None = None,
+        raise_exception: bool = False,
+        export_options: Mapping[str, str | None] | None = None,
+        *,
+        num_process: int = NUM_PROCESS,
+        file_mode: int = FILE_MODE,
+        closed_file_mode: int = CLOSED_FILE_MODE,
+    ) -> None:
+        """Check everything, make `log_dir` (mode 0700) if it is missing, and write nothing yet.
+
+        Args:
+            log_dir: The directory of the log files.
+            file_prefix: What file names begin with; ASCII letters, digits, `_` and, after the first, `.`.
+            file_suffix: What the summary file's name ends with; of the same characters, and not `_lineage`.
+            network: A MindSpore Cell, whose graph the first `record` after its compilation writes.
+            max_file_size: Bytes of each file; a full file is closed and a new one begun. Below 0: no limit.
+            raise_exception: Whether a failed write is raised by the next `record`, `flush` or `close`.
+            export_options: `{"tensor_format": "npy"}` also saves each tensor in a `.npy` file.
+            num_process: The most threads that encode images, tensors and histograms.
+            file_mode, closed_file_mode: The mode of a log file while it is open, and when it is closed.
+
+        Raises:
+            LineageParamTypeError, LineageParamValueError: An argument is not usable; a TypeError, a ValueError.
+            LogDirectoryError: Files cannot be written into `log_dir`; an OSError.
+            RecorderInUseError: This process has an open SummaryRecord; a RuntimeError.
+        """
+        self._refuse_second()
+        arguments.check_names(file_prefix, file_suffix)
+        arguments.check_size(max_file_size)
+        arguments.check_flag("raise_exception", raise_exception)
+        arguments.check_count("num_process", num_process)
+        arguments.check_network("network", network)
+        self._exports = arguments.exports_tensors(export_options)
+        self.network = network
+        directory = arguments.made_directory("log_dir", log_dir)
+        name = LogName(directory, file_prefix, operators.device_number(), platform.node())
+        second = free_second(
+            lambda at: (name.at(at, file_suffix), name.at(at, LINEAGE_SUFFIX), directory / f"export_{at}")
+        )
+        limit = None if max_file_size is None or max_file_size < 0 else max_file_size
+        rules = FileRules(limit, file_mode, closed_file_mode)
+        self._losses = Losses(raising=raise_exception)
+        self._files = JobFiles(
+            LogFile(name, file_suffix, second, rules, lambda: version_frame(time.time())),
+            LogFile(name, LINEAGE_SUFFIX, second, rules),
+            directory / f"export_{second}",
+            closed_file_mode,
+            self._losses,
+        )
+        self._pipeline: Pipeline[Batch, Encoded] = Pipeline(encode, self._files.write, workers=num_process)
+        self._operators = operators.Operators()
+        self._operators.forget()
+        self._mode: Mode = "train"
+        self._graph_written = False
+        self._added: defaultdict[str, list[Entry]] = defaultdict(list)
+        self._process = os.getpid()
+        self._said_closed = False
+        self._shut = weakref.finalize(self, _shut, self._process, self._pipeline, self._files, self._losses)
+        if self.exclusive:
+            SummaryRecord._open = weakref.ref(self)
+
+    def __enter__(self) -> Self:
+        """Raises LineageParamValueError, a ValueError, when the recorder is closed."""
+        if not self._shut.alive:
+            raise LineageParamValueError("This SummaryRecord is closed.", hint="Make a new one.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def log_dir(self) -> str:
+        """The full path of the summary file, as in MindSpore."""
+        return str(self._files.summary.path)
+
+    @property
+    def full_file_name(self) -> str:
+        """The full path of the summary file, by the name of old MindSpore versions."""
+        return self.log_dir
+
+    def set_mode(self, mode: Mode) -> None:
+        """In the mode "eval", `record` leaves alone what summary operators emitted; "train" is the default."""
+        arguments.check_mode(mode)
+        self._mode = mode
+
+    def add_value(self, plugin: str, name: str, value: Any) -> None:
+        """Hold a value until `record` is called; arrays are copied.
+
+        Args:
+            plugin: "scalar", "image", "tensor" or "histogram": `value` is a tensor of MindSpore, PyTorch or JAX, a
+                numpy array or a number; a scalar has one element, an image is a batch of shape (batch, 1 or 3
+                channels, height, width). "train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"
+                or "landscape": a protobuf message TrainLineage, EvaluationLineage, DatasetGraph, UserDefinedInfo
+                or LossLandscape. "graph": a ModelProto's bytes, or a GraphProto.
+            name: The tag; of no meaning for lineage and graphs.
+
+        Raises:
+            InvalidTagError: `name` is no non-empty text; a TypeError and a ValueError.
+            LineageParamTypeError: `value` is of a type that the plugin does not take; a TypeError.
+            LineageParamValueError: There is no such plugin, or the value has the wrong shape; a ValueError.
+        """
+        plugin = values.plugin_of(plugin)
+        tag = values.tag_of(name) if plugin in values.ARRAY_PLUGINS else str(name)
+        entry = Entry(plugin, tag, values.held(plugin, tag, value))
+        if self._is_usable():
+            self._added[plugin].append(entry)
+
+    def record(
+        self, step: int, train_network: Any = None, plugin_filter: Callable[[str], bool] | None = None
+    ) -> bool:
+        """Hand what was added, and what summary operators emitted, to the writer as the values of `step`.
+
+        Args:
+            step: The training step.
+            train_network: A MindSpore Cell whose graph is taken when `network` has none.
+            plugin_filter: Says by a plugin's name whether its values are written; others are dropped.
+
+        Returns:
+            Whether the values were taken: False when the recorder is closed, or belongs to the parent process.
+        """
+        step = arguments.checked_step(step)
+        arguments.check_network("train_network", train_network)
+        if not self._is_usable():
+            return False
+        self._losses.raise_untold()
+        try:
+            self._take_graph(train_network)
+            self._take_emitted(step)
+        except Exception as error:  # noqa: BLE001 - MindSpore's internals must not end a training
+            self._losses.add("what MindSpore gives", error, what=f"step {step}")
+            self._losses.raise_untold()
+        added, self._added = self._added, defaultdict(list)
+        taken = [entries for plugin, entries in added.items() if not plugin_filter or plugin_filter(plugin)]
+        if taken:
+            batch = Batch(step, time.time(), tuple(chain.from_iterable(taken)), self._exports)
+            byte_count = sum(_array_bytes(entry) for entry in batch.entries)
+            size = byte_count + _ENTRY_BYTES * len(batch.entries)
+            self._pipeline.put(batch, size, light=byte_count < _LIGHT_BYTES)
+        return True
+
+    def flush(self) -> None:
+        """Return when everything recorded so far is in the files, for other processes to read."""
+        if self._is_usable():
+            self._pipeline.drain()
+            self._losses.raise_untold()
+
+    def close(self) -> None:
+        """Write everything recorded, and give the files their closed mode; a second call does nothing."""
+        self._shut()
+        self._losses.raise_untold()
+
+    def _refuse_second(self) -> None:
+        other = SummaryRecord._open() if SummaryRecord._open is not None else None
+        if self.exclusive and other is not None and other._shut.alive and other._process == os.getpid():
+            raise RecorderInUseError(
+                f"This process already has an open SummaryRecord, which writes {other.log_dir}.",
+                hint="Close it first, or use it in a with statement.",
+            )
+
+    def _is_usable(self) -> bool:
+        closed = not self._shut.alive
+        if not closed and self._process == os.getpid():
+            return True
+        if not self._said_closed:
+            self._said_closed = True
+            reason = "it is closed" if closed else f"it belongs to the parent process {self._process}"
+            log.warning("The SummaryRecord of %s records nothing more: %s.", self.log_dir, reason)
+        return False
+
+    def _take_graph(self, train_network: Any) -> None:
+        """Add the graph of the network, once; it is known when the network has been compiled."""
+        if self.network is None or self._graph_written:
+            return
+        graph = operators.compiled_graph(self.network)
+        if graph is None and train_network is not None:
+            graph = operators.compiled_graph(train_network)
+        if graph is not None:
+            self.add_value("graph", "", graph)
+            self._graph_written = True
+
+    def _take_emitted(self, step: int) -> None:
+        if self._mode != "train":
+            return
+        for plugin, tag, value in self._operators.drain(step):
+            try:
+                self.add_value(plugin, tag, value)
+            except (TypeError, ValueError) as error:
+                self._losses.add(f"values of the operator {tag!r}", error)
+
+
+def _array_bytes(entry: Entry) -> int:
+    """What the entry's value holds; a single number counts nothing."""
+    if isinstance(entry.value, float):
+        return 0
+    return len(entry.value) if isinstance(entry.value, bytes) else entry.value.nbytes
+
+
+def _shut(process: int, pipeline: Pipeline[Batch, Encoded], files: JobFiles, losses: Losses) -> None:
+    if os.getpid() == process:
+        pipeline.close()
+        files.close()
+        losses.tell_total()

@@ -1,0 +1,153 @@
+"""One kind of log file of one recorder: its name and modes, whole frames in it, and a new file when it is full.
+
+In: frames. Out: files as MindSpore names them, made when the first frame comes. Promises: a file is never opened
+twice and never truncated by another recorder, also of the same second; a write that fails takes back what it left of
+a frame, so that the file ends with a whole one and later frames may follow; a forked child leaves the file alone.
+Not thread-safe: one thread writes. It does not know what a frame means.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from lineage_store.eventlog import filenames
+
+FILE_MODE = 0o600
+CLOSED_FILE_MODE = 0o400
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """Where all log files of one recorder are, and what their names share."""
+
+    directory: Path
+    prefix: str
+    device: int | None
+    host: str
+
+    def at(self, timestamp: int, suffix: str) -> Path:
+        """The file of that second since the epoch."""
+        return self.directory / filenames.compose(self.prefix, timestamp, self.device, self.host, suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """How files are made, and how large they grow."""
+
+    max_file_size: int | None = None
+    """Bytes of each file; None is no limit."""
+    file_mode: int = FILE_MODE
+    closed_file_mode: int = CLOSED_FILE_MODE
+
+
+class FrameTooLongError(OSError):
+    """A frame is longer than a file may be."""
+
+
+def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
+    """The first second from now on whose paths are not taken."""
+    return next(
+        second for second in count(int(time.time())) if not any(map(os.path.lexists, paths_at(second)))
+    )
+
+
+class LogFile:
+    """The file that is open, or will be when a frame comes; then its successors."""
+
+    def __init__(
+        self,
+        name: LogName,
+        suffix: str,
+        timestamp: int,
+        rules: FileRules,
+        opening: Callable[[], bytes] = bytes,
+    ) -> None:
+        """`opening` makes what every file begins with: the version's frame, or nothing."""
+        self._name, self._suffix, self._timestamp, self._rules = name, suffix, timestamp, rules
+        self._opening = opening
+        self._descriptor: int | None = None
+        self._size = 0
+        self._owner = os.getpid()
+
+    @property
+    def path(self) -> Path:
+        """The file that is open, or that will be made unless its name is taken by then."""
+        return self._name.at(self._timestamp, self._suffix)
+
+    def append(self, frames: Sequence[bytes]) -> int:
+        """Write as many of the frames as this file takes, at least one; how many. OSError: the first is not written.
+
+        The file is full when not all are written, or the disk failed: call again with the others.
+        """
+        if self._descriptor is not None and not self._holds(self._size + len(frames[0])):
+            self.close()
+            self._timestamp = max(int(time.time()), self._timestamp + 1)
+        opening = b"" if self._size else self._opening()
+        if not self._holds(self._size + len(opening) + len(frames[0])):
+            raise FrameTooLongError(
+                f"{len(frames[0])} bytes do not fit into a file of {self._rules.max_file_size}"
+            )
+        descriptor = self._open() if self._descriptor is None else self._descriptor
+        if os.fstat(descriptor).st_nlink == 0:
+            raise FileNotFoundError(f"{self.path} was removed while it was written")
+        content, ends = bytearray(opening), []
+        for frame in frames:
+            if not self._holds(self._size + len(content) + len(frame)):
+                break
+            content += frame
+            ends.append(len(content))
+        return self._write(descriptor, content, ends)
+
+    def close(self) -> None:
+        """Give the file its closed mode. Without an open file, and in a forked child, nothing happens."""
+        if self._descriptor is None or os.getpid() != self._owner:
+            return
+        descriptor, self._descriptor, self._size = self._descriptor, None, 0
+        try:
+            os.fchmod(descriptor, self._rules.closed_file_mode)
+        finally:
+            os.close(descriptor)
+
+    def _holds(self, size: int) -> bool:
+        return self._rules.max_file_size is None or size <= self._rules.max_file_size
+
+    def _open(self) -> int:
+        while self._descriptor is None:
+            try:
+                self._descriptor = os.open(
+                    self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, self._rules.file_mode
+                )
+            except FileExistsError:
+                self._timestamp += 1
+        os.fchmod(self._descriptor, self._rules.file_mode)  # whatever the umask took away
+        return self._descriptor
+
+    def _write(self, descriptor: int, content: bytearray, ends: list[int]) -> int:
+        """Write all, or what the disk takes up to one of the `ends`; how many of these are reached."""
+        written = 0
+        try:
+            with memoryview(content) as view:
+                while written < len(content):
+                    written += os.write(descriptor, view[written:])
+        except OSError:
+            whole = bisect_right(ends, written)
+            self._take_back(descriptor, self._size + (ends[whole - 1] if whole else 0))
+            if not whole:
+                raise
+            return whole
+        self._size += written
+        return len(ends)
+
+    def _take_back(self, descriptor: int, size: int) -> None:
+        try:
+            os.ftruncate(descriptor, size)
+            self._size = size
+        except OSError:  # then nothing may follow in this file, and what comes goes into another
+            self.close()
+            self._timestamp += 1
