@@ -156,9 +156,9 @@ def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
     looked = ingester.run_pass(
         Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: True)
     ).counts.files_found
-    (first, second) = look_at_all(engine, base_dir, base_dir_id)
+    lineage, summary = look_at_all(engine, base_dir, base_dir_id)
     settings = Settings(batch_files=1)
-    asked = iter([first, second])
+    asked = iter([summary, lineage])  # as the pass reads them
 
     def interfere() -> bool:
         for seen in asked:
