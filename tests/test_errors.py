@@ -11,6 +11,8 @@ CODES = {
     "LineageParamTypeError": "50542080",
     "LineageParamValueError": "50542081",
     "LineageParamMissingError": "50542082",
+    "LineageParamSummaryRecordError": "50542083",
+    "LineageParamRaiseExceptionError": "50542084",
     "LineageParamRunContextError": "50542180",
     "LineageGetModelFileError": "50542190",
     "LineageLogError": "50542191",

@@ -15,19 +15,29 @@ if TYPE_CHECKING:
     from lineage_store.collect.lineage import EvalLineage as EvalLineage
     from lineage_store.collect.lineage import TrainLineage as TrainLineage
     from lineage_store.collect.record import SummaryRecord as SummaryRecord
+    from lineage_store.collect.summary_step import SummaryStep as SummaryStep
 
 _HOMES = {
     "SummaryRecord": "record",
     "SummaryCollector": "collector",
     "TrainLineage": "lineage",
     "EvalLineage": "lineage",
+    "SummaryStep": "summary_step",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "mindspore":
+            raise
+        message = (
+            f"{name} is a callback of MindSpore's, which is not installed here; SummaryRecord works without."
+        )
+        raise ImportError(message, name=error.name) from error
 
 
 def __dir__() -> list[str]:

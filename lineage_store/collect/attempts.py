@@ -1,0 +1,60 @@
+"""Failures that must not reach the training loop.
+
+In: work that may fail, with a name for what it collects. Out: its result, or None. Promises: with `raising` unset, a
+failure is logged once, with what is lost, and that work is not tried again by the same object; a training never ends
+because something about it could not be told. It does not catch what asks the process to stop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from lineage_store.errors import LineageLogError, MindInsightException
+
+log = logging.getLogger(__name__)
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Attempts:
+    """Tries things for one callback, and remembers which of them cannot be done."""
+
+    def __init__(self, owner: str, *, raising: bool = False) -> None:
+        self.owner = owner
+        self.raising = raising
+        self._failed: set[str] = set()
+
+    def ask(
+        self, what: str, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result | None:
+        """The result of `work`; None when it fails, or has failed before.
+
+        With `raising`, raises MindInsight's exceptions as they are and any other as a LineageLogError.
+        """
+        if what in self._failed:
+            return None
+        try:
+            return work(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - networks and datasets are anybody's code
+            if self.raising:
+                self._raise(what, error)
+            self.give_up(what, error)
+            return None
+
+    def give_up(self, what: str, error: Exception) -> None:
+        """Say once that `what` is not collected, and do not try it again."""
+        if what not in self._failed:
+            self._failed.add(what)
+            log.warning("%s does not record %s: %s", self.owner, what, _reason(error))
+
+    def _raise(self, what: str, error: Exception) -> None:
+        if isinstance(error, MindInsightException):
+            raise error
+        raise LineageLogError(f"{self.owner} cannot record {what}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, MindInsightException) else f"{type(error).__name__}: {error}"

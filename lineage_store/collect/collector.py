@@ -1,0 +1,203 @@
+"""SummaryCollector: MindSpore's callback of that name, with the same arguments and the same files.
+
+In: MindSpore's calls around the steps of a training. Out: log files in `summary_dir`, and checkpoints for loss
+landscapes below it. Promises: wrong arguments are refused at once; later, nothing that cannot be collected ends the
+training, it is logged once and left out. Where the files differ from MindSpore's: docs/moving.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from mindspore._c_expression import security
+from mindspore.train import RunContext
+
+from lineage_store.collect import custom_values
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.collecting_steps import (
+    CollectingSteps,
+    PluginFilter,
+    everything,
+    only_tensors,
+    plan,
+)
+from lineage_store.collect.collector_options import parse, require, require_positive
+from lineage_store.collect.facts.dataset_graph import graph_of
+from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
+from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
+from lineage_store.collect.landscape import LandscapeCheckpoints
+from lineage_store.collect.record import SummaryRecord
+from lineage_store.collect.recording import RecordingCallback, add_lineage, write_lineage
+from lineage_store.collect.step_values import StepValues, add_graph
+from lineage_store.errors import LineageParamValueError
+
+log = logging.getLogger(__name__)
+
+
+class SummaryCollector(RecordingCallback):
+    """Collects what MindSpore's SummaryCollector collects, see its documentation.
+
+    Args:
+        summary_dir: directory of the log files, made when it does not exist.
+        collect_freq: every how many steps to collect (epochs, where data sink to the device); the first one always.
+        num_process: accepted as MindSpore's; see SummaryRecord.
+        collect_specified_data: what to collect, by name: MindSpore's names, and `collect_learning_rate` (False by
+            default), the learning rate of each collected step as the scalar `learning_rate/auto`.
+        keep_default_action: whether what is not named there is collected as by default, or not at all.
+        custom_lineage_data: a flat dict of str, int (32 bits) or float by name, kept with the lineage.
+        collect_tensor_freq: collect_freq for TensorSummary; None keeps 20 tensors of each tag at most.
+        max_file_size: bytes after which a new file is begun.
+        export_options: {"tensor_format": "npy"} also writes tensors as npy files.
+
+    Raises:
+        TypeError, ValueError: an argument of a wrong type or value, as MindSpore's does.
+    """
+
+    def __init__(
+        self,
+        summary_dir: str,
+        collect_freq: int = 10,
+        num_process: int = 32,
+        collect_specified_data: dict[str, Any] | None = None,
+        keep_default_action: bool = True,
+        custom_lineage_data: dict[str, str | int | float] | None = None,
+        collect_tensor_freq: int | None = None,
+        max_file_size: int | None = None,
+        export_options: dict[str, str | None] | None = None,
+    ) -> None:
+        super().__init__()
+        if security.enable_security():
+            raise LineageParamValueError("MindSpore was built with `-s on`, which leaves out summaries.")
+        require_positive("collect_freq", collect_freq)
+        require_positive("num_process", num_process)
+        require_positive("collect_tensor_freq", collect_tensor_freq, optional=True)
+        require_positive("max_file_size", max_file_size, optional=True)
+        self._collected = parse(collect_specified_data, keep_default_action)
+        self._user_values = custom_values.from_environment() | custom_values.checked(
+            "custom_lineage_data", custom_lineage_data
+        )
+        self._summary_dir = _made_directory(summary_dir)
+        self._collect_freq = collect_freq
+        self._collect_tensor_freq = collect_tensor_freq
+        self._record_options: dict[str, Any] = {
+            "max_file_size": max_file_size,
+            "export_options": export_options,
+            "num_process": num_process,
+        }
+        landscape = self._collected.landscape
+        self._landscape = LandscapeCheckpoints(landscape, self._summary_dir) if landscape else None
+        self._attempts = Attempts(type(self).__name__)
+        self._values = StepValues(self._collected, self._attempts)
+        self._described = False
+        self._steps: CollectingSteps | None = None
+        self._evaluated: object = None
+
+    # --- MindSpore's calls ----------------------------------------------------------------------------------------
+
+    def begin(self, run_context: RunContext) -> None:
+        """Called before a training or an evaluation; raises ValueError when it cannot be collected at all."""
+        run = run_context.original_args()
+        if run["mode"] not in (TRAIN, EVAL):
+            raise LineageParamValueError(f"The mode must be 'train' or 'eval', not {run['mode']!r}.")
+        if sum(isinstance(each, SummaryCollector) for each in run["list_callback"]) > 1:
+            raise LineageParamValueError("There is more than one SummaryCollector among the callbacks.")
+        if self._is_outermost:
+            self._steps = None
+            self._record.set_mode(run["mode"])
+        if self._landscape is not None and run["mode"] == TRAIN:
+            log.warning("%s", self._landscape.announcement(run))
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Called after each step; where data sink to the device, after each sunk stretch of steps."""
+        run = run_context.original_args()
+        if run["mode"] != TRAIN:
+            return
+        if not self._described:
+            self._described = True
+            self._describe(run)
+        if not run["dataset_sink_mode"]:
+            self._collect_when_due(run, run["cur_step_num"])
+        self._keep_state(run, "step")
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Called after each epoch."""
+        run = run_context.original_args()
+        if run["mode"] != TRAIN:
+            return
+        if run["dataset_sink_mode"]:
+            self._collect_when_due(run, run["cur_epoch_num"])
+        # Model.fit has evaluated by now, and passes its evaluations by callbacks of this name.
+        self._record_evaluation(run)
+        self._keep_state(run, "epoch")
+        self._record.flush()
+
+    def end(self, run_context: RunContext) -> None:
+        """Called after a training or an evaluation."""
+        run = run_context.original_args()
+        if run["mode"] == EVAL:
+            self._record_evaluation(run)
+            return
+        if self._collected.train_lineage:
+            self._attempts.ask("the training's lineage", self._record_training, run)
+        if self._landscape is not None:
+            self._attempts.ask("the landscape's metadata", self._landscape.describe, run)
+
+    # --- what is collected ----------------------------------------------------------------------------------------
+
+    def _describe(self, run: RunArguments) -> None:
+        """What holds for the whole training: its graphs, and what the user says about it."""
+        if self._collected.graph:
+            self._attempts.ask("the graph", add_graph, self._record, run)
+        if self._collected.dataset_graph:
+            graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
+            if graph is not None:
+                add_lineage(self._record, "dataset_graph", graph)
+        self._record.record(run["cur_step_num"])
+        if self._user_values:
+            add_lineage(self._record, "custom_lineage_data", user_defined_info(self._user_values))
+            self._record.record(run["cur_step_num"])
+
+    def _collect_when_due(self, run: RunArguments, number: int) -> None:
+        if self._steps is None:
+            total = run["epoch_num"] * (1 if run["dataset_sink_mode"] else run["batch_num"])
+            self._steps = plan(total, self._collect_freq, self._collect_tensor_freq)
+            self._collect(run, everything)
+            self._record.flush()
+        elif (plugins := self._steps.at(number)) is not None:
+            self._collect(run, plugins)
+
+    def _collect(self, run: RunArguments, plugins: PluginFilter) -> None:
+        if plugins is not only_tensors:
+            self._values.add(self._record, run)
+        self._record.record(run["cur_step_num"], plugin_filter=None if plugins is everything else plugins)
+
+    def _record_training(self, run: RunArguments) -> None:
+        write_lineage(self._record, "train_lineage", train_lineage(run, self._attempts), step=0)
+
+    def _record_evaluation(self, run: RunArguments) -> None:
+        metrics = run.get("metrics")
+        if not self._collected.eval_lineage or metrics is None or metrics is self._evaluated:
+            return
+        self._evaluated = metrics
+        self._attempts.ask("the evaluation's lineage", self._write_evaluation, run)
+
+    def _write_evaluation(self, run: RunArguments) -> None:
+        write_lineage(self._record, "eval_lineage", evaluation_lineage(run, self._attempts), step=0)
+
+    def _keep_state(self, run: RunArguments, unit: str) -> None:
+        if self._landscape is not None:
+            self._attempts.ask("states for landscapes", self._landscape.keep, run, unit)
+
+    def _open(self) -> SummaryRecord:
+        return SummaryRecord(self._summary_dir, **self._record_options)
+
+
+def _made_directory(summary_dir: object) -> str:
+    require("summary_dir", summary_dir, str)
+    if not isinstance(summary_dir, str) or not summary_dir.strip():
+        raise LineageParamValueError("summary_dir is blank.")
+    path = os.path.realpath(summary_dir)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path

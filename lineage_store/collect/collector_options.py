@@ -1,0 +1,172 @@
+"""What a SummaryCollector is asked to collect: the arguments, checked, as one frozen value.
+
+In: `collect_specified_data` and `keep_default_action` as the user gave them. Out: `Collected`. Promises: everything
+that can be wrong about them is refused here, before a training starts; the user's dicts are never changed or kept.
+Defaults are MindSpore's, but for `num_samples`, where MindSpore's code (2048) departs from its documentation (128).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+
+UNITS = ("step", "epoch")
+SHORTEST_INTERVAL = 3
+SIZES = range(3, 257)
+
+_LANDSCAPE_DEFAULTS: dict[str, Any] = {
+    "landscape_size": 40,
+    "unit": "step",
+    "create_landscape": {"train": True, "result": True},
+    "num_samples": 128,
+}
+_DEFAULT_INTERVALS = [list(range(1, 10)), list(range(10, 20))]
+_SWITCHES = (
+    "collect_metric",
+    "collect_graph",
+    "collect_train_lineage",
+    "collect_eval_lineage",
+    "collect_input_data",
+    "collect_dataset_graph",
+)
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(_SWITCHES, True),
+    "histogram_regular": None,
+    "collect_landscape": {**_LANDSCAPE_DEFAULTS, "intervals": _DEFAULT_INTERVALS},
+}
+_OURS = "collect_learning_rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """Which states of the network are kept, for loss landscapes that are computed later."""
+
+    size: int
+    unit: str
+    """What the numbers of `intervals` count: "step" or "epoch", from 1."""
+    create: dict[str, bool]
+    num_samples: int
+    intervals: list[list[int]]
+
+    def wants(self, unit: str, number: int) -> bool:
+        """Whether the state after that step or epoch is kept."""
+        return unit == self.unit and any(number in interval for interval in self.intervals)
+
+    def states(self, last: int) -> int:
+        """How many states a training keeps whose last step or epoch is `last`."""
+        return len({number for interval in self.intervals for number in interval if 1 <= number <= last})
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What is collected."""
+
+    metric: bool = False
+    graph: bool = False
+    train_lineage: bool = False
+    eval_lineage: bool = False
+    input_data: bool = False
+    dataset_graph: bool = False
+    learning_rate: bool = False
+    histograms: bool = False
+    histogram_names: re.Pattern[str] | None = None
+    """Parameters whose names begin so; None: the first five."""
+    landscape: Landscape | None = None
+
+
+def parse(specified: object, keep_default_action: object) -> Collected:
+    """The choice that the two arguments make; raises LineageParamTypeError and LineageParamValueError."""
+    require("keep_default_action", keep_default_action, bool)
+    require("collect_specified_data", specified, dict, type(None))
+    given: dict[str, Any] = specified if isinstance(specified, dict) else {}
+    _check_keys("collect_specified_data", given, {*_DEFAULTS, _OURS})
+    chosen = _DEFAULTS | given if keep_default_action else given
+    for name in (*_SWITCHES, _OURS):
+        require(name, chosen.get(name, False), bool)
+    return Collected(
+        **{name.removeprefix("collect_"): chosen.get(name, False) for name in (*_SWITCHES, _OURS)},
+        histograms="histogram_regular" in chosen,
+        histogram_names=_pattern(chosen.get("histogram_regular")),
+        landscape=_landscape(chosen.get("collect_landscape")),
+    )
+
+
+def require(name: str, value: object, *types: type) -> None:
+    """Raise LineageParamTypeError unless the value is of one of the types; a bool counts as int nowhere."""
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
+        raise LineageParamTypeError(f"{name} must be {expected}, not {value!r}.")
+
+
+def require_positive(name: str, value: object, *, optional: bool = False) -> None:
+    """Raise unless the value is an int above 0, or None where it is optional."""
+    require(name, value, int, *([type(None)] if optional else []))
+    if isinstance(value, int) and value <= 0:
+        raise LineageParamValueError(f"{name} must be greater than 0, not {value}.")
+
+
+def _check_keys(name: str, given: dict[Any, Any], allowed: set[str]) -> None:
+    for key in given:
+        require(f"a key of {name}", key, str)
+    if unknown := sorted(set(given) - allowed):
+        raise LineageParamValueError(f"{name} does not know {unknown}; it takes {sorted(allowed)}.")
+
+
+def _pattern(regular: object) -> re.Pattern[str] | None:
+    require("histogram_regular", regular, str, type(None))
+    if not isinstance(regular, str):
+        return None
+    try:
+        return re.compile(regular)
+    except re.error as error:
+        raise LineageParamValueError(
+            f"histogram_regular {regular!r} is no regular expression: {error}."
+        ) from error
+
+
+def _landscape(given: object) -> Landscape | None:
+    require("collect_landscape", given, dict, type(None))
+    if not isinstance(given, dict):
+        return None
+    _check_keys("collect_landscape", given, {*_LANDSCAPE_DEFAULTS, "intervals"})
+    chosen = _LANDSCAPE_DEFAULTS | given
+    for name, type_ in {
+        "landscape_size": int,
+        "unit": str,
+        "num_samples": int,
+        "create_landscape": dict,
+    }.items():
+        require(name, chosen[name], type_)
+    if chosen["landscape_size"] not in SIZES:
+        raise LineageParamValueError(
+            f"landscape_size must be from {SIZES[0]} to {SIZES[-1]}, not {chosen['landscape_size']}."
+        )
+    if chosen["unit"] not in UNITS:
+        raise LineageParamValueError(f"unit must be 'step' or 'epoch', not {chosen['unit']!r}.")
+    _check_keys("create_landscape", chosen["create_landscape"], {"train", "result"})
+    for name, value in chosen["create_landscape"].items():
+        require(f"create_landscape: {name}", value, bool)
+    return Landscape(
+        size=chosen["landscape_size"],
+        unit=chosen["unit"],
+        create=dict(chosen["create_landscape"]),
+        num_samples=chosen["num_samples"],
+        intervals=_intervals(chosen.get("intervals")),
+    )
+
+
+def _intervals(given: object) -> list[list[int]]:
+    require("intervals of collect_landscape", given, list)
+    intervals: list[list[int]] = given if isinstance(given, list) else []
+    for interval in intervals:
+        require("an interval of collect_landscape", interval, list)
+        if len(interval) < SHORTEST_INTERVAL:
+            raise LineageParamValueError(
+                f"an interval of collect_landscape must have {SHORTEST_INTERVAL} numbers or more, not {interval}."
+            )
+        for number in interval:
+            require("a number in an interval of collect_landscape", number, int)
+    return [list(interval) for interval in intervals]

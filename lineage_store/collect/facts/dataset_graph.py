@@ -1,0 +1,74 @@
+"""A dataset pipeline as the DatasetGraph of a lineage event.
+
+In: a MindSpore dataset. Out: the message, as MindSpore packs it: the last operation is the root, its inputs are the
+children. Where MindSpore's packing fails, and takes the training along (integers beyond 32 bits, lists of text in an
+operation), the value is kept as text. Python functions in a pipeline have no serialised form and are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mindspore import dataset as sources
+
+from lineage_store.collect.facts.int32 import fits_int32
+from lineage_store.eventlog.wire import lineage_pb2
+
+_Parameters = lineage_pb2.OperationParameter
+
+
+def graph_of(dataset: Any) -> lineage_pb2.DatasetGraph:
+    """The pipeline that ends in `dataset`. Raises what `mindspore.dataset.serialize` raises."""
+    message = lineage_pb2.DatasetGraph()
+    content = sources.serialize(dataset)
+    if isinstance(content, dict) and "children" in content:
+        _fill(message, content)
+    return message
+
+
+def _fill(message: lineage_pb2.DatasetGraph, content: dict[str, Any]) -> None:
+    for child in filter(None, content.get("children") or []):
+        _fill(message.children.add(), child)
+    for key, value in content.items():
+        if key == "children":
+            continue
+        if key == "operations" and value:
+            for operation in value:
+                _fill_operation(message.operations.add(), operation)
+        elif key == "sampler" and value:
+            _fill_operation(message.sampler, value)
+        else:
+            _fill_parameter(message.parameter, key, value)
+
+
+def _fill_operation(message: lineage_pb2.Operation, content: dict[str, Any] | None) -> None:
+    for key, value in (content or {}).items():
+        if not isinstance(value, list | tuple):
+            _fill_parameter(message.operationParam, key, value)
+        elif all(isinstance(item, int) and fits_int32(item) for item in value):
+            message.size.extend(value)
+        elif all(isinstance(item, int | float) for item in value):
+            message.weights.extend(value)
+        else:
+            _fill_parameter(message.operationParam, key, value)
+
+
+def _fill_parameter(message: _Parameters, key: str, value: Any) -> None:
+    if isinstance(value, bool):
+        message.mapBool[key] = value
+    elif isinstance(value, int) and fits_int32(value):
+        message.mapInt[key] = value
+    elif isinstance(value, float):
+        message.mapDouble[key] = value
+    elif isinstance(value, list | tuple):
+        if value and key != "operations":
+            message.mapStrList[key].strValue.extend("" if item is None else _text(item) for item in value)
+    elif isinstance(value, str) or value is None:
+        message.mapStr[key] = str(value)
+    else:
+        message.mapStr[key] = _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=repr)

@@ -1,0 +1,100 @@
+"""The messages of a lineage event, filled from the run arguments of a callback.
+
+In: run arguments and an `Attempts`, which says what to do about a fact that cannot be read. Out: TrainLineage,
+EvaluationLineage and UserDefinedInfo, with the fields that MindSpore fills. A fact that is unknown stays unset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.facts import datasets, learning_rates
+from lineage_store.collect.facts.int32 import fits_int32
+from lineage_store.collect.facts.run import (
+    RunArguments,
+    checkpoint_of,
+    loss_function_of,
+    loss_of,
+    network_name,
+    optimizer_of,
+    size_of,
+)
+from lineage_store.eventlog.wire import lineage_pb2
+
+UserValue = str | int | float
+
+
+def train_lineage(
+    run: RunArguments, attempts: Attempts, *, learning_rate: float | None = None
+) -> lineage_pb2.TrainLineage:
+    """What was trained, at the end of it; `learning_rate` where it was read earlier, else as it is now."""
+    optimizer = attempts.ask("the optimizer", optimizer_of, run)
+    if learning_rate is None and optimizer is not None:
+        learning_rate = attempts.ask("the learning rate", learning_rates.initial, optimizer)
+    loss_function = attempts.ask("the loss function", loss_function_of, run)
+    dataset = attempts.ask("the training dataset", datasets.facts_of, run["train_dataset"])
+    checkpoint = attempts.ask("the model file", checkpoint_of, run)
+    loss = attempts.ask("the loss", loss_of, run)
+
+    message = lineage_pb2.TrainLineage()
+    _fill(
+        message.hyper_parameters,
+        optimizer=_class_name(optimizer),
+        learning_rate=learning_rate,
+        loss_function=_class_name(loss_function),
+        epoch=run["epoch_num"],
+        parallel_mode=run["parallel_mode"],
+        device_num=run["device_number"],
+        batch_size=dataset and dataset.batch_size,
+    )
+    _fill(message.algorithm, network=network_name(run), loss=None if loss is None else float(loss))
+    _fill(
+        message.train_dataset,
+        train_dataset_path=dataset and dataset.path,
+        train_dataset_size=dataset and dataset.count,
+    )
+    _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=size_of(checkpoint))
+    return message
+
+
+def evaluation_lineage(run: RunArguments, attempts: Attempts) -> lineage_pb2.EvaluationLineage:
+    """The metrics of an evaluation and the data that it was made on."""
+    dataset = attempts.ask("the evaluation dataset", datasets.facts_of, run["valid_dataset"])
+    metric = attempts.ask("the metrics", json.dumps, run["metrics"])
+    message = lineage_pb2.EvaluationLineage()
+    _fill(message, metric=metric)
+    _fill(
+        message.valid_dataset,
+        valid_dataset_path=dataset and dataset.path,
+        valid_dataset_size=dataset and dataset.count,
+    )
+    return message
+
+
+def user_defined_info(values: Mapping[str, UserValue]) -> lineage_pb2.UserDefinedInfo:
+    """User-defined values, one entry each."""
+    message = lineage_pb2.UserDefinedInfo()
+    for key, value in values.items():
+        entry = message.user_info.add()
+        if isinstance(value, int):
+            entry.map_int32[key] = value
+        elif isinstance(value, float):
+            entry.map_double[key] = value
+        else:
+            entry.map_str[key] = value
+    return message
+
+
+def _class_name(thing: object) -> str | None:
+    return None if thing is None else type(thing).__name__
+
+
+def _fill(message: Any, **fields: Any) -> None:
+    """Set the fields that are known; a count beyond int32, for which the format has no room, is not."""
+    for name, value in fields.items():
+        if value is None or (isinstance(value, int) and name != "size" and not fits_int32(value)):
+            continue
+        setattr(message, name, value)

@@ -1,0 +1,93 @@
+"""What the run arguments of a callback say about the training: optimizer, loss function, loss, model file.
+
+In: `run_context.original_args()`, MindSpore's dict of what is running. Out: MindSpore's objects or plain values; None
+where the training has no such thing. Optimizers are those of `mindspore.nn`, and those of `mindspore.mint` and
+`mindspore.experimental`, which MindSpore's own collector does not know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from mindspore import nn
+from mindspore.experimental.optim import Optimizer as ExperimentalOptimizer
+from mindspore.nn.loss.loss import LossBase
+from mindspore.train import ModelCheckpoint
+
+RunArguments = dict[str, Any]
+
+TRAIN, EVAL = "train", "eval"
+OPTIMIZERS = (nn.Optimizer, ExperimentalOptimizer)
+
+
+def optimizer_of(run: RunArguments) -> Any | None:
+    """The model's optimizer, else the first one in the network that is run."""
+    given = run.get("optimizer")
+    if given is not None:
+        return given if isinstance(given, OPTIMIZERS) else None
+    for cell in _cells(run):
+        for candidate in (cell, getattr(cell, "optimizer", None)):
+            if isinstance(candidate, OPTIMIZERS):
+                return candidate
+    return None
+
+
+def loss_function_of(run: RunArguments) -> Any | None:
+    """The model's loss function, else the first one in the network that is run."""
+    given = run.get("loss_fn")
+    return given if given is not None else next((c for c in _cells(run) if isinstance(c, LossBase)), None)
+
+
+def loss_of(run: RunArguments) -> np.floating[Any] | None:
+    """The mean of the network's first output, in the output's precision.
+
+    Raises TypeError when that is no number, number list or tensor.
+    """
+    output = run.get("net_outputs")
+    if isinstance(output, list | tuple) and output:
+        output = output[0]
+    if output is None:
+        return None
+    values = np.asarray(output.asnumpy() if hasattr(output, "asnumpy") else output)
+    mean: np.floating[Any] = np.mean(values)
+    return mean
+
+
+def network_name(run: RunArguments) -> str:
+    """The class of the network that the model was made of."""
+    return type(run["network"]).__name__
+
+
+def checkpoint_of(run: RunArguments) -> str | None:
+    """The file that the last ModelCheckpoint among the callbacks wrote last."""
+    names = [each.latest_ckpt_file_name for each in run["list_callback"] if isinstance(each, ModelCheckpoint)]
+    return os.path.realpath(names[-1]) if names and names[-1] else None
+
+
+def size_of(checkpoint: str | None) -> int:
+    """Bytes of the model file; 0 without one, and when it is gone again."""
+    try:
+        return os.path.getsize(checkpoint) if checkpoint else 0
+    except FileNotFoundError:
+        return 0
+
+
+def backbone_of(run: RunArguments) -> Any:
+    """The network without what training wraps around it: optimizer, loss, gradient scaling."""
+    network = run["train_network"]
+    named = (cell for cell in _cells(run) if hasattr(cell, "_backbone"))
+    network = next((cell._backbone for cell in named), network)
+    while "network" in (children := network.name_cells()):
+        network = network.network
+        if "optimizer" in children:
+            break
+    return network
+
+
+def _cells(run: RunArguments) -> Iterator[Any]:
+    """The network that is run and every cell in it, outermost first."""
+    network = run["train_network" if run["mode"] == TRAIN else "eval_network"]
+    return (cell for _, cell in network.cells_and_names())

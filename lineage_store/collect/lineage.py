@@ -1,0 +1,165 @@
+"""TrainLineage and EvalLineage, the callbacks that MindInsight once had, on today's MindSpore.
+
+In: a SummaryRecord (ours or MindSpore's) or a directory, and MindSpore's calls at the begin and end of a training or an
+evaluation. Out: lineage events. Promises: with `raise_exception=False` nothing that fails here reaches the training
+loop; it is logged once, with what is lost. In `Model.fit`, EvalLineage records every evaluation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from mindspore.train import RunContext
+
+from lineage_store.collect import custom_values
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.custom_values import UserValues
+from lineage_store.collect.facts import learning_rates
+from lineage_store.collect.facts.dataset_graph import graph_of
+from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
+from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments, optimizer_of
+from lineage_store.collect.record import SummaryRecord
+from lineage_store.collect.recording import RECORDS, LineagePlugin, Record, RecordingCallback, write_lineage
+from lineage_store.errors import (
+    LineageParamRaiseExceptionError,
+    LineageParamRunContextError,
+    LineageParamSummaryRecordError,
+    LineageParamTypeError,
+    MindInsightException,
+)
+
+
+class LineageCallback(RecordingCallback):
+    """What TrainLineage and EvalLineage have in common.
+
+    Args:
+        summary_record: where to write: an open SummaryRecord, or a directory, made when it does not exist.
+        raise_exception: whether a failure is raised; otherwise it is logged and the training goes on.
+        user_defined_info: a flat dict of str, int or float by name, kept with the lineage.
+
+    Raises (always, where `raise_exception` is no bool; else if it is True):
+        LineageParamRaiseExceptionError, LineageParamSummaryRecordError: an argument of another type.
+        LineageParamTypeError: a blank directory, or a user-defined key or value of another type.
+        LineageParamValueError: a user-defined key that is the name of a lineage field.
+    """
+
+    phase: ClassVar[str]
+
+    def __init__(
+        self,
+        summary_record: Record | str | os.PathLike[str],
+        raise_exception: bool = False,
+        user_defined_info: UserValues | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(raise_exception, bool):
+            raise LineageParamRaiseExceptionError(
+                f"raise_exception must be True or False, not {raise_exception!r}."
+            )
+        self._attempts = Attempts(type(self).__name__, raising=raise_exception)
+        self._user_info: UserValues = {}
+        self._given: Record | None = None
+        self._directory = ""
+        self._usable = False
+        try:
+            self._take(summary_record)
+            self._user_info = custom_values.checked_user_info(user_defined_info)
+            self._usable = True
+        except (MindInsightException, OSError) as error:
+            if raise_exception:
+                raise
+            self._attempts.give_up("anything", error)
+
+    def begin(self, run_context: RunContext) -> None:
+        """Called by MindSpore before a training or an evaluation."""
+        self._at(self._begin, "what is known at the begin", run_context)
+
+    def end(self, run_context: RunContext) -> None:
+        """Called by MindSpore after a training or an evaluation."""
+        self._at(self._end, "what is known at the end", run_context)
+
+    def _begin(self, run: RunArguments) -> None:
+        """What to do before the phase."""
+
+    def _end(self, run: RunArguments) -> None:
+        raise NotImplementedError
+
+    def _at(self, work: Callable[[RunArguments], None], what: str, run_context: RunContext) -> None:
+        if not self._usable:
+            return
+        run = self._attempts.ask("the run context", _arguments, run_context)
+        # In Model.fit, each sees the other's phase too.
+        if run is not None and run["mode"] == self.phase:
+            self._attempts.ask(what, work, run)
+
+    def _take(self, place: object) -> None:
+        if isinstance(place, RECORDS):
+            self._given = place
+        elif isinstance(place, str | os.PathLike):
+            directory = os.fspath(place)
+            if not isinstance(directory, str) or not directory.strip():
+                raise LineageParamTypeError("summary_record names no directory: it is blank.")
+            os.makedirs(directory, exist_ok=True)
+            self._directory = directory
+        else:
+            raise LineageParamSummaryRecordError(
+                f"summary_record must be a SummaryRecord or a directory, not {type(place).__name__}."
+            )
+
+    def _open(self) -> SummaryRecord:
+        return _LineageRecord(self._directory, raise_exception=self._attempts.raising)
+
+    def _write(self, plugin: LineagePlugin, message: Any, run: RunArguments) -> None:
+        record = self._record if self._given is None else self._given
+        write_lineage(record, plugin, message, int(run.get("cur_step_num") or 0))
+
+    def _write_user_info(self, run: RunArguments) -> None:
+        if self._user_info:
+            self._write("custom_lineage_data", user_defined_info(self._user_info), run)
+
+
+class TrainLineage(LineageCallback):
+    """Records what a training is made of, its pipeline at the begin and its outcome at the end."""
+
+    phase = TRAIN
+    _learning_rate: float | None = None
+
+    def _begin(self, run: RunArguments) -> None:
+        self._write_user_info(run)
+        optimizer = self._attempts.ask("the optimizer", optimizer_of, run)
+        if optimizer is not None:
+            self._learning_rate = self._attempts.ask("the learning rate", learning_rates.initial, optimizer)
+        graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
+        if graph is not None:
+            self._write("dataset_graph", graph, run)
+
+    def _end(self, run: RunArguments) -> None:
+        message = train_lineage(run, self._attempts, learning_rate=self._learning_rate)
+        self._write("train_lineage", message, run)
+
+
+class EvalLineage(LineageCallback):
+    """Records the metrics of an evaluation and what it was made on."""
+
+    phase = EVAL
+
+    def _end(self, run: RunArguments) -> None:
+        self._write_user_info(run)
+        self._write("eval_lineage", evaluation_lineage(run, self._attempts), run)
+
+
+class _LineageRecord(SummaryRecord):
+    """Beside the record of the training's summaries, to which it leaves all summary operators."""
+
+    exclusive = False
+
+
+def _arguments(run_context: RunContext) -> RunArguments:
+    if not isinstance(run_context, RunContext):
+        raise LineageParamRunContextError(
+            f"A callback gets MindSpore's RunContext, not {type(run_context).__name__}."
+        )
+    arguments: RunArguments = run_context.original_args()
+    return arguments

@@ -1,0 +1,96 @@
+"""What the callbacks share: a record to write to, open as long as the outermost training runs.
+
+In: MindSpore's calls around a training. Out: lineage messages in the lineage file of a record. `Model.fit` enters and
+leaves callbacks again for each evaluation inside a training; only the outermost time counts. A record is ours or
+MindSpore's own; both take the same calls, but MindSpore's takes only its own message classes.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+from mindspore.train import Callback, lineage_pb2
+from mindspore.train.summary import SummaryRecord as MindSporeRecord
+
+from lineage_store.collect.facts.run import EVAL, TRAIN
+from lineage_store.collect.record import SummaryRecord
+
+LineagePlugin = Literal["train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"]
+RECORDS = (SummaryRecord, MindSporeRecord)
+
+
+class Record(Protocol):
+    """What a record of RECORDS offers: MindSpore's calls."""
+
+    @property
+    def log_dir(self) -> str:
+        """The full path of the summary file."""
+
+    def set_mode(self, mode: Any) -> None:
+        """Whether what summary operators emitted is recorded ("train") or not ("eval")."""
+
+    def add_value(self, plugin: str, name: str, value: Any) -> None:
+        """Queue a value."""
+
+    def record(self, step: int, train_network: Any = None, plugin_filter: Any = None) -> bool:
+        """Write what is queued, as of that step."""
+
+    def flush(self) -> None:
+        """Wait until it is written."""
+
+
+class RecordingCallback(Callback):
+    """A callback that owns a record from its first use to the end of the outermost training or evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = 0
+        self._opened: SummaryRecord | None = None
+
+    def __enter__(self) -> Self:
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth <= 0 and self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _is_outermost(self) -> bool:
+        return self._depth <= 1
+
+    def _open(self) -> SummaryRecord:
+        raise NotImplementedError
+
+    @property
+    def _record(self) -> SummaryRecord:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+
+def write_lineage(record: Record, plugin: LineagePlugin, message: Any, step: int) -> None:
+    """Write a lineage message now, with what else waits in the record.
+
+    What the network's summary operators emitted stays where it is, for whoever records the steps.
+    """
+    add_lineage(record, plugin, message)
+    mode = getattr(record, "_mode", TRAIN)
+    record.set_mode(EVAL)
+    try:
+        record.record(step)
+    finally:
+        record.set_mode(mode)
+
+
+def add_lineage(record: Record, plugin: LineagePlugin, message: Any) -> None:
+    """Queue a lineage message of ours, in the message class that the record takes."""
+    if isinstance(record, MindSporeRecord):
+        theirs = getattr(lineage_pb2, type(message).__name__)
+        message = theirs.FromString(message.SerializeToString())
+    record.add_value(plugin, plugin, message)

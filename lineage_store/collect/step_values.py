@@ -1,0 +1,90 @@
+"""What a SummaryCollector adds to its record at a step: input image, loss, learning rate, histograms; and the graph.
+
+In: MindSpore's run arguments. Out: values that wait in the record. Each kind is tried on its own: one that a training
+cannot give is said once and left out from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import Tensor, get_context
+
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.collector_options import Collected
+from lineage_store.collect.facts import learning_rates
+from lineage_store.collect.facts.run import RunArguments, loss_of, optimizer_of
+from lineage_store.collect.record import SummaryRecord
+from lineage_store.errors import LineageLogError
+
+DEFAULT_HISTOGRAMS = 5
+"""Parameters whose histograms are collected when none are named: the optimizer's first ones."""
+
+
+class StepValues:
+    """Adds what is asked for; remembers the optimizer, which takes a walk through the network to find."""
+
+    def __init__(self, collected: Collected, attempts: Attempts) -> None:
+        self._collected = collected
+        self._attempts = attempts
+        self._optimizer: Any = None
+
+    def add(self, record: SummaryRecord, run: RunArguments) -> None:
+        """Queue the values of the step that has ended."""
+        ask, collected = self._attempts.ask, self._collected
+        if collected.input_data:
+            ask("the input data", _add_input, record, run)
+        if collected.metric:
+            ask("the loss", _add_loss, record, run)
+        if collected.learning_rate:
+            ask("the learning rate", self._add_learning_rates, record, run)
+        if collected.histograms:
+            ask("histograms of parameters", self._add_histograms, record, run)
+
+    def _add_learning_rates(self, record: SummaryRecord, run: RunArguments) -> None:
+        rates = learning_rates.at_step(self._optimizer_of(run), run["cur_step_num"])
+        for group, rate in enumerate(rates):
+            name = f"learning_rate_group_{group}" if group else "learning_rate"
+            record.add_value("scalar", f"{name}/auto", rate)
+
+    def _add_histograms(self, record: SummaryRecord, run: RunArguments) -> None:
+        parameters = self._optimizer_of(run).parameters
+        names = self._collected.histogram_names
+        chosen = parameters[:DEFAULT_HISTOGRAMS]
+        if names is not None:
+            chosen = [each for each in parameters if names.match(each.name)]
+        for each in chosen:
+            tag = f"{each.name}/auto"
+            self._attempts.ask(f"the histogram {tag}", record.add_value, "histogram", tag, each.data)
+
+    def _optimizer_of(self, run: RunArguments) -> Any:
+        if self._optimizer is None:
+            self._optimizer = optimizer_of(run)
+        if self._optimizer is None:
+            raise LineageLogError("The training has no optimizer of MindSpore's.")
+        return self._optimizer
+
+
+def add_graph(record: SummaryRecord, run: RunArguments) -> None:
+    """Queue the computational graph of the network in training; there is none in PyNative mode."""
+    graph = run["train_network"].get_func_graph_proto()
+    if graph is None:
+        raise LineageLogError("MindSpore has none, as in PyNative mode.")
+    record.add_value("graph", "train_network/auto", graph)
+
+
+def _add_input(record: SummaryRecord, run: RunArguments) -> None:
+    if run["dataset_sink_mode"] and get_context("device_target") in ("Ascend", "GPU"):
+        raise LineageLogError("The data sink to the device, and the host does not see them.")
+    element = run["train_dataset_element"]
+    image = element[0] if isinstance(element, list | tuple) and element else element
+    if not isinstance(image, Tensor):
+        raise TypeError(f"the first column is no Tensor but {type(image).__name__}")
+    record.add_value("image", "input_data/auto", image)
+
+
+def _add_loss(record: SummaryRecord, run: RunArguments) -> None:
+    loss = loss_of(run)
+    if loss is None:
+        raise LineageLogError("The network has no output.")
+    record.add_value("scalar", "loss/auto", loss)
