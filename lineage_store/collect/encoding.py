@@ -73,17 +73,12 @@ class Encoded:
 
 
 def encode(batch: Batch) -> Encoded:
-    """Graphs and lineage each in an event of its own, then all other values in one."""
+    """Graphs and lineage each in an event of its own, then all other values in one. Never raises."""
     encoded = Encoded()
-    for entry in batch.entries:
-        if entry.plugin == "graph":
-            encoded.summary.append(graph_frame(_content(entry), batch.wall_time))
-        elif entry.plugin in LINEAGE_MESSAGES:
-            encoded.lineage.append(lineage_frame(entry.plugin, _content(entry), batch.wall_time))
-        elif entry.plugin == "tensor" and batch.export_tensors and isinstance(entry.value, np.ndarray):
-            encoded.exports.append(Export(entry.tag, batch.step, entry.value))
-    if event := _summary_event(batch, encoded.failures):
-        encoded.summary.append(encode_frame(event.SerializeToString()))
+    try:
+        _encode(batch, encoded)
+    except Exception as error:  # noqa: BLE001 - out of memory, or an event beyond protobuf's 2 GiB
+        encoded.failures.append((f"values of step {batch.step}", error))
     return encoded
 
 
@@ -107,6 +102,18 @@ def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
     content.MergeFromString(message)
     content.SetInParent()
     return encode_frame(event.SerializeToString())
+
+
+def _encode(batch: Batch, encoded: Encoded) -> None:
+    for entry in batch.entries:
+        if entry.plugin == "graph":
+            encoded.summary.append(graph_frame(_content(entry), batch.wall_time))
+        elif entry.plugin in LINEAGE_MESSAGES:
+            encoded.lineage.append(lineage_frame(entry.plugin, _content(entry), batch.wall_time))
+        elif entry.plugin == "tensor" and batch.export_tensors and isinstance(entry.value, np.ndarray):
+            encoded.exports.append(Export(entry.tag, batch.step, entry.value))
+    if event := _summary_event(batch, encoded.failures):
+        encoded.summary.append(encode_frame(event.SerializeToString()))
 
 
 def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> summary_pb2.Event | None:

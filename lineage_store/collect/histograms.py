@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from lineage_store.eventlog.wire import summary_pb2
 
-_MOST_BUCKETS = 90
+_MANY_VALUES, _MOST_BUCKETS = 880, 90
 _VALUES_A_BUCKET = 10
-_FEW = ((0, 1), (5, 2), (10, 3))
+_FEW = ((5, 2), (10, 3))
 """Up to so many values, so many buckets."""
 
 
@@ -44,11 +44,11 @@ def fill(histogram: summary_pb2.Summary.Histogram, values: NDArray[Any]) -> None
 
 
 def bucket_count(valid: int) -> int:
-    """How many buckets so many finite values get."""
+    """How many buckets so many finite values get, at least one of them."""
     for most, buckets in _FEW:
         if valid <= most:
             return buckets
-    return min(valid // _VALUES_A_BUCKET + 1, _MOST_BUCKETS)
+    return valid // _VALUES_A_BUCKET + 1 if valid <= _MANY_VALUES else _MOST_BUCKETS
 
 
 def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -29,6 +29,12 @@ class JobFiles:
 
     def write(self, batches: Sequence[Encoded]) -> None:
         """Write all of it, in this order within each file."""
+        try:
+            self._write(batches)
+        except Exception as error:  # noqa: BLE001 - the thread must live on: others wait for it
+            self._losses.add("whole batches", error, count=len(batches))
+
+    def _write(self, batches: Sequence[Encoded]) -> None:
         for batch in batches:
             for what, error in batch.failures:
                 self._losses.add(f"values ({type(error).__name__})", error, what=what)
@@ -38,12 +44,13 @@ class JobFiles:
         self._append("lineage events", self.lineage, [frame for batch in batches for frame in batch.lineage])
 
     def close(self) -> None:
-        """Close both log files."""
+        """Close both log files, and say what they lack."""
         for log_file in (self.summary, self.lineage):
             try:
                 log_file.close()
             except OSError as error:
                 self._losses.add("closing", error, what=f"the end of {log_file.path}")
+        self._losses.tell_total()
 
     def _append(self, kind: str, log_file: LogFile, frames: list[bytes]) -> None:
         done = 0

@@ -1,7 +1,7 @@
 """What could not be recorded: said once, counted, and kept for a caller that asked to hear of it.
 
 In: failures, from any thread. Out: one warning per kind of place, a count in the last line of the log, and the first
-failure again, raised in the training's thread when `raise_exception` was asked for. Promises: never raises otherwise.
+failure of writing again, raised in the training's thread when that was asked for. Promises: never raises otherwise.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections import Counter
 from threading import Lock
 
 log = logging.getLogger(__name__)
+
+_RAISED = (OSError, RuntimeError)
+"""What MindSpore's `raise_exception` is about; a value that cannot be written is only logged there, too."""
 
 
 class Losses:
@@ -27,13 +30,13 @@ class Losses:
         with self._lock:
             first = place not in self._lost
             self._lost[place] += count
-            if self._untold is None:
+            if self._untold is None and isinstance(error, _RAISED):
                 self._untold = error
         if first:
             log.warning(
                 "Not recorded: %s: %s. The training goes on; more of this kind is counted, not logged.",
                 what or place,
-                error or type(error).__name__,
+                str(error).rstrip(".") or type(error).__name__,
             )
 
     def raise_untold(self) -> None:

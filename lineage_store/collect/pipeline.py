@@ -1,13 +1,14 @@
 """Work in order behind the training's back: worker threads encode, one thread writes.
 
-In: things to encode, each with its size in bytes. Out: calls of `write`, in one thread, with all results that are
-ready, in the order in which they were handed over. Promises: what waits is bounded in bytes, so that a slow disk
-slows the training down instead of filling its memory; `drain` returns when everything handed over has been written.
-It does not know what is written, and `encode` and `write` must not raise.
+In: things to encode, each with its size in bytes. Out: calls of `write`, all in one thread, with the results in the
+order in which they were handed over, and one call of `finish` at the end. Promises: what waits is bounded in bytes,
+so that a slow disk slows the training down instead of filling its memory; whatever was handed over is written before
+the interpreter exits; in a forked child nothing happens. `encode`, `write` and `finish` must not raise.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,11 +29,12 @@ class Pipeline(Generic[Given, Made]):
         self,
         encode: Callable[[Given], Made],
         write: Callable[[Sequence[Made]], None],
+        finish: Callable[[], None],
         *,
         workers: int,
         pending_bytes: int = PENDING_BYTES,
     ) -> None:
-        self._encode, self._write = encode, write
+        self._encode, self._write, self._finish = encode, write, finish
         self._workers, self._limit = min(workers, os.cpu_count() or 1), pending_bytes
         self._encoders: ThreadPoolExecutor | None = None
         self._writer: Thread | None = None
@@ -40,34 +42,46 @@ class Pipeline(Generic[Given, Made]):
         self._waiting: list[tuple[Made | Future[Made], int]] = []
         self._unwritten = 0
         self._closing = False
+        self.process = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that the threads are in: a forked child has only a copy of their locks."""
+        return os.getpid() == self.process
 
     def put(self, given: Given, byte_count: int, *, light: bool) -> None:
         """Hand over one thing of this size; what is `light` costs less to encode here than to pass on."""
         if self._writer is None:
-            self._writer = Thread(target=self._run, name="summary-writer", daemon=True)
-            self._writer.start()
+            self._start()
+        made = self._encode(given) if light else self._pool().submit(self._encode, given)
         with self._changed:
             self._changed.wait_for(lambda: not self._unwritten or self._unwritten + byte_count <= self._limit)
             self._unwritten += byte_count
-        made = self._encode(given) if light else self._pool().submit(self._encode, given)
-        with self._changed:
             self._waiting.append((made, byte_count))
             self._changed.notify_all()
 
     def drain(self) -> None:
-        """Wait until nothing waits."""
+        """Return when all that was handed over has been written."""
         with self._changed:
             self._changed.wait_for(lambda: not self._unwritten)
 
+    def stop(self) -> None:
+        """Let the writer write what waits and end, without waiting for it: safe wherever garbage is collected."""
+        if self.is_ours:
+            with self._changed:
+                self._closing = True
+                self._changed.notify_all()
+
     def close(self) -> None:
-        """Write what waits, and stop."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        if self._writer is not None:
+        """Write what waits, and return when the writer has ended."""
+        self.stop()
+        if self.is_ours and self._writer is not None:
             self._writer.join()
-        if self._encoders is not None:
-            self._encoders.shutdown()
+
+    def _start(self) -> None:
+        self._writer = Thread(target=self._run, name="summary-writer", daemon=True)
+        self._writer.start()
+        atexit.register(self.close)
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._encoders is None:
@@ -75,13 +89,19 @@ class Pipeline(Generic[Given, Made]):
         return self._encoders
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                taken, self._waiting = self._waiting, []
-            if not taken:
-                return
+        while taken := self._taken():
             self._write([made.result() if isinstance(made, Future) else made for made, _ in taken])
             with self._changed:
                 self._unwritten -= sum(byte_count for _, byte_count in taken)
                 self._changed.notify_all()
+        self._finish()
+        if self._encoders is not None:
+            self._encoders.shutdown(wait=False)
+        atexit.unregister(self.close)
+
+    def _taken(self) -> list[tuple[Made | Future[Made], int]]:
+        """All that waits, as soon as there is something; nothing when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            taken, self._waiting = self._waiting, []
+        return taken

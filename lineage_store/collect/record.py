@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _ENTRY_BYTES = 256
 """What a value takes in memory beside its array."""
+_ENCODED_ELEMENT_BYTES = 4
 _LIGHT_BYTES = 1024
 """A batch of less than this is encoded at once: handing it to another thread would cost more."""
 
@@ -131,21 +132,24 @@ class SummaryRecord:
             closed_file_mode,
             self._losses,
         )
-        self._pipeline: Pipeline[Batch, Encoded] = Pipeline(encode, self._files.write, workers=num_process)
+        self._pipeline: Pipeline[Batch, Encoded] = Pipeline(
+            encode, self._files.write, self._files.close, workers=num_process
+        )
+        self._dropped = weakref.finalize(self, self._pipeline.stop)
+        self._dropped.atexit = False  # the pipeline sees to that
         self._operators = operators.Operators()
         self._operators.forget()
         self._mode: Mode = "train"
         self._graph_written = False
         self._added: defaultdict[str, list[Entry]] = defaultdict(list)
-        self._process = os.getpid()
-        self._said_closed = False
-        self._shut = weakref.finalize(self, _shut, self._process, self._pipeline, self._files, self._losses)
+        self._closed = False
+        self._said_unusable = False
         if self.exclusive:
             SummaryRecord._open = weakref.ref(self)
 
     def __enter__(self) -> Self:
         """Raises LineageParamValueError, a ValueError, when the recorder is closed."""
-        if not self._shut.alive:
+        if self._closed:
             raise LineageParamValueError("This SummaryRecord is closed.", hint="Make a new one.")
         return self
 
@@ -209,19 +213,14 @@ class SummaryRecord:
         if not self._is_usable():
             return False
         self._losses.raise_untold()
-        try:
-            self._take_graph(train_network)
-            self._take_emitted(step)
-        except Exception as error:  # noqa: BLE001 - MindSpore's internals must not end a training
-            self._losses.add("what MindSpore gives", error, what=f"step {step}")
-            self._losses.raise_untold()
+        if self._mode == "train":
+            self._try("what summary operators emitted", self._take_emitted, step)
         added, self._added = self._added, defaultdict(list)
         taken = [entries for plugin, entries in added.items() if not plugin_filter or plugin_filter(plugin)]
-        if taken:
-            batch = Batch(step, time.time(), tuple(chain.from_iterable(taken)), self._exports)
-            byte_count = sum(_array_bytes(entry) for entry in batch.entries)
-            size = byte_count + _ENTRY_BYTES * len(batch.entries)
-            self._pipeline.put(batch, size, light=byte_count < _LIGHT_BYTES)
+        self._try("the graph", self._take_graph, train_network)
+        taken.append(self._added.pop("graph", []))
+        if any(taken):
+            self._try("values", self._hand_over, step, tuple(chain.from_iterable(taken)))
         return True
 
     def flush(self) -> None:
@@ -232,26 +231,42 @@ class SummaryRecord:
 
     def close(self) -> None:
         """Write everything recorded, and give the files their closed mode; a second call does nothing."""
-        self._shut()
+        self._closed = True
+        self._dropped.detach()
+        self._pipeline.close()
         self._losses.raise_untold()
 
     def _refuse_second(self) -> None:
         other = SummaryRecord._open() if SummaryRecord._open is not None else None
-        if self.exclusive and other is not None and other._shut.alive and other._process == os.getpid():
+        if self.exclusive and other is not None and not other._closed and other._pipeline.is_ours:
             raise RecorderInUseError(
                 f"This process already has an open SummaryRecord, which writes {other.log_dir}.",
                 hint="Close it first, or use it in a with statement.",
             )
 
     def _is_usable(self) -> bool:
-        closed = not self._shut.alive
-        if not closed and self._process == os.getpid():
+        if self._pipeline.is_ours and not self._closed:
             return True
-        if not self._said_closed:
-            self._said_closed = True
-            reason = "it is closed" if closed else f"it belongs to the parent process {self._process}"
+        if not self._said_unusable:
+            self._said_unusable = True
+            forked = f"it belongs to the parent process {self._pipeline.process}"
+            reason = "it is closed" if self._closed else forked
             log.warning("The SummaryRecord of %s records nothing more: %s.", self.log_dir, reason)
         return False
+
+    def _try(
+        self, what: str, work: Callable[Arguments, None], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> None:
+        try:
+            work(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - MindSpore's internals, or a lack of threads, end no training
+            self._losses.add(what, error)
+
+    def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
+        array_bytes = sum(map(_array_bytes, entries))
+        batch = Batch(step, time.time(), entries, self._exports)
+        size = array_bytes + _ENTRY_BYTES * len(entries)
+        self._pipeline.put(batch, size, light=array_bytes < _LIGHT_BYTES)
 
     def _take_graph(self, train_network: Any) -> None:
         """Add the graph of the network, once; it is known when the network has been compiled."""
@@ -265,8 +280,6 @@ class SummaryRecord:
             self._graph_written = True
 
     def _take_emitted(self, step: int) -> None:
-        if self._mode != "train":
-            return
         for plugin, tag, value in self._operators.drain(step):
             try:
                 self.add_value(plugin, tag, value)
@@ -275,14 +288,9 @@ class SummaryRecord:
 
 
 def _array_bytes(entry: Entry) -> int:
-    """What the entry's value holds; a single number counts nothing."""
+    """What the value takes in memory, now and encoded; a single number counts nothing."""
     if isinstance(entry.value, float):
         return 0
-    return len(entry.value) if isinstance(entry.value, bytes) else entry.value.nbytes
-
-
-def _shut(process: int, pipeline: Pipeline[Batch, Encoded], files: JobFiles, losses: Losses) -> None:
-    if os.getpid() == process:
-        pipeline.close()
-        files.close()
-        losses.tell_total()
+    if isinstance(entry.value, bytes):
+        return 2 * len(entry.value)
+    return entry.value.nbytes + _ENCODED_ELEMENT_BYTES * entry.value.size

@@ -63,7 +63,7 @@ def held(plugin: str, name: str, value: Any) -> Held:
 
 def _scalar(name: str, value: Any) -> float:
     if isinstance(value, float | int):
-        return _finite_digits(value)
+        return _as_float(value)
     array = _as_numpy("scalar", name, value)
     if array.size != 1:
         raise LineageParamValueError(
@@ -72,7 +72,7 @@ def _scalar(name: str, value: Any) -> float:
     return float(array.item())
 
 
-def _finite_digits(value: float) -> float:
+def _as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:

@@ -2,8 +2,8 @@
 
 In: frames. Out: files as MindSpore names them, made when the first frame comes. Promises: a file is never opened
 twice and never truncated by another recorder, also of the same second; a write that fails takes back what it left of
-a frame, so that the file ends with a whole one and later frames may follow; a forked child leaves the file alone.
-Not thread-safe: one thread writes. It does not know what a frame means.
+a frame, so that the file ends with a whole one and later frames may follow. Not thread-safe: one thread writes. It
+does not know what a frame means.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from lineage_store.eventlog import filenames
 
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400
+_WRITE_BYTES = 4 * 1024 * 1024
+"""Frames are written together up to about this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,6 @@ class LogFile:
         self._opening = opening
         self._descriptor: int | None = None
         self._size = 0
-        self._owner = os.getpid()
 
     @property
     def path(self) -> Path:
@@ -81,13 +82,12 @@ class LogFile:
         return self._name.at(self._timestamp, self._suffix)
 
     def append(self, frames: Sequence[bytes]) -> int:
-        """Write as many of the frames as this file takes, at least one; how many. OSError: the first is not written.
+        """Write as many of the frames as go into this file at once; how many: call again with the others.
 
-        The file is full when not all are written, or the disk failed: call again with the others.
+        OSError: the first of them is not in the file; the file is as it was before.
         """
-        if self._descriptor is not None and not self._holds(self._size + len(frames[0])):
-            self.close()
-            self._timestamp = max(int(time.time()), self._timestamp + 1)
+        if self._size and not self._holds(self._size + len(frames[0])):
+            self._begin_another()
         opening = b"" if self._size else self._opening()
         if not self._holds(self._size + len(opening) + len(frames[0])):
             raise FrameTooLongError(
@@ -98,15 +98,15 @@ class LogFile:
             raise FileNotFoundError(f"{self.path} was removed while it was written")
         content, ends = bytearray(opening), []
         for frame in frames:
-            if not self._holds(self._size + len(content) + len(frame)):
+            if len(content) > _WRITE_BYTES or not self._holds(self._size + len(content) + len(frame)):
                 break
             content += frame
             ends.append(len(content))
         return self._write(descriptor, content, ends)
 
     def close(self) -> None:
-        """Give the file its closed mode. Without an open file, and in a forked child, nothing happens."""
-        if self._descriptor is None or os.getpid() != self._owner:
+        """Give the file its closed mode; the next frame goes into another file."""
+        if self._descriptor is None:
             return
         descriptor, self._descriptor, self._size = self._descriptor, None, 0
         try:
@@ -148,6 +148,9 @@ class LogFile:
         try:
             os.ftruncate(descriptor, size)
             self._size = size
-        except OSError:  # then nothing may follow in this file, and what comes goes into another
-            self.close()
-            self._timestamp += 1
+        except OSError:  # then nothing may follow in this file
+            self._begin_another()
+
+    def _begin_another(self) -> None:
+        self.close()
+        self._timestamp = max(int(time.time()), self._timestamp + 1)
