@@ -42,6 +42,7 @@ VERBS = {
     "inspect": "files",
     "why": "files",
     "doctor": "state",
+    "gc": "cleaning",
     "forget": "forget",
     "publish": "setup",
     "db": "setup",

@@ -7,6 +7,7 @@ one base dir, or one that has such a job; anything else is an error that lists w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
 
 def find_job(store: LineageStore, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError."""
+    return _find(store, text, base_dir, lambda: [(job.base_dir, job.train_id) for job in store.train_jobs()])
+
+
+def find_removed(store: LineageStore, text: str, base_dir: str | None = None) -> tuple[str, str]:
+    """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
+    from lineage_store import operations
+
+    def known() -> list[tuple[str, str]]:
+        there = [(job.base_dir, job.train_id) for job in store.train_jobs()]
+        return there + [(job.base_dir, job.train_id) for job in operations.removed_jobs(store)]
+
+    return _find(store, text, base_dir, known)
+
+
+def _find(
+    store: LineageStore, text: str, base_dir: str | None, jobs: Callable[[], list[tuple[str, str]]]
+) -> tuple[str, str]:
     from lineage_store.api import real_path
 
     path = real_path(text)
@@ -31,7 +49,7 @@ def find_job(store: LineageStore, text: str, base_dir: str | None = None) -> tup
         return below, _train_id(path.relative_to(below).as_posix())
     if Path(text).is_absolute():
         raise TrainJobNotFoundError(f"{text} is not below a base dir of the store ({', '.join(known)}).")
-    return _by_id(store, _train_id(text), known), _train_id(text)
+    return _by_id(_train_id(text), known, jobs), _train_id(text)
 
 
 def find_base_dir(store: LineageStore, base_dir: str | None) -> str | None:
@@ -46,10 +64,10 @@ def _train_id(text: str) -> str:
     return "./" if name in ("", ".") else f"./{name}"
 
 
-def _by_id(store: LineageStore, train_id: str, known: list[str]) -> str:
+def _by_id(train_id: str, known: list[str], jobs: Callable[[], list[tuple[str, str]]]) -> str:
     if len(known) == 1:
         return known[0]
-    having = [job.base_dir for job in store.train_jobs() if job.train_id == train_id]
+    having = sorted({place for place, job in jobs() if job == train_id})
     if len(having) == 1:
         return having[0]
     if having:

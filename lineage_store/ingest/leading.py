@@ -27,10 +27,17 @@ def holder_name() -> str:
 
 
 @contextmanager
-def leading(engine: Engine, base_dir_id: int, lasts_s: float, *, mode: str) -> Iterator[Lease]:
-    """Lead a base dir for the length of the block. Raises LeaseHeldError when another ingester does."""
+def leading(
+    engine: Engine, base_dir_id: int, lasts_s: float, *, mode: str, before_daemons: bool = False
+) -> Iterator[Lease]:
+    """Lead a base dir for the length of the block. Raises LeaseHeldError when another ingester does.
+
+    `before_daemons`: a daemon gives way, and leads again soon after.
+    """
     with writing(engine) as connection:
-        lease = leases.acquire(connection, base_dir_id, holder_name(), lasts_s, mode)
+        lease = leases.acquire(
+            connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
+        )
     try:
         yield lease
     finally:

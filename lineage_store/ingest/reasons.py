@@ -20,6 +20,7 @@ from lineage_store.eventlog import filenames
 from lineage_store.ingest.depth import deeper_jobs
 from lineage_store.ingest.discovery import Found
 from lineage_store.ingest.failures import unreadable_file
+from lineage_store.store.tombstones import Tombstone
 from lineage_store.texts import from_stored, to_stored
 
 INGEST = "Run `lineage-store ingest`, or leave it to the daemon."
@@ -128,6 +129,15 @@ def of_row(row: Row[Any]) -> Iterator[Reason]:
         yield Reason(f"{row.quarantined_bytes} bytes of it were given up as damaged; the rest was read.")
     if row.byte_offset:
         yield Reason(f"Events stored: {row.event_count}, from {row.byte_offset} of {row.size_bytes} bytes.")
+
+
+def of_tombstone(directory: Path, stone: Tombstone | None) -> Iterator[Reason]:
+    """That the job was removed, if it was."""
+    if stone is not None:
+        text = (
+            f"The job was removed on {stone.removed_at:%Y-%m-%d %H:%M:%S} UTC ({from_stored(stone.reason)})."
+        )
+        yield Reason(text, f"Run `lineage-store gc --restore {directory}` to have it read again.")
 
 
 def of_problems(problems: Iterable[Row[Any]]) -> Iterator[Reason]:

@@ -28,7 +28,7 @@ from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
 from lineage_store.ingest.report import Counts, IngestReport, Progress
-from lineage_store.store import leases, registry
+from lineage_store.store import leases, registry, tombstones
 from lineage_store.store.engine import database_time, reading
 
 log = logging.getLogger(__name__)
@@ -113,12 +113,14 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
         with reading(engine) as connection:
             base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
             known = registry.known_files(connection, base_dir_id) if base_dir_id is not None else []
+            stones = tombstones.of_base_dir(connection, base_dir_id) if base_dir_id is not None else []
+        removed = {stone.train_id for stone in stones}
         looked_at = {
             (file.train_id, file.name): file.size_bytes
             for file in known
             if file.stat_stamp or file.suspect_since
         }
-        if all(looked_at.get(path, -1) >= size for path, size in seen.items()):
+        if all(looked_at.get(path, -1) >= size or path[0] in removed for path, size in seen.items()):
             return
         if time.monotonic() > deadline:
             log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)

@@ -18,7 +18,7 @@ from lineage_store.ingest.changes import Change, PathChange, diff
 from lineage_store.ingest.depth import is_one_job
 from lineage_store.ingest.discovery import Found, FoundFile, scan
 from lineage_store.ingest.report import Counts
-from lineage_store.store import registry
+from lineage_store.store import registry, tombstones
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.engine import reading
 from lineage_store.texts import to_stored
@@ -78,6 +78,9 @@ def survey(
         for change in changes
         if change.change is Change.NEW and change.found is not None
     ]
+    if new:
+        with reading(engine) as connection:
+            new = tombstones.without_removed(connection, base_dir_id, new)
     return Survey(found, counts, new, _known(changes, Change.LOOK), _known(changes, Change.MISSING))
 
 

@@ -21,7 +21,7 @@ from lineage_store.ingest import reasons
 from lineage_store.ingest.discovery import scan
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reasons import INGEST, Place, Reason
-from lineage_store.store import holdings, registry
+from lineage_store.store import holdings, registry, tombstones
 from lineage_store.store.engine import reading
 from lineage_store.texts import from_stored, to_stored
 
@@ -85,9 +85,13 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
     given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
     on_disk, found = _look(place, None, settings)
     known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
-    unread = found - known
+    removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
+    unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
     if unread:
         given.append(_not_read(unread))
+    if removed:
+        text = f"{len(removed):,} jobs of it were removed, and are left alone."
+        given.append(Reason(text, "`lineage-store gc --removed` lists them."))
     complete = os.path.isdir(place.path) and not (unread or summary.pending_bytes or summary.problems)
     return Verdict(
         str(place.path),
@@ -105,9 +109,10 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )
-    given = [*way, *on_disk]
+    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+    given = [*way, *on_disk, *reasons.of_tombstone(place.path, stone)]
     unread = found - {(train_id, row.name) for row in rows}
-    if unread:
+    if unread and stone is None:
         given.append(_not_read(unread))
     for row in rows:
         given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
@@ -127,6 +132,8 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
     stored = holdings.generations(connection, place.base_dir_id, train_id)
     rows = [row for row in stored if row.name == name]
     given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
+    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+    given += reasons.of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(Reason("It is a log file that has not been read yet.", INGEST))
     for row in rows:

@@ -43,9 +43,8 @@ class TrainJob:
 
 def train_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> list[TrainJob]:
     """All jobs of some base dirs (None: of all), most recently updated first, then by id."""
-    query = select(train_job, base_dir.c.path).join_from(
-        train_job, base_dir, base_dir.c.id == train_job.c.base_dir_id
-    )
+    there = (base_dir.c.id == train_job.c.base_dir_id) & ~base_dir.c.leaving
+    query = select(train_job, base_dir.c.path).join_from(train_job, base_dir, there)
     if base_dir_ids is not None:
         query = query.where(train_job.c.base_dir_id.in_(base_dir_ids))
     rows = connection.execute(

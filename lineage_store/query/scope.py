@@ -15,7 +15,7 @@ from lineage_store.query.compiler import BaseDirs
 from lineage_store.store.schema import base_dir, train_job
 
 _HAS_JOBS = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir.c.id).exists()
-_BASE_DIRS = select(base_dir.c.id, base_dir.c.path).where(_HAS_JOBS)
+_BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving).where(_HAS_JOBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,9 @@ class Scope:
 
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
-    """`base_dir_ids` None means all base dirs; those without jobs count for nothing."""
-    known = {row.id: row.path for row in connection.execute(_BASE_DIRS)}
+    """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
+    rows = connection.execute(_BASE_DIRS).all()
+    known = {row.id: row.path for row in rows if not row.leaving}
     asked = known if base_dir_ids is None else {key: known[key] for key in base_dir_ids if key in known}
-    restriction = None if len(asked) == len(known) else tuple(asked)
+    restriction = None if len(asked) == len(rows) else tuple(asked)
     return Scope(restriction, asked if len(asked) > 1 else {})

@@ -27,15 +27,27 @@ class Lease:
     lasts_s: float
 
 
-def acquire(connection: Connection, base_dir_id: int, holder: str, lasts_s: float, mode: str) -> Lease:
-    """Take the lease if it is free, expired or our own already. Raises LeaseHeldError."""
+def acquire(
+    connection: Connection,
+    base_dir_id: int,
+    holder: str,
+    lasts_s: float,
+    mode: str,
+    *,
+    before_daemons: bool = False,
+) -> Lease:
+    """Take the lease if it is free, expired or our own already. Raises LeaseHeldError.
+
+    `before_daemons` takes it from a daemon too: that one's next write is refused, and it stands by until this is done.
+    """
     now = database_time(connection)
     # On PostgreSQL two may find no lease row at once: they queue up on the base dir's row.
     connection.execute(select(base_dir.c.id).where(base_dir.c.id == base_dir_id).with_for_update())
     row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
     if row is not None and row.holder == holder:
         return confirm(connection, Lease(base_dir_id, holder, row.epoch, lasts_s))
-    if row is not None and row.expires_at > now:
+    gives_way = before_daemons and row is not None and row.mode == "daemon"
+    if row is not None and row.expires_at > now and not gives_way:
         raise LeaseHeldError(
             f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
             f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",

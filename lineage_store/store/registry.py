@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, select, tuple_, update
 
+from lineage_store.store import tombstones
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.dialects import in_parts, upsert
 from lineage_store.store.schema import base_dir, ingest_problem, log_file, train_job
@@ -21,7 +22,8 @@ from lineage_store.texts import key
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
     """Every base dir, as (id, stored path), by path."""
-    rows = connection.execute(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.path))
+    there = select(base_dir.c.id, base_dir.c.path).where(~base_dir.c.leaving)
+    rows = connection.execute(there.order_by(base_dir.c.path))
     return [(row.id, row.path) for row in rows]
 
 
@@ -67,6 +69,7 @@ def register(
     jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
     rows = [_new_row(file, jobs[file.train_id], now) for file in files]
     connection.execute(upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
+    tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     return [
         KnownFile(*row)

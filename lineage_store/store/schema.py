@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.schema import SchemaItem
@@ -77,6 +78,13 @@ base_dir = Table(
     Column("path_key", BigInteger, nullable=False, unique=True, comment="64 bits of the path's SHA-256"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
     Column("discovered_at", UtcTime, comment="when it was last searched for jobs in full"),
+    Column(
+        "leaving",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="holds what is being removed: readers and ingest do not see it",
+    ),
     comment="a directory that holds job directories",
 )
 
@@ -313,6 +321,22 @@ annotation = Table(
     Column("remark", Text, comment="up to 128 characters"),
     Column("updated_at", UtcTime, nullable=False, comment="when it was last changed"),
     comment="labels and remarks that people put on jobs",
+)
+
+tombstone = Table(
+    "tombstone",
+    metadata,
+    _of("base_dir", "base dir of the job", primary_key=True),
+    Column("train_id", Name, primary_key=True, comment="id of the job that was removed"),
+    Column("removed_at", UtcTime, nullable=False, comment="when"),
+    Column("reason", Text, nullable=False, comment="by which rule"),
+    Column(
+        "last_file_time",
+        BigInteger,
+        nullable=False,
+        comment="greatest timestamp in the names of its log files, unix s: a newer one brings the job back",
+    ),
+    comment="jobs that were removed on purpose: ingest leaves their log files alone",
 )
 
 _REWRITTEN = text("superseded_from <= last_step")

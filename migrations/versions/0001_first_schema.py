@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.Column("path_key", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("discovered_at", UTC_TIME),
+        sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
     )
@@ -251,6 +252,18 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("base_dir_id", "train_id", name="pk_annotation"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_annotation_base_dir_id", ondelete="CASCADE"
+        ),
+    )
+    op.create_table(
+        "tombstone",
+        sa.Column("base_dir_id", KEY, nullable=False),
+        sa.Column("train_id", NAME, nullable=False),
+        sa.Column("removed_at", UTC_TIME, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("last_file_time", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("base_dir_id", "train_id", name="pk_tombstone"),
+        sa.ForeignKeyConstraint(
+            ["base_dir_id"], ["base_dir.id"], name="fk_tombstone_base_dir_id", ondelete="CASCADE"
         ),
     )
     op.create_table(

@@ -4,6 +4,7 @@ CREATE TABLE base_dir (
   path_key BIGINT NOT NULL,
   created_at TEXT NOT NULL,
   discovered_at TEXT,
+  leaving BOOLEAN DEFAULT 0 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -193,6 +194,16 @@ CREATE TABLE annotation (
   CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE TABLE tombstone (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT NOT NULL,
+  removed_at TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  last_file_time BIGINT NOT NULL,
+  CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
 CREATE TABLE series (
   id INTEGER NOT NULL,
   job_id INTEGER NOT NULL,
@@ -365,7 +376,7 @@ SELECT
   a.tag AS label,
   a.remark AS remark
 FROM train_job j
-JOIN base_dir b ON b.id = j.base_dir_id
+JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 LEFT JOIN lineage l ON l.job_id = j.id
 LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id;
 
@@ -394,7 +405,7 @@ SELECT
 FROM evaluation_metric m
 JOIN lineage_event e ON e.log_file_id = m.log_file_id AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.id = m.log_file_id AND f.current
-JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT
@@ -411,7 +422,7 @@ FROM (
          row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value, j.train_id) AS up
   FROM metric m
   JOIN train_job j ON j.id = m.job_id
-  JOIN base_dir b ON b.id = j.base_dir_id
+  JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
   LEFT JOIN lineage l ON l.job_id = m.job_id
   WHERE m.kind IN ('int', 'float')
 ) r
@@ -429,7 +440,7 @@ SELECT
 FROM lineage l
 CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
 LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 WHERE CASE r.role
   WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
   ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
@@ -448,7 +459,7 @@ SELECT
   n.value AS value
 FROM dataset_node n
 JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_user_info AS
 SELECT
@@ -458,7 +469,7 @@ SELECT
   u.value AS value,
   u.text AS text,
   u.kind AS kind
-FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_lineage_event AS
 SELECT
@@ -471,7 +482,7 @@ SELECT
   e.content AS content
 FROM lineage_event e
 JOIN log_file f ON f.id = e.log_file_id AND f.current
-JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_scalar AS
 SELECT
@@ -487,7 +498,7 @@ SELECT
   f.name AS log_file
 FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
 JOIN log_file f ON f.id = r.log_file_id AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_series AS
 SELECT
@@ -521,7 +532,7 @@ SELECT
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.id = r.log_file_id AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_histogram AS
 SELECT
@@ -540,7 +551,7 @@ SELECT
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
 FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
 JOIN log_file f ON f.id = r.log_file_id AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
  WHERE r.plugin = 'histogram';
 
 CREATE VIEW v_payload AS
@@ -559,7 +570,7 @@ SELECT
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
 FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
 JOIN log_file f ON f.id = r.log_file_id AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_log_file AS
 SELECT
@@ -585,7 +596,7 @@ SELECT
   f.grown_at AS grown_at,
   f.suspect_since AS suspect_since,
   f.last_problem AS last_problem
-FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.base_dir_id WHERE f.state <> 'replaced';
+FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving WHERE f.state <> 'replaced';
 
 CREATE VIEW v_ingest_problem AS
 SELECT
@@ -601,7 +612,7 @@ SELECT
   p.last_seen_at AS last_seen_at,
   p.resolved_at AS resolved_at
 FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id
+JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
 LEFT JOIN log_file f ON f.id = p.log_file_id
 WHERE f.id IS NULL OR f.state <> 'replaced';
@@ -619,7 +630,7 @@ SELECT
   c.samples AS samples,
   c.pending_bytes AS pending_bytes,
   c.problems AS problems
-FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id;
+FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_base_dir AS
 SELECT
@@ -655,4 +666,5 @@ LEFT JOIN (
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN ('replaced', 'missing')
   GROUP BY job.base_dir_id
-) f ON f.base_dir_id = b.id;
+) f ON f.base_dir_id = b.id
+WHERE NOT b.leaving;

@@ -61,7 +61,7 @@ def filter_verb(
     """
     from lineage_store.api import filter_summary_lineage
 
-    wanted = combined(_read_condition(condition), wheres, sorts)
+    wanted = combined(read_condition(condition), wheres, sorts)
     if everything and (limit or page):
         raise click.UsageError("--all has one page: leave out --limit and --page.")
     if not everything:
@@ -82,7 +82,8 @@ def filter_verb(
     session.note(_footer(wanted, answer["count"]))
 
 
-def _read_condition(text: str | None) -> dict[str, Any] | None:
+def read_condition(text: str | None) -> dict[str, Any] | None:
+    """The JSON object of --condition, given as it stands or as @FILE."""
     if text is None:
         return None
     try:

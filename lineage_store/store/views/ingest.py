@@ -67,7 +67,7 @@ V_INGEST_PROBLEM = View(
     ),
     """
 FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id
+JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
 LEFT JOIN log_file f ON f.id = p.log_file_id
 WHERE f.id IS NULL OR f.state <> 'replaced'
@@ -90,7 +90,7 @@ V_INGEST_CYCLE = View(
         bigint("pending_bytes", "c.pending_bytes", "bytes seen but not yet complete or not yet read"),
         bigint("problems", "c.problems", "problems open at its end"),
     ),
-    "FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id",
+    "FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving",
 )
 
 _LAST_CYCLE = "(SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)"
@@ -153,6 +153,7 @@ LEFT JOIN (
   WHERE file.state NOT IN ('replaced', 'missing')
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
+WHERE NOT b.leaving
 """,
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from lineage_store.fields import BY_NAME, FieldType
 from lineage_store.store.views.model import (
     JOB,
+    JOIN_BASE_DIR,
     ColumnType,
     View,
     ViewColumn,
@@ -92,9 +93,9 @@ V_JOB = View(
         integer("label", "a.tag", "label that somebody put on it, 0 to 10"),
         text("remark", "a.remark", "remark that somebody put on it"),
     ),
-    """
+    f"""
 FROM train_job j
-JOIN base_dir b ON b.id = j.base_dir_id
+{JOIN_BASE_DIR}
 LEFT JOIN lineage l ON l.job_id = j.id
 LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id
 """,
@@ -169,7 +170,7 @@ FROM (
          row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value, j.train_id) AS up
   FROM metric m
   JOIN train_job j ON j.id = m.job_id
-  JOIN base_dir b ON b.id = j.base_dir_id
+  JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
   LEFT JOIN lineage l ON l.job_id = m.job_id
   WHERE m.kind IN ('int', 'float')
 ) r

@@ -107,6 +107,10 @@ JOB = (
 """The first two columns of every view about jobs; its source calls the tables `b` and `j`."""
 
 
+JOIN_BASE_DIR = "JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving"
+"""Join jobs `j` to their base dirs; what is being removed is not seen."""
+
+
 def join_job(alias: str) -> str:
     """Join a table that has a `job_id` to its job and base dir."""
-    return f"JOIN train_job j ON j.id = {alias}.job_id JOIN base_dir b ON b.id = j.base_dir_id"
+    return f"JOIN train_job j ON j.id = {alias}.job_id {JOIN_BASE_DIR}"

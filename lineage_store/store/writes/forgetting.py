@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from lineage_store.store.schema import annotation, base_dir, series, train_job
 from lineage_store.store.writes.lineage import remove_lineage
+from lineage_store.store.writes.removal import name_while_leaving
 from lineage_store.store.writes.segments import remove_series
 from lineage_store.texts import key
 
@@ -30,7 +31,8 @@ class Holdings:
 def ids_of(connection: Connection, path: str) -> list[int]:
     """The base dir at a stored path, if the store knows it, and what an interrupted removal has left of it."""
     rows = connection.execute(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.id))
-    return [row.id for row in rows if row.path in (path, _name_while_going(row.id, path))]
+    going = name_while_leaving(path)
+    return [row.id for row in rows if row.path in (path, going, _name_while_going(row.id, path))]
 
 
 def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
@@ -46,7 +48,7 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
     """Take the path away from a base dir."""
     name = _name_while_going(base_dir_id, path)
     renamed = update(base_dir).where(base_dir.c.id == base_dir_id)
-    connection.execute(renamed.values(path=name, path_key=key(name)))
+    connection.execute(renamed.values(path=name, path_key=key(name), leaving=True))
 
 
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:

@@ -1,7 +1,6 @@
-"""What those who run a store ask of it: how it stands, why something is (not) in it, SQL, a snapshot, forgetting.
+"""How the store stands, why something is (not) in it, SQL, a snapshot, forgetting.
 
 In: an open LineageStore. Out: frozen reports; nothing is changed but by `publish` (a file) and `forget` (the store).
-Stands beside `api`, which is for those who ask about trainings.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""`gc`: jobs leave the store by rule, and come back on demand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_store.cli.cells import escaped, instant
+from lineage_store.cli.durations import seconds
+from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.places import find_removed
+from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.verbs.search import read_condition
+from lineage_store.cli.where import combined
+
+if TYPE_CHECKING:
+    from lineage_store.api import LineageStore
+    from lineage_store.operations import CleanUp, Total
+
+COLUMNS = ("base_dir", "train_id", "state", "last_event_at", "log_bytes")
+REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
+
+
+@click.command("gc")
+@click.argument("base_dir", required=False)
+@click.option(
+    "--older-than",
+    callback=seconds,
+    metavar="TIME",
+    help="Jobs without an event, growth or a new log file for so long, such as 90d.",
+)
+@click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Jobs that match, as in filter.")
+@click.option("--condition", metavar="JSON|@FILE", help="Jobs that match a search_condition.")
+@click.option("--missing", is_flag=True, help="Jobs of which no log file is left on disk.")
+@click.option("--dry-run", is_flag=True, help="List the jobs that would go, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
+@click.option("--restore", metavar="JOB", help="Let ingest read a removed job again.")
+@style_options
+@pass_session
+def gc_verb(
+    session: Session,
+    base_dir: str | None,
+    older_than: float | None,
+    wheres: Sequence[str],
+    condition: str | None,
+    missing: bool,
+    dry_run: bool,
+    yes: bool,
+    removed: bool,
+    restore: str | None,
+    style: Style,
+) -> int:
+    """Remove jobs from the store by rule; log files stay.
+
+    Jobs of BASE_DIR, or of all base dirs, for which all that is given holds; live jobs never go. Labels and remarks are
+    kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore.
+
+    \b
+    lineage-store gc --older-than 90d --dry-run
+    lineage-store gc /shared/summaries --older-than 90d --where 'metric/accuracy<0.5' --yes
+    lineage-store gc --missing
+    lineage-store gc --restore ./run_7
+    """
+    from lineage_store.operations import CleanUp
+
+    wanted = combined(read_condition(condition), wheres, [])
+    rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
+    with session.open_store() as store:
+        if restore is not None:
+            return _restore(session, store, restore, base_dir)
+        if removed:
+            _list_removed(store, base_dir, style)
+            return 0
+        if not (older_than is not None or wanted or missing):
+            raise click.UsageError("Say which jobs: --older-than, --where, --condition or --missing.")
+        if dry_run:
+            _list_removable(store, rules, base_dir, style)
+            return 0
+        return _remove(session, store, rules, base_dir, yes=yes)
+
+
+def _remove(session: Session, store: LineageStore, rules: CleanUp, base_dir: str | None, *, yes: bool) -> int:
+    from lineage_store import operations
+
+    if not yes:
+        going = _shown(operations.total(operations.removable_jobs(store, rules, base_dir)))
+        if not _agreed(f"Remove {going} from the store? Log files stay."):
+            session.note("Nothing was removed.")
+            return 1
+    click.echo(f"{_shown(operations.remove_jobs(store, rules, base_dir))} removed.")
+    return 0
+
+
+def _shown(total: Total) -> str:
+    return f"{total.jobs:,} jobs ({total.log_bytes:,} bytes of log files)"
+
+
+def _list_removable(store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style) -> None:
+    from lineage_store import operations
+
+    jobs = operations.removable_jobs(store, rules, base_dir)
+    rows = (
+        (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes) for job in jobs
+    )
+    write_rows(COLUMNS, rows, style)
+
+
+def _list_removed(store: LineageStore, base_dir: str | None, style: Style) -> None:
+    from lineage_store import operations
+
+    found = operations.removed_jobs(store, base_dir)
+    write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
+
+
+def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
+    from lineage_store import operations
+
+    place, train_id = find_removed(store, job, base_dir)
+    operations.restore_job(store, place, train_id)
+    click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody is there to be asked: say --yes, or --dry-run.")
+    return click.confirm(escaped(question), err=True)

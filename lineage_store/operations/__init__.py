@@ -1,0 +1,39 @@
+"""What those who run a store ask of it: how it stands, what is wrong and how to mend it, what may go.
+
+In: an open LineageStore. Out: frozen reports. Promises: names and paths are as people write them; what an operation
+changes is said by its name and its docstring. Stands beside `api`, which is for those who ask about trainings.
+"""
+
+from __future__ import annotations
+
+from lineage_store.operations.cleaning import (
+    CleanUp,
+    RemovableJob,
+    RemovedJob,
+    Total,
+    removable_jobs,
+    remove_jobs,
+    removed_jobs,
+    restore_job,
+    total,
+)
+from lineage_store.operations.state import forget, holdings, job_report, publish, sql, status, why
+
+__all__ = [
+    "CleanUp",
+    "RemovableJob",
+    "RemovedJob",
+    "Total",
+    "forget",
+    "holdings",
+    "job_report",
+    "publish",
+    "removable_jobs",
+    "remove_jobs",
+    "removed_jobs",
+    "restore_job",
+    "sql",
+    "status",
+    "total",
+    "why",
+]

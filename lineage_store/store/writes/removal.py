@@ -1,0 +1,62 @@
+"""Removing jobs: out of readers' sight at once, then out of the tables in bounded steps.
+
+In: ids of jobs of one base dir. Out: a base dir that is leaving, which holds them until `forgetting.remove_part` has
+removed it. Promises: a job is there, or out of sight with a tombstone in its place, or gone; there is nothing between.
+Labels and remarks stay with the base dir, for the case that the job comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, Text, cast, func, select, update
+
+from lineage_store.store.dialects import in_parts, upsert
+from lineage_store.store.schema import base_dir, ingest_problem, tombstone, train_job
+from lineage_store.texts import key
+
+
+def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> int:
+    """The id of the base dir that holds what is being removed of this one, made if need be."""
+    path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
+    name = name_while_leaving(path)
+    row = {"path": name, "path_key": key(name), "created_at": now, "leaving": True}
+    connection.execute(upsert(connection, base_dir, ["path_key"]), row)
+    found: int = connection.execute(
+        select(base_dir.c.id).where(base_dir.c.path_key == key(name))
+    ).scalar_one()
+    return found
+
+
+def begin(
+    connection: Connection, leaving_id: int, job_ids: Sequence[int], reason: str, now: datetime
+) -> None:
+    """Take jobs out of sight, and leave tombstones."""
+    for part in in_parts(job_ids):
+        _bury(connection, part, reason, now)
+        # Their ids are free for others: what an interrupted removal has left may have the same.
+        unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
+        jobs = update(train_job).where(train_job.c.id.in_(part))
+        connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
+        problems = update(ingest_problem).where(ingest_problem.c.job_id.in_(part))
+        connection.execute(problems.values(base_dir_id=leaving_id))
+
+
+def name_while_leaving(path: str) -> str:
+    """What stands for the jobs of a base dir (stored path) that are being removed: no path."""
+    return f"being removed: {path}"
+
+
+def _bury(connection: Connection, job_ids: Sequence[int], reason: str, now: datetime) -> None:
+    removed = select(
+        train_job.c.base_dir_id,
+        train_job.c.train_id,
+        func.coalesce(train_job.c.last_file_time, 0).label("last_file_time"),
+    ).where(train_job.c.id.in_(job_ids))
+    rows = [
+        {**row, "removed_at": now, "reason": reason} for row in connection.execute(removed).mappings().all()
+    ]
+    keys, rest = ["base_dir_id", "train_id"], ["removed_at", "reason", "last_file_time"]
+    if rows:
+        connection.execute(upsert(connection, tombstone, keys, rest), rows)
