@@ -124,6 +124,6 @@ def made_directory(argument: str, path: object) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise LogDirectoryError(f"{argument} {str(directory)!r} cannot be made: {error.strerror}.") from error
-    if not os.access(directory, os.W_OK | os.X_OK):
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         raise LogDirectoryError(f"{argument} {str(directory)!r} cannot be written to.")
     return directory

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from itertools import chain
 from types import TracebackType
-from typing import Any, ParamSpec, Self
+from typing import Any, ParamSpec, Self, SupportsIndex
 
 from lineage_store.collect import arguments, operators, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
@@ -196,7 +196,10 @@ class SummaryRecord:
             self._added[plugin].append(entry)
 
     def record(
-        self, step: int, train_network: Any = None, plugin_filter: Callable[[str], bool] | None = None
+        self,
+        step: SupportsIndex,
+        train_network: Any = None,
+        plugin_filter: Callable[[str], bool] | None = None,
     ) -> bool:
         """Hand what was added, and what summary operators emitted, to the writer as the values of `step`.
 
@@ -208,19 +211,19 @@ class SummaryRecord:
         Returns:
             Whether the values were taken: False when the recorder is closed, or belongs to the parent process.
         """
-        step = arguments.checked_step(step)
+        number = arguments.checked_step(step)
         arguments.check_network("train_network", train_network)
         if not self._is_usable():
             return False
         self._losses.raise_untold()
         if self._mode == "train":
-            self._try("what summary operators emitted", self._take_emitted, step)
+            self._try("what summary operators emitted", self._take_emitted, number)
         added, self._added = self._added, defaultdict(list)
         taken = [entries for plugin, entries in added.items() if not plugin_filter or plugin_filter(plugin)]
         self._try("the graph", self._take_graph, train_network)
         taken.append(self._added.pop("graph", []))
         if any(taken):
-            self._try("values", self._hand_over, step, tuple(chain.from_iterable(taken)))
+            self._try("values", self._hand_over, number, tuple(chain.from_iterable(taken)))
         return True
 
     def flush(self) -> None:
