@@ -31,9 +31,11 @@ class Operators:
     def forget(self) -> None:
         """Drop what was emitted before this recorder."""
         if "mindspore" in sys.modules:
+            from mindspore.ops.operations import debug_ops
             from mindspore.train.summary import summary_record
 
             summary_record._get_summary_tensor_data()
+            debug_ops.SUMMARY_TENSOR_CACHE = []  # PyNative mode, which MindSpore's own recorder forgets to forget
 
     def drain(self, step: int) -> Iterator[tuple[str, str, Any]]:
         """(plugin, tag, tensor) of what was emitted; of a tag's values of one type the last.

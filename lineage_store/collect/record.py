@@ -138,13 +138,13 @@ class SummaryRecord:
         self._dropped = weakref.finalize(self, self._pipeline.stop)
         self._dropped.atexit = False  # the pipeline sees to that
         self._operators = operators.Operators()
-        self._operators.forget()
         self._mode: Mode = "train"
         self._graph_written = False
         self._added: defaultdict[str, list[Entry]] = defaultdict(list)
         self._closed = False
         self._said_unusable = False
         if self.exclusive:
+            self._operators.forget()
             SummaryRecord._open = weakref.ref(self)
 
     def __enter__(self) -> Self:
