@@ -19,7 +19,8 @@ import mindspore
 import numpy as np
 from mindspore import dataset, nn, ops
 from mindspore.mindrecord import FileWriter
-from mindspore.train import CheckpointConfig, Model, ModelCheckpoint
+from mindspore.train import CheckpointConfig, Model, ModelCheckpoint, RunContext
+from mindspore.train.callback import _InternalCallbackParam
 
 BATCH = 4
 CLASSES = 3
@@ -252,6 +253,40 @@ def landscape_by_epoch(collector: Collector, directory: str) -> None:
     }
     ours = collector(directory, 4, collect_specified_data={"collect_landscape": landscape})
     model_of(Net()).train(3, batches_of(3), ours)
+
+
+@training
+def sunk_epochs(collector: Collector, directory: str) -> None:
+    """Sink mode, which a CPU lacks: the calls that a model makes there, around steps that are really trained."""
+    network = Net()
+    trained = nn.TrainOneStepCell(nn.WithLossCell(network, loss()), momentum(network))
+    rows = batches_of(5)
+    run = _InternalCallbackParam(
+        mode="train",
+        cur_step_num=0,
+        train_network=trained,
+        epoch_num=7,
+        batch_num=5,
+        loss_fn=None,
+        optimizer=None,
+        parallel_mode="stand_alone",
+        device_number=1,
+        train_dataset=rows,
+        list_callback=[],
+        network=network,
+        dataset_sink_mode=True,
+    )
+    context = RunContext(run)
+    with collector(directory, 3, collect_specified_data=NO_LANDSCAPE) as callback:
+        callback.on_train_begin(context)
+        for epoch in range(1, 8):
+            run.cur_epoch_num = epoch
+            for run.train_dataset_element in rows:
+                run.cur_step_num += 1
+                run.net_outputs = trained(*run.train_dataset_element)
+            callback.on_train_step_end(context)
+            callback.on_train_epoch_end(context)
+        callback.on_train_end(context)
 
 
 @training
