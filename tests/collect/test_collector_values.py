@@ -1,0 +1,88 @@
+"""User-defined values, and what happens to work that fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.custom_values import HYPER_CONFIG, checked, checked_user_info, from_environment
+from lineage_store.errors import LineageLogError, LineageParamValueError
+
+
+@pytest.mark.parametrize("values", [[], "a", {1: "a"}, {"a": None}, {"a": True}, {"a": [1]}, {"a": b"x"}])
+def test_values_of_other_types_are_type_errors(values: Any) -> None:
+    with pytest.raises(TypeError, match="custom_lineage_data"):
+        checked("custom_lineage_data", values)
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1])
+def test_an_int_beyond_32_bits_is_refused_before_the_training(value: int) -> None:
+    with pytest.raises(ValueError, match="32 bits"):
+        checked("custom_lineage_data", {"seed": value})
+
+
+def test_values_are_copied() -> None:
+    given = {"a": 2**31 - 1, "b": -(2**31), "c": "x", "d": 0.5}
+    values = checked("custom_lineage_data", given)
+    assert values == given
+    given["a"] = 0
+    assert values["a"] == 2**31 - 1
+    assert checked("custom_lineage_data", None) == {}
+
+
+@pytest.mark.parametrize("key", ["network", "learning_rate", "dataset_mark"])
+def test_user_info_must_not_take_the_name_of_a_lineage_field(key: str) -> None:
+    with pytest.raises(ValueError, match=key):
+        checked_user_info({key: "mine"})
+
+
+def test_the_environment_gives_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HYPER_CONFIG, raising=False)
+    assert from_environment() == {}
+    monkeypatch.setenv(HYPER_CONFIG, json.dumps({"custom_lineage_data": {"lr": 0.5}, "other": 1}))
+    assert from_environment() == {"lr": 0.5}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"a": 1}', '{"custom_lineage_data": null}', " " * 100_001])
+def test_an_environment_that_cannot_be_read_is_ignored(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HYPER_CONFIG, text)
+    assert from_environment() == {}
+
+
+def test_a_failure_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise KeyError("net_outputs")
+
+    attempts = Attempts("SummaryCollector")
+    assert attempts.ask("the loss", fail) is None
+    assert attempts.ask("the loss", fail) is None
+    assert attempts.ask("the graph", lambda: 7) == 7
+    assert len(calls) == 1
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["SummaryCollector does not record the loss: KeyError: 'net_outputs'"]
+
+
+def test_a_failure_is_raised_as_one_of_ours_when_asked_for() -> None:
+    attempts = Attempts("TrainLineage", raising=True)
+
+    def refuse() -> None:
+        raise LineageParamValueError("no.")
+
+    with pytest.raises(LineageParamValueError):
+        attempts.ask("the loss", refuse)
+    with pytest.raises(LineageLogError, match="TrainLineage cannot record the loss: ZeroDivisionError"):
+        attempts.ask("the loss", lambda: 1 / 0)
+
+
+def test_what_asks_the_process_to_stop_is_not_caught() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Attempts("SummaryCollector").ask("the loss", interrupt)
