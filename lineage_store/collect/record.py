@@ -73,7 +73,7 @@ class SummaryRecord:
     """
 
     exclusive = True
-    """Whether this kind drains summary operators, so that no other of its kind may be open in the process."""
+    """Whether this kind takes what summary operators emit, so that no other of its kind may be open then."""
     _open: weakref.ref[SummaryRecord] | None = None
 
     @_in_mindspore_order
@@ -216,12 +216,13 @@ class SummaryRecord:
         if not self._is_usable():
             return False
         self._losses.raise_untold()
-        if self._mode == "train":
+        if self.exclusive and self._mode == "train":
             self._try("what summary operators emitted", self._take_emitted, number)
         added, self._added = self._added, defaultdict(list)
         taken = [entries for plugin, entries in added.items() if not plugin_filter or plugin_filter(plugin)]
-        self._try("the graph", self._take_graph, train_network)
-        taken.append(self._added.pop("graph", []))
+        if self.network is not None and not self._graph_written:
+            self._try("the graph", self._add_graph, train_network)
+            taken.append(self._added.pop("graph", []))
         if any(taken):
             self._try("values", self._hand_over, number, tuple(chain.from_iterable(taken)))
         return True
@@ -271,10 +272,8 @@ class SummaryRecord:
         size = array_bytes + _ENTRY_BYTES * len(entries)
         self._pipeline.put(batch, size, light=array_bytes < _LIGHT_BYTES)
 
-    def _take_graph(self, train_network: Any) -> None:
-        """Add the graph of the network, once; it is known when the network has been compiled."""
-        if self.network is None or self._graph_written:
-            return
+    def _add_graph(self, train_network: Any) -> None:
+        """Add the graph of the network, which is known when the network has been compiled."""
         graph = operators.compiled_graph(self.network)
         if graph is None and train_network is not None:
             graph = operators.compiled_graph(train_network)

@@ -115,6 +115,9 @@ def record_emitted(record: Any, random: np.random.Generator, mode: int) -> None:
             network(Tensor(random.normal(size=(2, 4)).astype(np.float32)), image)
         record.add_value("scalar", "added", Tensor(1.5))
         record.record(step)
+    record.network = network
+    record.record(OPERATOR_STEPS)  # its graph, once it was compiled
+    record.network = None
 
 
 def main() -> None:
