@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -21,6 +22,8 @@ from lineage_store.ingest.depth import deeper_jobs
 from lineage_store.store.batch import FileSight
 from lineage_store.texts import from_stored, to_stored
 
+ROOT = "./"
+"""The base dir itself, as a place for log files."""
 LONGEST_TRAIN_ID_BYTES = 1000
 """Longer ids do not fit into a database index; their directories are reported, not ingested."""
 
@@ -55,17 +58,20 @@ class Found:
     ignored: Counter[str] = field(default_factory=Counter)
     unreadable: list[Unreadable] = field(default_factory=list)
     directories: dict[str, int] = field(default_factory=dict)
-    """Modification time, in ns, of every job directory that was seen."""
-    resting: set[str] = field(default_factory=set)
-    """Directories that were seen but not listed, because they rest."""
+    """Change time, in ns, of every directory that was listed, taken before; 0 where the listing failed."""
+    below: dict[str, list[str]] = field(default_factory=dict)
+    """The directories in a directory, as far as the search goes, where there are any."""
     too_deep: list[str] = field(default_factory=list)
     """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
+    began_ns: int = field(default_factory=time.time_ns)
 
     def hides(self, train_id: str, name: str) -> bool:
-        """Whether a file may be there though it was not found: where it lies rests or could not be looked at."""
+        """Whether a file may be there though it was not found: where it lies could not be looked at."""
+        if not self.unreadable:
+            return False
         unread = {path.path for path in self.unreadable}
         steps = list(accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format))
-        return train_id in self.resting or not unread.isdisjoint(steps)
+        return not unread.isdisjoint(steps)
 
 
 def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
@@ -86,29 +92,27 @@ def scan(
     recursive: bool = False,
     follow_symlinks: bool = False,
     only: Collection[str] | None = None,
-    resting: Mapping[str, int] | None = None,
+    known: Container[str] | None = None,
 ) -> Found:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
 
     Args:
-        only: look into these jobs and nowhere else.
-        resting: directories that need no listing as long as they have this modification time (ns); of no
-            consequence if `recursive`, since a directory's time says nothing of the directories in it.
+        only: look into these directories and nowhere else.
+        known: with `only`: look also into the directories below those, as far as a search goes, except for these.
 
     Raises OSError when the base dir itself cannot be listed.
     """
     found = Found()
-    walk = _Walk(
-        base_dir, os.path.realpath(base_dir), follow_symlinks, {} if recursive else resting or {}, found
-    )
+    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, known or (), found)
     if only is None:
-        walk.directory("./", depth=None if recursive else 1, required=True)
+        walk.directory(ROOT, depth=None if recursive else 1, required=True)
     else:
         os.stat(base_dir)
         for train_id in sorted(only):
-            if recursive or train_id.count("/") == 1:
-                walk.directory(train_id, depth=0)
-    if only is None and not recursive and not found.files and not found.resting:
+            if (recursive or train_id.count("/") == 1) and train_id not in found.directories:
+                depth = 0 if known is None else None if recursive else int(train_id == ROOT)
+                walk.directory(train_id, depth=depth, required=train_id == ROOT and known is not None)
+    if only is None and not recursive and not found.files:
         found.too_deep = deeper_jobs(base_dir, levels=1)
     found.files.sort(key=lambda file: (file.train_id, file.name))
     return found
@@ -119,7 +123,7 @@ class _Walk:
     base_dir: Path
     real_base: str
     follow_symlinks: bool
-    resting: Mapping[str, int]
+    known: Container[str]
     found: Found
 
     def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
@@ -127,6 +131,7 @@ class _Walk:
         path = path_of(self.base_dir, train_id)
         below: list[str] = []
         try:
+            changed_ns = os.stat(path).st_ctime_ns
             with os.scandir(path) as entries:
                 for entry in entries:
                     self._entry(train_id, entry, below if depth is None or depth > 0 else None)
@@ -135,9 +140,14 @@ class _Walk:
                 raise
             if not isinstance(error, FileNotFoundError):
                 self.found.unreadable.append(Unreadable(train_id, error))
+                self.found.directories[train_id] = 0
             return
+        self.found.directories[train_id] = changed_ns
+        if below:
+            self.found.below[train_id] = below
         for child in below:
-            self.directory(child, depth=None if depth is None else depth - 1)
+            if child not in self.known:
+                self.directory(child, depth=None if depth is None else depth - 1)
 
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         try:
@@ -159,11 +169,6 @@ class _Walk:
         child = f"{train_id.rstrip('/')}/{to_stored(entry.name)}"
         if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
             self.found.ignored["job id too long"] += 1
-            return
-        modified_ns = entry.stat().st_mtime_ns
-        self.found.directories[child] = modified_ns
-        if self.resting.get(child) == modified_ns:
-            self.found.resting.add(child)
         else:
             below.append(child)
 

@@ -1,16 +1,17 @@
 """Following one base dir: what a daemon does at each tick.
 
 In: an engine, a base dir, settings; ticks at any pace. Out: an up-to-date store, log lines on what changed.
-Promises: live jobs are looked at every tick, new directories and files within one discovery interval, finished jobs
-when their directory changes or the finished interval has passed; a failure waits with backoff and never ends the
-daemon; who leads is settled by the lease. Does not know who ticks.
+Promises: live jobs are looked at every tick, new directories and all files that may grow within one discovery interval,
+directories that rest a thousand in each discovery, and their files when the directory changed or the finished interval
+has passed; a failure waits with backoff and never ends the daemon; who leads is settled by the lease. Does not know who
+ticks.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -26,8 +27,11 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit, ingester
 from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.failures import unlistable_base_dir
-from lineage_store.ingest.ingester import Ingester, PassOutcome
+from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import holder_name, let_go
+from lineage_store.ingest.memory import Memory, Signs
+from lineage_store.ingest.report import Counts
+from lineage_store.ingest.surveying import survey_changes
 from lineage_store.store import leases, registry
 from lineage_store.store.engine import reading, writing
 from lineage_store.store.filesystem import filesystem_type, is_network
@@ -56,9 +60,8 @@ class Follower:
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
-        self._resting: Mapping[str, int] = {}
-        self._distrust = is_network(filesystem_type(base_dir))
-        self._discovery_due = self._full_look_due = self._heartbeat_due = self._cycle_row_due = 0.0
+        self._memory = self._nothing_remembered()
+        self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._not_before, self._failures, self._standing_by = 0.0, 0, False
         self._searched = False
 
@@ -99,37 +102,33 @@ class Follower:
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
 
+    def _nothing_remembered(self) -> Memory:
+        distrust = is_network(filesystem_type(self._base_dir))
+        return Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+
     def _lead(self) -> Lease:
+        """Take the lead. Who led before may have changed anything: nothing that is remembered holds."""
         base_dir_id = base_dirs.register(self._engine, self._base_dir)
         with writing(self._engine) as connection:
             lease = leases.acquire(connection, base_dir_id, self._holder, self._settings.lease_s, "daemon")
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
         self._standing_by = False
+        self._memory, self._discovery_due = self._nothing_remembered(), 0.0
         self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
         return lease
 
     def _discover(self, this: Ingester) -> None:
-        """Look for new jobs and files; list finished jobs' directories only when they changed, or once in a while."""
+        """Look for new jobs and files, and at a part of what rests."""
         started = time.monotonic()
-        if started >= self._full_look_due:
-            self._resting, self._full_look_due = {}, started + self._settings.finished_interval_s
-        outcome = self._recorded(this, lambda: self._full_pass(this))
-        with reading(self._engine) as connection:
-            finished = registry.finished_jobs(connection, this.lease.base_dir_id)
-        seen = outcome.directories
-        self._resting = {train_id: seen[train_id] for train_id in finished if train_id in seen}
+        counts = self._recorded(this, lambda: self._full_pass(this))
         took = time.monotonic() - started
-        read = outcome.counts.events or outcome.counts.bytes_read
-        interval = (
-            self._settings.discovery_interval_s
-            if read
-            else max(self._settings.discovery_interval_s, took / SCAN_SHARE)
-        )
-        self._discovery_due = started + interval
+        interval = self._settings.discovery_interval_s
+        self._discovery_due = started + (interval if counts.bytes_read else max(interval, took / SCAN_SHARE))
 
-    def _full_pass(self, this: Ingester) -> PassOutcome:
+    def _full_pass(self, this: Ingester) -> Counts:
         try:
-            return ingester.run_pass(this, distrust=self._distrust, resting=self._resting)
+            relist_after_s = self._settings.finished_interval_s
+            return self._pass(this, self._memory.signs(self._base_dir, relist_after_s=relist_after_s))
         except OSError as error:
             problem = {".": unlistable_base_dir(str(self._base_dir), error)}
             commit.finish_discovery(self._engine, this.lease, problem, self._settings.batch_rows)
@@ -139,20 +138,33 @@ class Follower:
         with reading(self._engine) as connection:
             live = registry.live_jobs(connection, this.lease.base_dir_id)
         if live:
-            self._recorded(this, lambda: ingester.run_pass(this, only=live, distrust=self._distrust))
+            signs = self._memory.signs_in(self._base_dir, live)
+            self._recorded(this, lambda: self._pass(this, signs, searched=False))
 
-    def _recorded(self, this: Ingester, run: Callable[[], PassOutcome]) -> PassOutcome:
+    def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
+        base_dir_id, trusted = this.lease.base_dir_id, not self._memory.distrust
+        todo = survey_changes(
+            self._engine,
+            self._base_dir,
+            base_dir_id,
+            self._settings,
+            self._memory,
+            signs,
+            distrust=not trusted,
+        )
+        return ingester.carry_out(this, todo, searched=searched) if todo or searched else todo.counts
+
+    def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
         """Run a pass; leave a row in the history when it read something, or none has been left for a while."""
         with record_cycle(self._engine, this.lease, self._settings.cycle_history) as finish:
-            outcome = run()
-            counts = outcome.counts
+            counts = run()
             if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
                 finish(counts)
                 self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
         if counts.bytes_read:
             numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
             log.info("read", extra={"base_dir": str(self._base_dir), **numbers})
-        return outcome
+        return counts
 
     def _stand_by(self, error: LeaseHeldError) -> None:
         if not self._standing_by:

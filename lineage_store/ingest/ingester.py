@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lineage_store.ingest.advancing import Rewritten
 from lineage_store.ingest.batching import Batch, fill
 from lineage_store.ingest.failures import path_problems
 from lineage_store.ingest.report import Counts, Progress
-from lineage_store.ingest.surveying import ALL_KINDS, survey
+from lineage_store.ingest.surveying import ALL_KINDS, Survey, survey
 from lineage_store.store import maintenance
 from lineage_store.store.batch import Advance, KnownFile, NewFile
 from lineage_store.store.engine import database_time, reading
@@ -53,47 +53,31 @@ class Ingester:
     """Asked between transactions; True ends the pass early, with everything so far committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassOutcome:
-    """What a pass did, and the job directories that it saw, with their modification times in ns."""
-
-    counts: Counts
-    directories: Mapping[str, int]
-
-
 def run_pass(
-    ingester: Ingester,
-    *,
-    only: Collection[str] | None = None,
-    kinds: Collection[str] = ALL_KINDS,
-    distrust: bool = False,
-    resting: Mapping[str, int] | None = None,
-) -> PassOutcome:
+    ingester: Ingester, *, only: Collection[str] | None = None, kinds: Collection[str] = ALL_KINDS
+) -> Counts:
     """Bring the base dir up to date, or the jobs `only`, or the files of some kinds.
 
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
-    todo = survey(
-        ingester.engine,
-        ingester.base_dir,
-        ingester.lease.base_dir_id,
-        ingester.settings,
-        only=only,
-        kinds=kinds,
-        distrust=distrust,
-        resting=resting,
-    )
+    base_dir_id = ingester.lease.base_dir_id
+    todo = survey(ingester.engine, ingester.base_dir, base_dir_id, ingester.settings, only=only, kinds=kinds)
+    return carry_out(ingester, todo, searched=only is None and kinds == ALL_KINDS)
+
+
+def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
+    """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
     if todo.missing:
         live_within_s = ingester.settings.live_within_s
         commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
     counts = _read_all(ingester, [*todo.changed, *_register(ingester, todo.new)], todo.counts)
-    if only is None and kinds == ALL_KINDS:
+    if searched:
         problems = path_problems(str(ingester.base_dir), todo.found)
         commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     if counts.events >= EVENTS_BEFORE_ANALYSE:
         maintenance.analyse(ingester.engine)
-    return PassOutcome(counts, todo.found.directories)
+    return counts
 
 
 def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:

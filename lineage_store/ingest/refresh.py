@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import URL, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.config import Settings
@@ -27,14 +27,21 @@ from lineage_store.ingest import base_dirs, commit, ingester, surveying
 from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
+from lineage_store.ingest.memory import Memory
 from lineage_store.ingest.report import Counts, IngestReport, Progress
+from lineage_store.ingest.surveying import Survey, survey, survey_changes
 from lineage_store.store import leases, registry, tombstones
 from lineage_store.store.engine import database_time, reading
+from lineage_store.store.filesystem import filesystem_type, is_network
+from lineage_store.store.leases import Lease
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+LINEAGE = frozenset({"lineage"})
+_MEMORIES: dict[tuple[URL, Path, Settings], tuple[Lease | None, Memory]] = {}
+"""What the last question about each base dir has seen, and the lease that had ended last by then."""
 LEADER_PATIENCE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
 
@@ -62,7 +69,7 @@ def ingest(
     with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
-            counts = _listed(base_dir, lambda: ingester.run_pass(this)).counts
+            counts = _listed(base_dir, lambda: ingester.run_pass(this))
             finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     return _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
@@ -74,16 +81,61 @@ def refresh_lineage(
     """Read new lineage events if nobody leads the base dir and we may write; else log how old the answer is."""
     started = time.monotonic()
     try:
-        base_dir_id = base_dirs.register(engine, base_dir)
-        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
-            this = Ingester(engine, base_dir, lease, settings)
-            ingester.run_pass(this, only=only, kinds=frozenset({"lineage"}))
+        if only is None:
+            _read_lineage(engine, base_dir, settings)
+        else:
+            _read_lineage_of(engine, base_dir, settings, only)
     except (LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError, OSError) as error:
         log.info("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
         return
     seconds = time.monotonic() - started
     if seconds > 1:
         log.warning("Reading the new lineage of %s took %.1f s; a daemon would save that.", base_dir, seconds)
+
+
+def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: Collection[str]) -> None:
+    base_dir_id = base_dirs.register(engine, base_dir)
+    with reading(engine) as connection:
+        leases.last(connection, base_dir_id)
+    if survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE):
+        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+            ingester.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
+
+
+def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
+    """Take the lead only when something has changed; what this process saw before tells that soon."""
+    base_dir_id = base_dirs.register(engine, base_dir)
+    with reading(engine) as connection:
+        last = leases.last(connection, base_dir_id)
+    memory = _recall(engine, base_dir, settings, last)
+    todo = _survey_lineage(engine, base_dir, base_dir_id, settings, memory)
+    if todo:
+        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+            if lease.epoch != (last.epoch if last else 0) + 1:  # somebody else led since the survey
+                memory = _memory(base_dir, settings)
+                todo = _survey_lineage(engine, base_dir, base_dir_id, settings, memory)
+            ingester.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
+        last = lease
+    _MEMORIES[engine.url, base_dir, settings] = last, memory
+
+
+def _survey_lineage(
+    engine: Engine, base_dir: Path, base_dir_id: int, settings: Settings, memory: Memory
+) -> Survey:
+    signs = memory.signs(base_dir, relist_after_s=settings.finished_interval_s, thorough=True)
+    return survey_changes(engine, base_dir, base_dir_id, settings, memory, signs, kinds=LINEAGE)
+
+
+def _recall(engine: Engine, base_dir: Path, settings: Settings, last: Lease | None) -> Memory:
+    """What this process remembers, if nobody has written since; taken out, so that no two threads share it."""
+    of, memory = _MEMORIES.pop((engine.url, base_dir, settings), (None, None))
+    same = of is not None and last is not None and (of.holder, of.epoch) == (last.holder, last.epoch)
+    return memory if memory is not None and same else _memory(base_dir, settings)
+
+
+def _memory(base_dir: Path, settings: Settings) -> Memory:
+    distrust = is_network(filesystem_type(base_dir))
+    return Memory(follow_symlinks=settings.follow_symlinks, distrust=distrust)
 
 
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:

@@ -16,11 +16,12 @@ from typing import Any
 from lineage_store.api import LineageStore, PathLike
 from lineage_store.errors import LineageParamValueError, TrainJobNotFoundError
 from lineage_store.ingest import removing
+from lineage_store.ingest.leading import leading
 from lineage_store.operations.places import base_dirs
 from lineage_store.query.compiler import compile_all
 from lineage_store.query.condition import parse
 from lineage_store.store import engine as engines
-from lineage_store.store import tombstones
+from lineage_store.store import leases, tombstones
 from lineage_store.store.removable import Removable, Rules
 from lineage_store.texts import from_stored, to_stored
 
@@ -127,9 +128,16 @@ def removed_jobs(store: LineageStore, base_dir: PathLike | None = None) -> list[
 
 
 def restore_job(store: LineageStore, base_dir: PathLike, train_id: str) -> None:
-    """Take a job's tombstone away: the next ingest reads its log files. Raises TrainJobNotFoundError without one."""
+    """Take a job's tombstone away: the next ingest reads its log files. Raises TrainJobNotFoundError without one.
+
+    Under a lease, so that no daemon goes by what it remembers. Raises LeaseHeldError while another ingest is at work.
+    """
     ((base_dir_id, path),) = base_dirs(store, base_dir)
-    with engines.writing(store.engine) as connection:
+    with (
+        leading(store.engine, base_dir_id, store.settings.lease_s, mode="once", before_daemons=True) as lease,
+        engines.writing(store.engine) as connection,
+    ):
+        leases.confirm(connection, lease)
         taken = tombstones.take_away(connection, base_dir_id, [to_stored(train_id)])
     if not taken:
         raise TrainJobNotFoundError(

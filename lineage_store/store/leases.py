@@ -8,9 +8,10 @@ database and not by luck. Does not know files.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.store.engine import database_time
@@ -47,13 +48,8 @@ def acquire(
     if row is not None and row.holder == holder:
         return confirm(connection, Lease(base_dir_id, holder, row.epoch, lasts_s))
     gives_way = before_daemons and row is not None and row.mode == "daemon"
-    if row is not None and row.expires_at > now and not gives_way:
-        raise LeaseHeldError(
-            f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
-            f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",
-            hint="Let it work, stop it, or wait: its lead ends by itself "
-            f"{(row.expires_at - now).total_seconds():.0f} s after its last sign of life.",
-        )
+    if not gives_way:
+        _refuse_if_held(row, now)
     epoch = 1 if row is None else row.epoch + 1
     values = {
         "holder": holder,
@@ -70,6 +66,13 @@ def acquire(
             update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id).values(values)
         )
     return Lease(base_dir_id, holder, epoch, lasts_s)
+
+
+def last(connection: Connection, base_dir_id: int) -> Lease | None:
+    """The lease that ended last: the same one as long as nobody has written since. Raises LeaseHeldError."""
+    row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
+    _refuse_if_held(row, database_time(connection))
+    return None if row is None else Lease(base_dir_id, row.holder, row.epoch, 0.0)
 
 
 def confirm(connection: Connection, lease: Lease) -> Lease:
@@ -102,6 +105,16 @@ def leader(connection: Connection, base_dir_id: int) -> str | None:
     """Who leads the base dir now; None when nobody does."""
     row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
     return row.holder if row is not None and row.expires_at > database_time(connection) else None
+
+
+def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
+    if row is not None and row.expires_at > now:
+        raise LeaseHeldError(
+            f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
+            f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",
+            hint="Let it work, stop it, or wait: its lead ends by itself "
+            f"{(row.expires_at - now).total_seconds():.0f} s after its last sign of life.",
+        )
 
 
 def _backend_pid(connection: Connection) -> int | None:

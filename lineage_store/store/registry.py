@@ -11,13 +11,16 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column, select, tuple_, update
 
 from lineage_store.store import tombstones
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.dialects import in_parts, upsert
 from lineage_store.store.schema import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
+
+UNSETTLED = log_file.c.state.in_([literal_column("'replaced'"), literal_column("'suspect'")])
+"""The condition of the index of unsettled files: SQLite uses it only for queries that say it in these words."""
 
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
@@ -84,15 +87,9 @@ def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
     of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
     growing = of_base_dir.where(train_job.c.state == "live")
     suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
-        log_file.c.state == "suspect"
+        UNSETTLED, log_file.c.state == "suspect"
     )
     return frozenset(connection.execute(growing.union(suspect)).scalars())
-
-
-def finished_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
-    """Train ids of the jobs whose log files are all closed."""
-    finished = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == "finished")
-    return frozenset(connection.execute(select(train_job.c.train_id).where(finished)).scalars())
 
 
 def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import select
 from sqlalchemy.engine import make_url
 
 from helpers.log_writer import Log
@@ -26,7 +27,9 @@ from lineage_store import (
 )
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register as register_base_dir
+from lineage_store.ingest.forgetting import forget
 from lineage_store.ingest.leading import leading
+from lineage_store.store.schema import ingest_lease
 
 
 @pytest.fixture
@@ -46,6 +49,11 @@ def store(database_url: str) -> Iterator[LineageStore]:
 
 def networks(answer: dict[str, Any]) -> list[str]:
     return [found["model_lineage"]["network"] for found in answer["object"]]
+
+
+def lead_count(store: LineageStore) -> int:
+    with store.engine.connect() as connection:
+        return int(connection.execute(select(ingest_lease.c.epoch)).scalar_one())
 
 
 def test_by_default_new_lineage_is_read_first_and_summary_files_are_not(
@@ -153,6 +161,29 @@ def test_the_base_dir_of_a_job_is_the_nearest_that_the_store_knows_else_its_pare
     Log().train(network="own").write_lineage(base_dir)
     assert get_summary_lineage(base_dir, store=store)["algorithm"] == {"network": "own"}
     assert store.base_dirs() == [str(base_dir)]
+
+
+def test_a_question_takes_the_lead_only_if_there_is_something_to_read(
+    store: LineageStore, base_dir: Path
+) -> None:
+    filter_summary_lineage(base_dir, store=store)
+    epochs = [lead_count(store)]
+    for _ in range(2):
+        assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
+        get_summary_lineage(base_dir / "a", store=store)
+        epochs.append(lead_count(store))
+    Log().train(network="B").write_lineage(base_dir / "a", 1_700_000_001)
+    assert networks(filter_summary_lineage(base_dir, store=store)) == ["B"]
+    assert [*epochs, lead_count(store)] == [1, 1, 1, 2]
+
+
+def test_a_question_trusts_nothing_of_before_when_another_has_written_since(
+    store: LineageStore, base_dir: Path
+) -> None:
+    for _ in range(2):
+        filter_summary_lineage(base_dir, store=store)
+    forget(store.engine, base_dir, Settings())
+    assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
 
 
 def test_a_base_dir_inside_another_is_refused_and_names_it(store: LineageStore, base_dir: Path) -> None:

@@ -154,20 +154,33 @@ def test_names_that_are_not_utf8_are_found(base_dir: Path) -> None:
     assert (file.train_id, file.name) == ("./\\xff", "\\xfe.summary.1")
 
 
-def test_a_resting_directory_is_not_listed_until_it_changes(base_dir: Path) -> None:
-    touch(base_dir / "job" / NAME)
-    seen = scan(base_dir).directories
-    rested = scan(base_dir, resting=seen)
-    assert (rested.files, rested.resting) == ([], {"./job"})
-    os.utime(base_dir / "job", ns=(0, seen["./job"] + 1))
-    assert ids(scan(base_dir, resting=seen)) == ["./job"]
+def test_of_the_directories_below_only_those_not_known_are_searched(base_dir: Path) -> None:
+    for place in ("a", "b", "b/c", "b/d"):
+        touch(base_dir / place / NAME)
+    found = scan(base_dir, only={"./"}, known={"./", "./a"})
+    assert (ids(found), found.below) == (["./b"], {"./": found.below["./"]})
+    assert sorted(found.below["./"]) == ["./a", "./b"]
+    assert ids(scan(base_dir, only={"./b"}, known={"./b/c"}, recursive=True)) == ["./b", "./b/d"]
 
 
-def test_in_a_recursive_search_nothing_below_a_finished_job_is_overlooked(base_dir: Path) -> None:
+def test_a_directory_is_listed_once(base_dir: Path) -> None:
+    touch(base_dir / "a" / NAME)
+    assert ids(scan(base_dir, only={"./", "./a"}, known=set())) == ["./a"]
+
+
+def test_the_change_time_of_a_directory_is_of_before_it_was_listed(
+    base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     touch(base_dir / "job" / NAME)
-    touch(base_dir / "job" / "inner" / NAME)
-    seen = scan(base_dir, recursive=True).directories
-    assert ids(scan(base_dir, recursive=True, resting=seen)) == ["./job", "./job/inner"]
+    before, scandir = (base_dir / "job").stat().st_ctime_ns, os.scandir
+
+    def change_and_scan(path: str) -> object:
+        if str(path).endswith("/job"):
+            os.utime(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", change_and_scan)
+    assert scan(base_dir).directories["./job"] == before
 
 
 def test_only_the_jobs_asked_for_are_looked_at(base_dir: Path) -> None:

@@ -18,6 +18,7 @@ from helpers.ingesting import column, let_leases_expire, open_problems, rows, vi
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.forgetting import forget
 from lineage_store.store.engine import open_engine, writing
 from lineage_store.store.schema import log_file, train_job
 
@@ -134,9 +135,15 @@ def test_finished_directories_are_not_listed_again_until_they_change(
         listed[str(path)] += 1
         return scandir(path)
 
+    def nothing_is_listed() -> bool:
+        listed.clear()
+        follower._discovery_due = 0.0
+        follower.tick()
+        return not listed
+
     monkeypatch.setattr(os, "scandir", counted)
-    until(lambda: listed[str(base_dir)] >= 3, follower)
-    assert listed[str(base_dir / "done")] == 0
+    until(nothing_is_listed, follower)
+    assert nothing_is_listed()
     Log().scalar(2, "loss", 0.25).write_summary(base_dir / "done", 200).chmod(0o400)
     until(lambda: visible_scalars(engine) == {1: 0.5, 2: 0.25}, follower)
 
@@ -182,6 +189,18 @@ def test_one_that_was_away_finds_out_and_stands_by(
     until(lambda: "stands by" in caplog.messages, away)
     until(lambda: visible_scalars(engine) == {1: 0.5}, other)
     assert column(engine, "SELECT epoch FROM ingest_lease") == [2]
+
+
+def test_one_that_leads_again_trusts_nothing_of_before(
+    follow: Callable[..., Follower], engine: Engine, base_dir: Path
+) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job").chmod(0o400)
+    away = follow()
+    away.tick()
+    let_leases_expire(engine)
+    forget(engine, base_dir, Settings())
+    assert column(engine, "SELECT count(*) FROM train_job") == [0]
+    until(lambda: visible_scalars(engine) == {1: 0.5}, away)
 
 
 # --- failures ---

@@ -146,7 +146,7 @@ def test_a_batch_with_one_moved_bookmark_writes_nothing(
     with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had moved"):
         write(engine, lease, summary, lineage)
     assert natural_contents(engine) == before
-    assert ingester.run_pass(Ingester(engine, base_dir, lease, Settings())).counts.events == 3
+    assert ingester.run_pass(Ingester(engine, base_dir, lease, Settings())).events == 3
 
 
 def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
@@ -155,7 +155,7 @@ def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
     lease = acquire(engine, base_dir_id, "me")
     looked = ingester.run_pass(
         Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: True)
-    ).counts.files_found
+    ).files_found
     lineage, summary = look_at_all(engine, base_dir, base_dir_id)
     settings = Settings(batch_files=1)
     asked = iter([summary, lineage])  # as the pass reads them
@@ -167,7 +167,7 @@ def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
         return False
 
     outcome = ingester.run_pass(Ingester(engine, base_dir, lease, settings, should_stop=interfere))
-    assert (looked, outcome.counts.events) == (2, 0)
+    assert (looked, outcome.events) == (2, 0)
     assert visible_scalars(engine) == {1: 0.5, 2: 0.25}
 
 

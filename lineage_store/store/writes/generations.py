@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, update
 
+from lineage_store.store.registry import UNSETTLED
 from lineage_store.store.schema import log_file, series, train_job
 from lineage_store.store.writes.segments import remove_series
 
@@ -45,6 +46,6 @@ def _one_replaced(connection: Connection, base_dir_id: int) -> int | None:
     return connection.execute(
         select(log_file.c.id)
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(train_job.c.base_dir_id == base_dir_id, log_file.c.state == "replaced")
+        .where(train_job.c.base_dir_id == base_dir_id, UNSETTLED, log_file.c.state == "replaced")
         .limit(1)
     ).scalar()
