@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
+from lineage_store.eventlog import filenames
 from lineage_store.ingest.changes import Change, PathChange, diff
 from lineage_store.ingest.depth import is_one_job
 from lineage_store.ingest.discovery import Found, FoundFile, scan
@@ -22,7 +23,7 @@ from lineage_store.ingest.report import Counts
 from lineage_store.store import registry, tombstones
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.engine import reading
-from lineage_store.texts import to_stored
+from lineage_store.texts import from_stored, to_stored
 
 ALL_KINDS = frozenset({"summary", "lineage"})
 
@@ -133,6 +134,15 @@ def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange])
     )
     return Survey(
         found, counts, _new_files(changes), _known(changes, Change.LOOK), _known(changes, Change.MISSING)
+    )
+
+
+def next_generation(file: KnownFile) -> NewFile:
+    """A file that is read again from its beginning."""
+    parsed = filenames.parse(from_stored(file.name))
+    host = to_stored(parsed.host) if parsed and parsed.host else None
+    return NewFile(
+        file.train_id, file.name, file.kind, file.file_time, file.device, host, file.generation + 1
     )
 
 

@@ -17,6 +17,7 @@ from lineage_store.operations.cleaning import (
     restore_job,
     total,
 )
+from lineage_store.operations.repair import cycles, problems, problems_below, reingest, retry
 from lineage_store.operations.state import forget, holdings, job_report, publish, sql, status, why
 
 __all__ = [
@@ -24,14 +25,19 @@ __all__ = [
     "RemovableJob",
     "RemovedJob",
     "Total",
+    "cycles",
     "forget",
     "holdings",
     "job_report",
+    "problems",
+    "problems_below",
     "publish",
+    "reingest",
     "removable_jobs",
     "remove_jobs",
     "removed_jobs",
     "restore_job",
+    "retry",
     "sql",
     "status",
     "total",

@@ -49,8 +49,19 @@ def read_status(connection: Connection, base_dir: str | None = None, *, problems
     base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
     unresolved = {**here, "resolved_at": None}
     opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
-    cycles = [_last_cycle(connection, row["base_dir"]) for row in base_dirs]
+    cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
     return StoreStatus(base_dirs, opened, [row for found in cycles for row in found])
+
+
+def read_problems(connection: Connection, base_dir: str, *, resolved: bool) -> list[dict[str, Any]]:
+    """Every open problem of a base dir (stored path), newest first; with `resolved`, those that went away too."""
+    wanted = {"base_dir": base_dir, **({} if resolved else {"resolved_at": None})}
+    return view_rows(connection, "v_ingest_problem", wanted, "-first_seen_at", "path")
+
+
+def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:
+    """The last passes over a base dir (stored path), newest first."""
+    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", limit=limit)
 
 
 def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport | None:
@@ -67,7 +78,3 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
         log_files=view_rows(connection, "v_log_file", this, "begun_at", "log_file", "generation"),
         problems=view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path"),
     )
-
-
-def _last_cycle(connection: Connection, base_dir: str) -> list[dict[str, Any]]:
-    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", limit=1)

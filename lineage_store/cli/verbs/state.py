@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,13 +14,28 @@ from lineage_store.cli.session import Session, pass_session
 if TYPE_CHECKING:
     from lineage_store.ingest.doctor import Finding
 
+PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
+CYCLE_COLUMNS = (
+    "base_dir",
+    "finished_at",
+    "files_read",
+    "bytes_read",
+    "events",
+    "pending_bytes",
+    "problems",
+    "holder",
+)
+
 
 @click.command("status")
 @click.argument("base_dir", required=False)
 @click.option("--problems", default=10, show_default=True, help="Show at most so many open problems.")
+@click.option("--cycles", type=click.IntRange(min=1), help="Show the last passes, so many per base dir.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
-def status_verb(session: Session, base_dir: str | None, problems: int, as_json: bool) -> None:
+def status_verb(
+    session: Session, base_dir: str | None, problems: int, cycles: int | None, as_json: bool
+) -> None:
     """Tell how the store stands.
 
     Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass.
@@ -28,17 +43,19 @@ def status_verb(session: Session, base_dir: str | None, problems: int, as_json: 
     \b
     lineage-store status
     lineage-store status /shared/summaries --json
+    lineage-store status --cycles 20
     """
     from lineage_store import operations
 
     with session.open_store() as store:
         found = operations.status(store, base_dir, problems=problems)
+        passes = operations.cycles(store, base_dir, limit=cycles) if cycles else found.cycles
         url = store.url
     if as_json:
         report = {
             "database": url,
             "base_dirs": found.base_dirs,
-            "last_cycles": found.cycles,
+            "last_cycles": passes,
             "problems": found.problems,
         }
         write_json(report)
@@ -51,10 +68,9 @@ def status_verb(session: Session, base_dir: str | None, problems: int, as_json: 
             [(name, value) for name, value in row.items() if name != "base_dir"], title=row["base_dir"]
         )
     if found.problems:
-        columns = ("path", "kind", "reason", "remedy", "first_seen_at")
-        write_table(
-            columns, [[row[name] for name in columns] for row in found.problems], title="Open problems"
-        )
+        _print_rows("Open problems", PROBLEM_COLUMNS, found.problems)
+    if cycles:
+        _print_rows("Last passes", CYCLE_COLUMNS, passes)
 
 
 @click.command("doctor")
@@ -84,6 +100,10 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
         rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
         write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
     return 1 if any(finding.verdict == "failed" for finding in findings) else 0
+
+
+def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:

@@ -1,0 +1,115 @@
+"""`problems`, `retry` and `reingest`: what is wrong, and reading again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lineage_store.cli.cells import escaped
+from lineage_store.cli.output import write_json, write_pairs
+from lineage_store.cli.places import find_removed
+from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.rereading import Reread
+
+PARTLY_DONE = 3
+
+
+@click.command("problems")
+@click.argument("base_dir", required=False)
+@click.option("--all", "everything", is_flag=True, help="Those that went away too.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@pass_session
+def problems_verb(session: Session, base_dir: str | None, everything: bool, as_json: bool) -> None:
+    """List what ingest could not do: what, where, since when, and the remedy.
+
+    Every open problem of BASE_DIR, or of all base dirs, the newest first.
+
+    \b
+    lineage-store problems
+    lineage-store problems /shared/summaries --all --json
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        found = operations.problems(store, base_dir, resolved=everything)
+    if as_json:
+        write_json([{"place": _place(row), **row} for row in found])
+        return
+    for row in found:
+        write_pairs(_lines(row), title=_place(row))
+    if not found:
+        session.note("No problem is open." if not everything else "There never was a problem.")
+
+
+@click.command("retry")
+@click.argument("path", required=False)
+@pass_session
+def retry_verb(session: Session, path: str | None) -> int:
+    """Try again what is in trouble, now.
+
+    Log files that could not be read, are gone, torn, or have bytes that make no frame; those that lost bytes are read
+    from the start. PATH is a log file, a job's directory or a base dir; without it, all base dirs. A daemon gives way
+    meanwhile. Exits 3 while problems are left there.
+
+    \b
+    lineage-store retry
+    lineage-store retry /shared/summaries/run_7
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        done = operations.retry(store, path)
+        left = operations.problems_below(store, path)
+    return _tell(session, done, left)
+
+
+@click.command("reingest")
+@click.argument("job")
+@click.option("--base-dir", help="Base dir of the job, where its id alone does not tell.")
+@pass_session
+def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
+    """Read a job again from its first byte.
+
+    JOB is a directory or an id such as ./run_7; one that `gc` removed comes back. Readers see what was read before
+    until each file has been read anew; labels and remarks stay. A daemon gives way meanwhile. Exits 3 while the job
+    has problems.
+
+    \b
+    lineage-store reingest ./run_7
+    lineage-store reingest /shared/summaries/run_7
+    """
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        place, train_id = find_removed(store, job, base_dir)
+        done = operations.reingest(store, place, train_id)
+        left = operations.problems_below(store, f"{place}/{train_id}")
+    return _tell(session, done, left)
+
+
+def _tell(session: Session, done: Reread, left: Sequence[Mapping[str, Any]]) -> int:
+    click.echo(
+        f"{done.tried:,} log files tried again, {done.from_start:,} of them from the start; "
+        f"read {done.events:,} events ({done.bytes_read:,} bytes)."
+    )
+    for row in left:
+        session.note(f"{_place(row)}: {row['reason']} {row['remedy']}")
+    return PARTLY_DONE if left else 0
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return escaped(f"{row['base_dir']}/{row['path'].removeprefix('./')}")
+
+
+def _lines(row: Mapping[str, Any]) -> list[tuple[str, object]]:
+    lines: list[tuple[str, object]] = [("what", f"{row['kind']}: {row['reason']}")]
+    if row["range_start"] is not None:
+        lines.append(("where", f"bytes {row['range_start']} to {row['range_end']}"))
+    lines += [("since", row["first_seen_at"]), ("remedy", row["remedy"])]
+    if row["resolved_at"] is not None:
+        lines.append(("resolved", row["resolved_at"]))
+    return lines

@@ -1,0 +1,27 @@
+"""Which log files are in trouble, and letting the next pass look at them whatever their stamps say.
+
+In: a base dir. Out: the newest generation of files that are not well; their stamps forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, update
+
+from lineage_store.store.batch import KnownFile
+from lineage_store.store.dialects import in_parts
+from lineage_store.store.schema import log_file
+
+TROUBLED = frozenset({"unreadable", "suspect", "torn", "missing"})
+
+
+def in_trouble(file: KnownFile) -> bool:
+    """Whether something of the file is not in the store, and more than its pending end."""
+    return file.state in TROUBLED or file.quarantined_bytes > 0
+
+
+def look_again(connection: Connection, file_ids: Iterable[int]) -> None:
+    """Let the next pass open these files, though they look as they did."""
+    for part in in_parts(file_ids):
+        connection.execute(update(log_file).where(log_file.c.id.in_(part)).values(stat_stamp=None))
