@@ -1,23 +1,27 @@
-"""What one write transaction takes: files are looked at until there is enough for it.
+"""What the write transactions of a pass take: files are looked at until there is enough for each.
 
-In: a queue of files that call for a look. Out: a batch. Promises: it is bounded in rows, bytes and files; a file that
-cannot be read costs nobody else. Does not write.
+In: files that call for a look. Out: batches, the next of which is read while the caller writes the one it was given.
+Promises: a batch is bounded in rows, bytes and files; a file that cannot be read costs nobody else; big files do not
+keep small ones waiting, for each gives a chunk in turn. Does not write.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from operator import length_hint
 from pathlib import Path
 
 from lineage_store.config import Settings
 from lineage_store.ingest import advancing
-from lineage_store.ingest.advancing import Look, Rewritten, Wanted
+from lineage_store.ingest.advancing import Look
 from lineage_store.ingest.discovery import path_of
 from lineage_store.ingest.failures import unreadable_file
+from lineage_store.ingest.reader import Rewritten, Wanted
 from lineage_store.store.batch import Advance, KnownFile, Problem, SampleColumns
 
 
@@ -31,6 +35,8 @@ class Batch:
     failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
     row_count: int = 0
     bytes_read: int = 0
+    files_taken: int = 0
+    """How many files were looked at, whether they had news or not."""
 
     def add(self, base_dir: Path, seen: Look) -> None:
         """Add what a look at some files showed."""
@@ -42,28 +48,56 @@ class Batch:
             for file, error in seen.failures
             if file.state != "unreadable"
         ]
-        self.row_count += sum(
-            advance.rows.sample_count + advance.rows.event_count for advance in seen.advances
-        )
-        self.bytes_read += sum(advance.rows.end - advance.file.byte_offset for advance in seen.advances)
+        self.row_count += sum(each.rows.sample_count + each.rows.event_count for each in seen.advances)
+        self.bytes_read += sum(each.after.byte_offset - each.file.byte_offset for each in seen.advances)
 
-    def room(self, settings: Settings) -> int:
-        """For how many more files there is room."""
-        full = self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
-        return 0 if full else settings.batch_files - len(self.advances)
+    def is_full(self, settings: Settings) -> bool:
+        """Whether it is enough for a transaction."""
+        return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
 
 
-def fill(base_dir: Path, waiting: deque[KnownFile], settings: Settings, now: datetime) -> Batch:
-    """Look at files, and take them off the queue, until the batch is full or none waits."""
-    batch = Batch()
-    while waiting and (room := batch.room(settings)) > 0:
-        files = islice(_taken(waiting, settings, now), room)
-        batch.add(base_dir, advancing.look(base_dir, files, settings))
+class Batches:
+    """The batches of a pass, in turn."""
+
+    def __init__(self, base_dir: Path, files: Iterable[KnownFile], settings: Settings, now: datetime) -> None:
+        self._base_dir, self._settings, self._now = base_dir, settings, now
+        self._waiting = deque(files)
+
+    def add(self, file: KnownFile) -> None:
+        """Have one file more looked at."""
+        self._waiting.append(file)
+
+    @property
+    def files_waiting(self) -> int:
+        """How many files call for a look yet."""
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Batch]:
+        with ThreadPoolExecutor(1, "read-ahead") as beside:
+            ahead = None
+            while self._waiting:
+                batch = ahead.result() if ahead else fill(*self._next())
+                for _ in range(batch.files_taken):
+                    self._waiting.popleft()
+                self._waiting.extend(each.after for each in batch.advances if each.has_more)
+                ahead = beside.submit(fill, *self._next()) if self._waiting else None
+                yield batch
+
+    def _next(self) -> tuple[Path, list[KnownFile], Settings, datetime]:
+        files = list(islice(self._waiting, self._settings.batch_files))
+        return self._base_dir, files, self._settings, self._now
+
+
+def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:
+    """Look at files until the batch is full, or all have been looked at."""
+    batch, waiting = Batch(), iter(files)
+    while length_hint(waiting) and not batch.is_full(settings):
+        wanted = (Wanted(file, _grace_is_over(file, settings, now)) for file in waiting)
+        batch.add(base_dir, advancing.look(base_dir, wanted, settings, now))
+    batch.files_taken = len(files) - length_hint(waiting)
     return batch
 
 
-def _taken(waiting: deque[KnownFile], settings: Settings, now: datetime) -> Iterator[Wanted]:
-    while waiting:
-        file = waiting.popleft()
-        since = file.suspect_since
-        yield Wanted(file, since is not None and (now - since).total_seconds() >= settings.suspect_grace_s)
+def _grace_is_over(file: KnownFile, settings: Settings, now: datetime) -> bool:
+    since = file.suspect_since
+    return since is not None and (now - since).total_seconds() >= settings.suspect_grace_s

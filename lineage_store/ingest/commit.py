@@ -1,6 +1,6 @@
 """The write transaction: lease, bookmarks, rows, and what follows from them, all or nothing.
 
-In: a lease and a batch of advances. Out: the files as the store knows them afterwards.
+In: a lease and a batch of advances. Out: a commit, or an error and nothing.
 Promises: nothing is written by an ingester that lost its lease; no bookmark moves without its rows, no row is written
 without its bookmark. Knows the order of the pieces; the pieces themselves are in store.writes.
 """
@@ -32,17 +32,16 @@ def write_batch(
     advances: Sequence[Advance],
     samples: Sequence[SampleColumns],
     live_within_s: float,
-) -> list[KnownFile]:
+) -> None:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
     with writing(engine) as connection:
         leases.confirm(connection, lease)
         now = database_time(connection)
-        after = [advance.known_after(now) for advance in advances]
-        bookmarks.move_bookmarks(connection, advances, after)
+        bookmarks.move_bookmarks(connection, advances)
         refold = lineage.write_lineage_events(connection, advances)
         touched, tags = write_samples(connection, samples)
         recompute_supersession(connection, touched, tags)
-        replaced = [advance.file for advance in advances if _completes_generation(advance)]
+        replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
             generations.make_current(connection, file.id)
         switched = {file.job_id for file in replaced}
@@ -53,10 +52,6 @@ def write_batch(
         files = {advance.file.id: advance.file for advance in advances}
         problems.set_file_problems(connection, lease.base_dir_id, files, states, now)
         jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
-    return [
-        known.as_current() if _completes_generation(advance) else known
-        for advance, known in zip(advances, after, strict=True)
-    ]
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
@@ -145,15 +140,10 @@ def _refold(connection: Connection, job_ids: Collection[int]) -> None:
         lineage.replace_lineage(connection, {job: fold(of_job) for job, of_job in events.items()})
 
 
-def _completes_generation(advance: Advance) -> bool:
-    """A rewritten file's new generation counts once it has been read as far as it goes, and has something to show."""
-    return not advance.file.current and advance.caught_up and advance.rows.end > 0
-
-
 def _state_problems(advance: Advance) -> list[Problem]:
     if advance.rows.suspect:
         return [advance.rows.suspect]
-    if advance.state == "torn":
+    if advance.after.state == "torn":
         pending = advance.sight.size_bytes - advance.rows.end
         reason = f"The last {pending} bytes are an incomplete frame of a closed file."
         return [Problem("torn_file", reason, TORN_REMEDY)]

@@ -8,7 +8,6 @@ Knows the order of the steps and nothing else: each step has a module of its own
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,13 @@ from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.eventlog import filenames
 from lineage_store.ingest import commit
-from lineage_store.ingest.advancing import Rewritten
-from lineage_store.ingest.batching import Batch, fill
+from lineage_store.ingest.batching import Batch, Batches
 from lineage_store.ingest.failures import path_problems
+from lineage_store.ingest.reader import Rewritten
 from lineage_store.ingest.report import Counts, Progress
 from lineage_store.ingest.surveying import ALL_KINDS, Survey, survey
 from lineage_store.store import maintenance
-from lineage_store.store.batch import Advance, KnownFile, NewFile
+from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.engine import database_time, reading
 from lineage_store.store.leases import Lease
 from lineage_store.texts import from_stored, to_stored
@@ -88,44 +87,36 @@ def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:
 
 
 def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) -> Counts:
-    """Read the files to their ends, a chunk of each in turn, a batch a transaction."""
+    """Read the files to their ends, a batch a transaction."""
     if not files:
         return counts
     with reading(ingester.engine) as connection:
         now = database_time(connection)
-    waiting, read = deque(files), set[int]()
-    while waiting and not ingester.should_stop():
-        batch = fill(ingester.base_dir, waiting, ingester.settings, now)
+    batches, read = Batches(ingester.base_dir, files, ingester.settings, now), set[int]()
+    for batch in batches:
+        if ingester.should_stop():
+            break
         try:
-            waiting.extend(_commit_batch(ingester, batch))
+            _commit(ingester, batch)
         except BookmarkMovedError as error:
             log.warning("%s Those files are read again in the next pass.", error.message)
             continue
-        read |= {advance.file.id for advance in batch.advances if advance.rows.end > advance.file.byte_offset}
+        for news in batch.rewritten:
+            batches.add(
+                commit.start_generation(ingester.engine, ingester.lease, news.file, _next_generation(news))
+            )
+        read |= {each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
         counts = counts.plus(batch.advances, files_read=len(read))
-        ingester.progress(Progress(counts.bytes_read, counts.events, len(waiting)))
+        ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
     return counts
 
 
-def _commit_batch(ingester: Ingester, batch: Batch) -> list[KnownFile]:
-    """Write what was read; give back the files that have more to read."""
+def _commit(ingester: Ingester, batch: Batch) -> None:
     engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
-    after = (
+    if batch.advances:
         commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
-        if batch.advances
-        else []
-    )
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
-    more = [known for advance, known in zip(batch.advances, after, strict=True) if _has_more(advance)]
-    return more + [
-        commit.start_generation(engine, lease, news.file, _next_generation(news)) for news in batch.rewritten
-    ]
-
-
-def _has_more(advance: Advance) -> bool:
-    """Whether to look again in this pass: for more to read, or at a closed file's suspect bytes."""
-    return not advance.caught_up or (advance.rows.suspect is not None and advance.sight.closed)
 
 
 def _next_generation(news: Rewritten) -> NewFile:

@@ -1,6 +1,7 @@
 """Bounded reads of one log file, opened afresh each time.
 
-In: a path, and what the store knows of the file. Out: what it looks like now, and chunks of its bytes.
+In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
+longer the file whose bookmark the store keeps.
 Promises: only regular files are read; what is opened is inside the base dir; sizes come from the open file (on network
 filesystems nothing else tells the truth); no allocation follows a length that a file merely claims.
 """
@@ -15,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.ingest.discovery import sight_of
-from lineage_store.store.batch import FileSight
+from lineage_store.config import Settings
+from lineage_store.ingest.changes import is_rewritten
+from lineage_store.ingest.discovery import path_of, sight_of
+from lineage_store.store.batch import FileSight, KnownFile
 
 DIGESTED_BYTES = 256
 """How many of the first bytes, and of those before the bookmark, make a file's identity."""
@@ -60,3 +63,51 @@ def open_log_file(path: str, base_dir: Path, *, follow_symlinks: bool = False) -
         yield OpenLogFile(descriptor, sight_of(status))
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file to look at."""
+
+    file: KnownFile
+    grace_is_over: bool = False
+    """Whether its suspect bytes have been waited for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The bytes before the bookmark are no longer those that were read."""
+
+    file: KnownFile
+    sight: FileSight
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a file: the bytes before its bookmark, as far as digests need them, and those behind it."""
+
+    wanted: Wanted
+    sight: FileSight
+    before: bytes
+    content: bytes
+
+    def bytes_before(self, end: int, length: int) -> bytes:
+        """The `length` bytes before the file position `end`, which lies in what was read."""
+        index = end - self.wanted.file.byte_offset
+        if index >= length:
+            return self.content[index - length : index]
+        return (self.before + self.content[:index])[-length:]
+
+
+def read_on(base_dir: Path, wanted: Wanted, settings: Settings, length: int) -> Reading | Rewritten:
+    """Up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
+    file = wanted.file
+    path = path_of(base_dir, file.train_id, file.name)
+    with open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log:
+        kept = min(file.byte_offset, DIGESTED_BYTES)
+        before = log.read(file.byte_offset - kept, kept)
+        beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
+        found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
+        if is_rewritten(file, log.sight.size_bytes, *found):
+            return Rewritten(file, log.sight)
+        return Reading(wanted, log.sight, before, log.read(file.byte_offset, length))

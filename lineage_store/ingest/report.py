@@ -31,7 +31,7 @@ class Counts:
             self,
             files_read=files_read,
             bytes_read=self.bytes_read
-            + sum(advance.rows.end - advance.file.byte_offset for advance in batch),
+            + sum(advance.after.byte_offset - advance.file.byte_offset for advance in batch),
             events=self.events + sum(advance.rows.event_count for advance in batch),
             samples=self.samples + sum(advance.rows.sample_count for advance in batch),
         )

@@ -5,16 +5,12 @@ In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-_LATEST = 253_402_300_799
-"""The last second of the year 9999, the end of Python's and SQL's calendars."""
 
 
 def as_row(record: Any) -> dict[str, Any]:
@@ -149,10 +145,6 @@ class KnownFile:
     grown_at: datetime | None
     last_wall_time: float | None
 
-    def as_current(self) -> KnownFile:
-        """The same file, once readers see this generation."""
-        return replace(self, current=True)
-
 
 @dataclass(frozen=True, slots=True)
 class SeriesName:
@@ -197,52 +189,17 @@ class Advance:
     file: KnownFile
     sight: FileSight
     rows: FileRows
-    fingerprint: str | None
-    fingerprint_bytes: int
-    anchor: str | None
-    anchor_bytes: int
-    state: str
+    after: KnownFile
+    """The file as the store knows it once this has been committed."""
     caught_up: bool
     """Nothing more can be read now: what is left, if anything, is no complete frame yet."""
 
-    def known_after(self, now: datetime) -> KnownFile:
-        """The file as the store knows it once this has been committed at `now`."""
-        grew = self.sight.size_bytes > self.file.size_bytes
-        first_sight = self.file.grown_at is None
-        grown_at = (
-            min(now, _from_unix(self.sight.modified_s))
-            if first_sight
-            else now
-            if grew
-            else self.file.grown_at
-        )
-        suspected = self.rows.suspect is not None
-        since, size = self.file.suspect_since, self.file.suspect_size
-        same_place = suspected and self.rows.end == self.file.byte_offset
-        # A damage longer than a chunk is given up in parts; the parts do not wait for a grace time each.
-        in_the_midst = not self.caught_up and self.rows.quarantined_bytes > 0 and self.rows.end < (size or 0)
-        goes_on = since is not None and (same_place or in_the_midst)
-        return replace(
-            self.file,
-            state=self.state,
-            size_bytes=self.sight.size_bytes,
-            byte_offset=self.rows.end,
-            quarantined_bytes=self.file.quarantined_bytes + self.rows.quarantined_bytes,
-            closed=self.sight.closed,
-            stat_stamp=self.sight.stat_stamp if self.caught_up else None,
-            fingerprint=self.fingerprint,
-            fingerprint_bytes=self.fingerprint_bytes,
-            anchor=self.anchor,
-            anchor_bytes=self.anchor_bytes,
-            suspect_since=since if goes_on else now if suspected else None,
-            suspect_size=size if goes_on else self.sight.size_bytes if suspected else None,
-            grown_at=grown_at,
-            last_wall_time=max(
-                (time for time in (self.file.last_wall_time, self.rows.last_wall_time) if time is not None),
-                default=None,
-            ),
-        )
+    @property
+    def completes_generation(self) -> bool:
+        """Whether readers see this generation of a rewritten file from now on, and not before."""
+        return self.after.current and not self.file.current
 
-
-def _from_unix(seconds: int) -> datetime:
-    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)
+    @property
+    def has_more(self) -> bool:
+        """Whether to look again at once: for more to read, or at a closed file's suspect bytes."""
+        return not self.caught_up or (self.rows.suspect is not None and self.sight.closed)

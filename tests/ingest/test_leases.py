@@ -20,11 +20,12 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
 from lineage_store.ingest import base_dirs, commit, ingester
-from lineage_store.ingest.advancing import Look, Wanted, look
+from lineage_store.ingest.advancing import Look, look
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
+from lineage_store.ingest.reader import Wanted
 from lineage_store.store import leases, registry
-from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.store.engine import database_time, open_engine, reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
@@ -124,8 +125,8 @@ def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, 
 def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Look]:
     """A look at each file, the lineage file's first."""
     with reading(engine) as connection:
-        known = registry.known_files(connection, base_dir_id)
-    looks = [look(base_dir, [Wanted(file)], Settings()) for file in known]
+        known, now = registry.known_files(connection, base_dir_id), database_time(connection)
+    looks = [look(base_dir, [Wanted(file)], Settings(), now) for file in known]
     return sorted((seen for seen in looks if seen.advances), key=lambda seen: seen.advances[0].file.kind)
 
 

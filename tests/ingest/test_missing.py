@@ -86,16 +86,16 @@ def test_an_unmounted_base_dir_keeps_everything_and_says_so(
 
 
 def test_a_job_deleted_in_mid_pass_costs_only_itself(engine: Engine, base_dir: Path) -> None:
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "c", "d"):
         LOG.write_summary(base_dir / name)
     settings = Settings(batch_files=1)
-    refresh.ingest(
-        engine, base_dir, settings, progress=lambda _: shutil.rmtree(base_dir / "b", ignore_errors=True)
+    refresh.ingest(  # when "a" is committed, "b" is being read
+        engine, base_dir, settings, progress=lambda _: shutil.rmtree(base_dir / "c", ignore_errors=True)
     )
-    assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
+    assert column(engine, "SELECT count(*) FROM scalar_sample") == [3]
     ingest(engine, base_dir)
-    assert states(engine)["./b"] == "missing"
-    assert states(engine)["./c"] == "live"
+    assert states(engine)["./c"] == "missing"
+    assert states(engine)["./d"] == "live"
 
 
 def test_a_file_that_could_not_be_looked_at_is_not_missing() -> None:

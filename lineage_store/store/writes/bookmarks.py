@@ -13,17 +13,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, bindparam, update
 
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.store.batch import Advance, KnownFile
+from lineage_store.store.batch import Advance
 from lineage_store.store.schema import log_file
 
 
-def move_bookmarks(connection: Connection, advances: Sequence[Advance], after: Sequence[KnownFile]) -> None:
-    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more.
-
-    Args:
-        after: the files as they are once this has been committed, in the order of the advances.
-    """
-    rows = [_row(advance, known) for advance, known in zip(advances, after, strict=True)]
+def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
+    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more."""
+    rows = [_row(advance) for advance in advances]
     columns: dict[str, ColumnElement[Any]] = {
         name: bindparam(name) for name in rows[0] if not name.startswith("of_")
     }
@@ -36,7 +32,8 @@ def move_bookmarks(connection: Connection, advances: Sequence[Advance], after: S
         )
 
 
-def _row(advance: Advance, after: KnownFile) -> dict[str, object]:
+def _row(advance: Advance) -> dict[str, object]:
+    after = advance.after
     return {
         "of_id": advance.file.id,
         "of_offset": advance.file.byte_offset,

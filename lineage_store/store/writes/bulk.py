@@ -45,21 +45,21 @@ def write(
         rewritten: numbers of the series of which some steps may be stored already.
     """
     job_ids = np.array([name.file.job_id for name in samples.series])
-    by_key = np.lexsort((series_ids, job_ids))
-    order = np.argsort(np.argsort(by_key)[samples.number], kind="stable")
     known = {
         "job_id": job_ids[samples.number],
         "series_id": series_ids[samples.number],
         "step": samples.steps,
     }
     found = {**samples.columns, **known}
-    columns = [_ordered(found.get(column.name), order) for column in table.columns]
+    columns = [found.get(column.name) for column in table.columns]
     if connection.dialect.name == "sqlite":
-        counts = np.bincount(samples.number)[by_key]
-        for start, end in _spans(counts):
-            _insert_values(
-                connection, table, [column if column is None else column[start:end] for column in columns]
-            )
+        by_key = np.lexsort((series_ids, job_ids))
+        rank = np.argsort(by_key)[samples.number]
+        if (np.diff(rank) < 0).any():
+            order = np.argsort(rank, kind="stable")
+            columns = _of_each(columns, order)
+        for rows, is_long in _spans(np.bincount(samples.number)[by_key]):
+            _insert_values(connection, table, _of_each(columns, rows), share=is_long)
         return
     for number in rewritten:
         steps = samples.steps[samples.number == number]
@@ -67,34 +67,32 @@ def write(
     binary_copy.copy(connection, table, columns)
 
 
-def _ordered(column: Column | None, order: Integers) -> Column | None:
-    return None if column is None else column[order]
+def _of_each(columns: Sequence[Column | None], rows: slice | Integers) -> list[Column | None]:
+    return [None if column is None else column[rows] for column in columns]
 
 
-def _spans(counts: Integers) -> Iterator[tuple[int, int]]:
-    """Cut rows of series of these lengths: before and behind each long one."""
-    long = counts >= _LONG
-    cut = np.flatnonzero(long[1:] | long[:-1])
-    ends = np.cumsum(counts)
-    borders = [0, *ends[cut].tolist(), int(ends[-1])]
-    yield from pairwise(borders)
+def _spans(counts: Integers) -> Iterator[tuple[slice, bool]]:
+    """Cut the rows of series of these lengths before and behind each long one; and whether a span is a long one."""
+    is_long = counts >= _LONG
+    last = np.append(np.flatnonzero(is_long[1:] | is_long[:-1]), len(counts) - 1)
+    ends = np.cumsum(counts)[last].tolist()
+    for (start, end), series in zip(pairwise([0, *ends]), last.tolist(), strict=True):
+        yield slice(start, end), bool(is_long[series])
 
 
-def _insert_values(connection: Connection, table: Table, columns: Sequence[Column | None]) -> None:
-    varies = tuple(column is not None and bool((column != column[:1]).any()) for column in columns)
-    shared = tuple(
-        None if column is None else column[:1].tolist()[0]
-        for column, own in zip(columns, varies, strict=True)
-        if not own
+def _insert_values(
+    connection: Connection, table: Table, columns: Sequence[Column | None], *, share: bool
+) -> None:
+    """Insert rows; `share` looks for what all have in common. What short series share by chance would need a statement
+    that is prepared for this once."""
+    varies = tuple(
+        column is not None and not (share and bool((column == column[:1]).all())) for column in columns
     )
-    own = [
-        column.tolist()
-        for column, varied in zip(columns, varies, strict=True)
-        if varied and column is not None
-    ]
-    width = len(own)
+    both = list(zip(columns, varies, strict=True))
+    shared = tuple(None if column is None else column[:1].tolist()[0] for column, own in both if not own)
+    own = [column.tolist() for column, own in both if own and column is not None]
     parameters = tuple(chain.from_iterable(zip(*own, strict=True)))
-    start, rows = 0, len(own[0]) if own else 1
+    start, rows, width = 0, len(own[0]), len(own)
     for size in _ROWS:
         while rows >= size and size * width <= _PARAMETERS:
             statement = _upsert_sql(table, varies, size)
