@@ -15,6 +15,7 @@ from mindspore._c_expression import security
 from mindspore.train import RunContext
 
 from lineage_store.collect import custom_values
+from lineage_store.collect.arguments import exports_tensors, made_directory
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.collecting_steps import (
     CollectingSteps,
@@ -23,7 +24,7 @@ from lineage_store.collect.collecting_steps import (
     only_tensors,
     plan,
 )
-from lineage_store.collect.collector_options import parse, require, require_positive
+from lineage_store.collect.collector_options import parse, require_positive
 from lineage_store.collect.facts.dataset_graph import graph_of
 from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
@@ -52,12 +53,13 @@ class SummaryCollector(RecordingCallback):
         export_options: {"tensor_format": "npy"} also writes tensors as npy files.
 
     Raises:
-        TypeError, ValueError: an argument of a wrong type or value, as MindSpore's does.
+        LineageParamTypeError, LineageParamValueError: an argument of a wrong type or value; a TypeError, a ValueError.
+        LogDirectoryError: files cannot be written into `summary_dir`; an OSError.
     """
 
     def __init__(
         self,
-        summary_dir: str,
+        summary_dir: str | os.PathLike[str],
         collect_freq: int = 10,
         num_process: int = 32,
         collect_specified_data: dict[str, Any] | None = None,
@@ -74,11 +76,12 @@ class SummaryCollector(RecordingCallback):
         require_positive("num_process", num_process)
         require_positive("collect_tensor_freq", collect_tensor_freq, optional=True)
         require_positive("max_file_size", max_file_size, optional=True)
+        exports_tensors(export_options)
         self._collected = parse(collect_specified_data, keep_default_action)
         self._user_values = custom_values.from_environment() | custom_values.checked(
             "custom_lineage_data", custom_lineage_data
         )
-        self._summary_dir = _made_directory(summary_dir)
+        self._summary_dir = str(made_directory("summary_dir", summary_dir))
         self._collect_freq = collect_freq
         self._collect_tensor_freq = collect_tensor_freq
         self._record_options: dict[str, Any] = {
@@ -192,12 +195,3 @@ class SummaryCollector(RecordingCallback):
 
     def _open(self) -> SummaryRecord:
         return SummaryRecord(self._summary_dir, **self._record_options)
-
-
-def _made_directory(summary_dir: object) -> str:
-    require("summary_dir", summary_dir, str)
-    if not isinstance(summary_dir, str) or not summary_dir.strip():
-        raise LineageParamValueError("summary_dir is blank.")
-    path = os.path.realpath(summary_dir)
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    return path

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mindspore.train import RunContext
 
 from lineage_store.collect import custom_values
+from lineage_store.collect.arguments import made_directory
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts import learning_rates
@@ -67,7 +68,7 @@ class LineageCallback(RecordingCallback):
             self._take(summary_record)
             self._user_info = custom_values.checked_user_info(user_defined_info)
             self._usable = True
-        except (MindInsightException, OSError) as error:
+        except MindInsightException as error:
             if raise_exception:
                 raise
             self._attempts.give_up("anything", error)
@@ -101,8 +102,7 @@ class LineageCallback(RecordingCallback):
             directory = os.fspath(place)
             if not isinstance(directory, str) or not directory.strip():
                 raise LineageParamTypeError("summary_record names no directory: it is blank.")
-            os.makedirs(directory, exist_ok=True)
-            self._directory = directory
+            self._directory = str(made_directory("summary_record", directory))
         else:
             raise LineageParamSummaryRecordError(
                 f"summary_record must be a SummaryRecord or a directory, not {type(place).__name__}."
