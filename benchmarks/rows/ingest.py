@@ -28,7 +28,7 @@ from lineage_store.store.schema import scalar_sample
 Corpus = Callable[[Sizes], Path]
 _INSERT = "INSERT INTO scalar_sample (job_id, series_id, step, wall_time, value) VALUES (?, ?, ?, ?, ?)"
 _COPY = "COPY scalar_sample (job_id, series_id, step, wall_time, value) FROM STDIN (FORMAT BINARY)"
-_TYPES = ("int8", "int8", "int8", "float8", "float8")
+_TYPES = ("int4", "int4", "int8", "float8", "float8")
 
 
 def ingest(base_dir: Path, database: Database) -> float:

@@ -252,6 +252,11 @@ Index(
     info={"only_on": "sqlite"},
 ).ddl_if(dialect="sqlite")
 
+# Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
+for _field in SEARCHABLE:
+    if _field.type == "text" and _field.column in lineage.c:
+        Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
+
 
 def _value_columns(names: str) -> list[Column[Any]]:
     """A name and a value of any JSON kind."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Double, Integer, LargeBinary, Text, TypeDecorator
+from sqlalchemy import DateTime, Dialect, Double, Integer, LargeBinary, Text, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 Name = Text().with_variant(Text(collation="C"), "postgresql")
-Key = BigInteger().with_variant(Integer(), "sqlite")
-"""A surrogate key: SQLite makes only `INTEGER PRIMARY KEY` an alias of its rowid."""
+Key = Integer()
+"""A surrogate key: four bytes on PostgreSQL, and what SQLite makes an alias of its rowid."""
 Bytes = LargeBinary()
 Float64: Double[float] = Double()
 

@@ -14,7 +14,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+KEY = sa.Integer()
 NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 UTC_TIME = sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite")
 
@@ -35,6 +35,14 @@ FIELDS = [
     "dataset_mark",
     "learning_rate_kind",
     "loss_kind",
+]
+TEXTS = [
+    "loss_function",
+    "train_dataset_path",
+    "test_dataset_path",
+    "network",
+    "optimizer",
+    "dataset_mark",
 ]
 
 
@@ -191,6 +199,8 @@ def upgrade() -> None:
     op.create_index("ix_lineage_dataset_graph_id", "lineage", ["dataset_graph_id"])
     if op.get_bind().dialect.name == "sqlite":
         op.create_index("ix_lineage_fields", "lineage", FIELDS)
+    for text in TEXTS:
+        op.create_index(f"ix_lineage_{text}", "lineage", [text], postgresql_using="spgist")
     op.create_table(
         "metric",
         sa.Column("job_id", KEY, nullable=False),

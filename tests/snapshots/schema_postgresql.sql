@@ -1,5 +1,5 @@
 CREATE TABLE base_dir (
-  id BIGSERIAL NOT NULL,
+  id SERIAL NOT NULL,
   path TEXT NOT NULL,
   path_key BIGINT NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -10,8 +10,8 @@ CREATE TABLE base_dir (
 );
 
 CREATE TABLE train_job (
-  id BIGSERIAL NOT NULL,
-  base_dir_id BIGINT NOT NULL,
+  id SERIAL NOT NULL,
+  base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
@@ -35,8 +35,8 @@ CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
 CREATE INDEX ix_train_job_update_time ON train_job (base_dir_id, update_time, train_id);
 
 CREATE TABLE log_file (
-  id BIGSERIAL NOT NULL,
-  job_id BIGINT NOT NULL,
+  id SERIAL NOT NULL,
+  job_id INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
   generation INTEGER NOT NULL,
   current BOOLEAN NOT NULL,
@@ -70,9 +70,9 @@ CREATE TABLE log_file (
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
 CREATE TABLE lineage_event (
-  log_file_id BIGINT NOT NULL,
+  log_file_id INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
-  job_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
   kind TEXT NOT NULL,
   wall_time DOUBLE PRECISION,
   content TEXT NOT NULL,
@@ -84,7 +84,7 @@ CREATE TABLE lineage_event (
 CREATE INDEX ix_lineage_event_job_id ON lineage_event (job_id);
 
 CREATE TABLE dataset_graph (
-  id BIGSERIAL NOT NULL,
+  id SERIAL NOT NULL,
   digest TEXT NOT NULL,
   mark TEXT NOT NULL,
   content TEXT NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE dataset_graph (
 );
 
 CREATE TABLE dataset_node (
-  dataset_graph_id BIGINT NOT NULL,
+  dataset_graph_id INTEGER NOT NULL,
   item_no INTEGER NOT NULL,
   node INTEGER NOT NULL,
   parent INTEGER,
@@ -107,7 +107,7 @@ CREATE TABLE dataset_node (
 );
 
 CREATE TABLE lineage (
-  job_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
   loss_function TEXT COLLATE "C",
   train_dataset_path TEXT COLLATE "C",
   train_dataset_count BIGINT,
@@ -126,7 +126,7 @@ CREATE TABLE lineage (
   learning_rate_kind TEXT,
   loss_kind TEXT,
   dataset_mark TEXT COLLATE "C" NOT NULL,
-  dataset_graph_id BIGINT,
+  dataset_graph_id INTEGER,
   model_lineage TEXT NOT NULL,
   CONSTRAINT pk_lineage PRIMARY KEY (job_id),
   CONSTRAINT fk_lineage_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
@@ -135,8 +135,20 @@ CREATE TABLE lineage (
 
 CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
 
+CREATE INDEX ix_lineage_dataset_mark ON lineage USING spgist (dataset_mark);
+
+CREATE INDEX ix_lineage_loss_function ON lineage USING spgist (loss_function);
+
+CREATE INDEX ix_lineage_network ON lineage USING spgist (network);
+
+CREATE INDEX ix_lineage_optimizer ON lineage USING spgist (optimizer);
+
+CREATE INDEX ix_lineage_test_dataset_path ON lineage USING spgist (test_dataset_path);
+
+CREATE INDEX ix_lineage_train_dataset_path ON lineage USING spgist (train_dataset_path);
+
 CREATE TABLE metric (
-  job_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
   name_key BIGINT NOT NULL,
   position INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
@@ -150,7 +162,7 @@ CREATE TABLE metric (
 CREATE INDEX ix_metric_name_value ON metric (name_key, value, job_id);
 
 CREATE TABLE user_info (
-  job_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
   name_key BIGINT NOT NULL,
   position INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
@@ -164,10 +176,10 @@ CREATE TABLE user_info (
 CREATE INDEX ix_user_info_name_value ON user_info (name_key, value, job_id);
 
 CREATE TABLE evaluation_metric (
-  log_file_id BIGINT NOT NULL,
+  log_file_id INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
   name_key BIGINT NOT NULL,
-  job_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
   position INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
   kind TEXT NOT NULL,
@@ -181,7 +193,7 @@ CREATE TABLE evaluation_metric (
 CREATE INDEX ix_evaluation_metric_job_id ON evaluation_metric (job_id);
 
 CREATE TABLE annotation (
-  base_dir_id BIGINT NOT NULL,
+  base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
   tag INTEGER,
   remark TEXT,
@@ -191,7 +203,7 @@ CREATE TABLE annotation (
 );
 
 CREATE TABLE tombstone (
-  base_dir_id BIGINT NOT NULL,
+  base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
   removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
   reason TEXT NOT NULL,
@@ -201,9 +213,9 @@ CREATE TABLE tombstone (
 );
 
 CREATE TABLE series (
-  id BIGSERIAL NOT NULL,
-  job_id BIGINT NOT NULL,
-  log_file_id BIGINT NOT NULL,
+  id SERIAL NOT NULL,
+  job_id INTEGER NOT NULL,
+  log_file_id INTEGER NOT NULL,
   plugin TEXT NOT NULL,
   tag_key BIGINT NOT NULL,
   tag TEXT COLLATE "C" NOT NULL,
@@ -233,8 +245,8 @@ CREATE INDEX ix_series_job_tag ON series (job_id, plugin, tag_key);
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
 
 CREATE TABLE scalar_sample (
-  job_id BIGINT NOT NULL,
-  series_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
+  series_id INTEGER NOT NULL,
   step BIGINT NOT NULL,
   wall_time DOUBLE PRECISION,
   value DOUBLE PRECISION,
@@ -242,8 +254,8 @@ CREATE TABLE scalar_sample (
 );
 
 CREATE TABLE payload_sample (
-  job_id BIGINT NOT NULL,
-  series_id BIGINT NOT NULL,
+  job_id INTEGER NOT NULL,
+  series_id INTEGER NOT NULL,
   step BIGINT NOT NULL,
   wall_time DOUBLE PRECISION,
   frame_offset BIGINT NOT NULL,
@@ -264,10 +276,10 @@ CREATE TABLE payload_sample (
 );
 
 CREATE TABLE ingest_problem (
-  id BIGSERIAL NOT NULL,
-  base_dir_id BIGINT NOT NULL,
-  job_id BIGINT,
-  log_file_id BIGINT,
+  id SERIAL NOT NULL,
+  base_dir_id INTEGER NOT NULL,
+  job_id INTEGER,
+  log_file_id INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
   range_start BIGINT,
@@ -290,8 +302,8 @@ CREATE INDEX ix_ingest_problem_job_id ON ingest_problem (job_id);
 CREATE INDEX ix_ingest_problem_log_file_id ON ingest_problem (log_file_id);
 
 CREATE TABLE ingest_cycle (
-  id BIGSERIAL NOT NULL,
-  base_dir_id BIGINT NOT NULL,
+  id SERIAL NOT NULL,
+  base_dir_id INTEGER NOT NULL,
   started_at TIMESTAMP WITH TIME ZONE NOT NULL,
   finished_at TIMESTAMP WITH TIME ZONE NOT NULL,
   holder TEXT NOT NULL,
@@ -309,7 +321,7 @@ CREATE TABLE ingest_cycle (
 CREATE INDEX ix_ingest_cycle_base_dir ON ingest_cycle (base_dir_id, started_at);
 
 CREATE TABLE ingest_lease (
-  base_dir_id BIGINT NOT NULL,
+  base_dir_id INTEGER NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   backend_pid BIGINT,

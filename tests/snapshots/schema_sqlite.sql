@@ -135,7 +135,19 @@ CREATE TABLE lineage (
 
 CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
 
+CREATE INDEX ix_lineage_dataset_mark ON lineage (dataset_mark);
+
 CREATE INDEX ix_lineage_fields ON lineage (job_id, loss_function, train_dataset_count, test_dataset_count, network, optimizer, learning_rate, epoch, batch_size, device_num, loss, model_size, dataset_mark, learning_rate_kind, loss_kind);
+
+CREATE INDEX ix_lineage_loss_function ON lineage (loss_function);
+
+CREATE INDEX ix_lineage_network ON lineage (network);
+
+CREATE INDEX ix_lineage_optimizer ON lineage (optimizer);
+
+CREATE INDEX ix_lineage_test_dataset_path ON lineage (test_dataset_path);
+
+CREATE INDEX ix_lineage_train_dataset_path ON lineage (train_dataset_path);
 
 CREATE TABLE metric (
   job_id INTEGER NOT NULL,
