@@ -5,6 +5,7 @@ In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

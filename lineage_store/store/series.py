@@ -49,13 +49,8 @@ def recompute_supersession(
 ) -> None:
     """Bring `superseded_from` up to date for some jobs, for the tags given or (None) for all."""
     groups: dict[tuple[object, ...], list[Segment]] = defaultdict(list)
-    for part in in_parts(sorted(job_ids)):
-        rows = connection.execute(
-            select(series, log_file.c.file_time)
-            .join_from(series, log_file, log_file.c.id == series.c.log_file_id)
-            .where(series.c.job_id.in_(part), log_file.c.current)
-        )
-        for row in rows:
+    for part in in_parts(_jobs_of_several_files(connection, job_ids)):
+        for row in connection.execute(_SEGMENTS.where(series.c.job_id.in_(part))):
             if tag_keys is None or row.tag_key in tag_keys:
                 group = (row.job_id, row.plugin, row.tag_key, row.device)
                 groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
@@ -69,6 +64,27 @@ def recompute_supersession(
     if changed:
         statement = update(series).where(series.c.id == bindparam("of_id"))
         connection.execute(statement.values(superseded_from=bindparam("first")), changed)
+
+
+_SEGMENTS = (
+    select(
+        *(series.c[name] for name in ("id", "job_id", "plugin", "tag_key", "device")),
+        *(series.c[name] for name in ("first_step", "superseded_from")),
+        log_file.c.file_time,
+    )
+    .join_from(series, log_file, log_file.c.id == series.c.log_file_id)
+    .where(log_file.c.current)
+)
+
+
+def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> list[int]:
+    """The jobs in which a file can supersede another, or did."""
+    found: list[int] = []
+    for part in in_parts(sorted(job_ids)):
+        summaries = select(log_file.c.job_id).where(log_file.c.job_id.in_(part), log_file.c.kind == "summary")
+        several = summaries.group_by(log_file.c.job_id).having(func.count() > 1)
+        found.extend(connection.execute(several).scalars())
+    return sorted(found)
 
 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:

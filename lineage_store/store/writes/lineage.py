@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, exists, insert, select
+from sqlalchemy import Connection, delete, exists, select
 
 from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued, as_row
-from lineage_store.store.dialects import in_parts, upsert
+from lineage_store.store.dialects import in_parts, insert_plain, upsert
 from lineage_store.store.schema import (
     dataset_graph,
     dataset_node,
@@ -49,8 +49,8 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
             }
             events.append({**at, "kind": event.kind, "wall_time": event.wall_time, "content": event.content})
             metrics.extend({**at, **_value_row(value)} for value in event.metrics)
-    _insert(connection, lineage_event, events)
-    _insert(connection, evaluation_metric, metrics)
+    insert_plain(connection, lineage_event, events)
+    insert_plain(connection, evaluation_metric, metrics)
     return {event["job_id"] for event in events}
 
 
@@ -75,14 +75,14 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
     _delete_lineage(connection, folds)
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
     listed = {job: fold for job, fold in folds.items() if fold.listed}
-    _insert(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
+    insert_plain(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
     for table, values in ((metric, "metrics"), (user_info, "user_info")):
         rows = [
             {"job_id": job, **_value_row(value)}
             for job, fold in folds.items()
             for value in getattr(fold, values)
         ]
-        _insert(connection, table, rows)
+        insert_plain(connection, table, rows)
     _drop_unused_graphs(connection, before - set(graphs.values()))
 
 
@@ -159,8 +159,3 @@ def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]
 
 def _value_row(value: Valued) -> dict[str, Any]:
     return {"name_key": key(value.name), **as_row(value)}
-
-
-def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)
