@@ -1,0 +1,74 @@
+"""A training and the daemon side by side: the loss is in SQL while the training runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from lineage_store import LineageStore
+
+pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+LAST_STEP = text("SELECT max(step) FROM v_scalar WHERE train_id = './live' AND tag = 'loss/auto'")
+
+
+def test_the_loss_is_in_sql_while_the_training_runs(tmp_path: Path, sqlite_url: str) -> None:
+    base_dir, stop = tmp_path / "summaries", tmp_path / "stop"
+    base_dir.mkdir()
+    training = [sys.executable, str(HERE / "train_until.py"), str(base_dir / "live"), str(stop)]
+    daemon = [
+        str(Path(sys.executable).with_name("lineage-store")),
+        "--database",
+        sqlite_url,
+        "daemon",
+        str(base_dir),
+    ]
+    with (
+        LineageStore(sqlite_url) as store,
+        running(daemon, signal.SIGTERM),
+        running(training, signal.SIGKILL) as trained,
+    ):
+
+        def last_step() -> int:
+            with store.engine.connect() as connection:
+                return connection.execute(LAST_STEP).scalar() or 0
+
+        assert wait_for(lambda: last_step() > 0)
+        assert trained.poll() is None, "the training still runs"
+        seen = last_step()
+        assert wait_for(lambda: last_step() > seen)
+        assert trained.poll() is None, "and goes on"
+        stop.touch()
+        output, _ = trained.communicate()
+        assert wait_for(lambda: last_step() == int(output.split()[-1]))
+
+
+def wait_for(condition: Callable[[], bool], most_s: float = 60) -> bool:
+    """Whether the condition came true; looks ten times a second."""
+    until = time.monotonic() + most_s
+    while not (met := condition()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return met
+
+
+@contextmanager
+def running(command: list[str], end: signal.Signals) -> Iterator[subprocess.Popen[str]]:
+    """The process, ended at the end of the block."""
+    path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(end)
