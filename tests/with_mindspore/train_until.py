@@ -1,4 +1,4 @@
-"""`python train_until.py SUMMARY_DIR STOP`: trains until the file STOP exists; says its last step on standard output."""
+"""`python train_until.py SUMMARY_DIR STOP`: trains until the file STOP exists, then prints its last step."""
 
 from __future__ import annotations
 
