@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +66,21 @@ def test_enum_values_are_module_constants() -> None:
     assert anf_ir_pb2.DT_FLOAT32 == anf_ir_pb2.DataType.Value("DT_FLOAT32") == 11
     assert anf_ir_pb2.DT_BFLOAT16 == 46
     assert len(anf_ir_pb2.DataType.items()) == 50
+
+
+@pytest.mark.parametrize("runtime", ["upb", "python"])
+def test_messages_hold_their_nested_messages_on_every_runtime(runtime: str) -> None:
+    # MindSpore sets the pure Python runtime for its whole process.
+    script = (
+        "from google.protobuf.internal import api_implementation\n"
+        "from lineage_store.eventlog.wire import lineage_pb2, summary_pb2\n"
+        "assert summary_pb2.Summary.Histogram.bucket.COUNT_FIELD_NUMBER == 3\n"
+        "parameters = lineage_pb2.TrainLineage.HyperParameters(epoch=3)\n"
+        "lineage = lineage_pb2.TrainLineage(hyper_parameters=parameters)\n"
+        "assert type(lineage.hyper_parameters) is type(parameters)\n"
+        "print(api_implementation.Type())\n"
+    )
+    environment = os.environ | {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": runtime}
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == runtime

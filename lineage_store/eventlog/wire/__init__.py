@@ -11,9 +11,11 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 
@@ -22,11 +24,20 @@ def module_contents(proto_name: str) -> dict[str, Any]:
     descriptor = _POOL.FindFileByName(proto_name)
     contents: dict[str, Any] = {"DESCRIPTOR": descriptor}
     for name, message in descriptor.message_types_by_name.items():
-        contents[name] = GetMessageClass(message)
+        contents[name] = _message_class(message)
     for name, enum in descriptor.enum_types_by_name.items():
         contents[name] = EnumTypeWrapper(enum)
         contents.update((value.name, value.number) for value in enum.values)
     return contents
+
+
+def _message_class(descriptor: Descriptor) -> type[Message]:
+    """The class of a message, with its nested messages, which the pure Python runtime leaves out."""
+    message_class = GetMessageClass(descriptor)
+    for name, nested in descriptor.nested_types_by_name.items():
+        if not hasattr(message_class, name):
+            setattr(message_class, name, _message_class(nested))
+    return message_class
 
 
 def _load_pool() -> DescriptorPool:
