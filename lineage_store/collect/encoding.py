@@ -7,8 +7,8 @@ packs; a value that cannot be encoded is told in `failures` and costs no other. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
 from lineage_store.collect.values import LINEAGE_MESSAGES, Held
+from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.framing import encode_frame
 from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
@@ -27,8 +28,8 @@ _LINEAGE_FIELDS = {
     "dataset_graph": "dataset_graph",
     "custom_lineage_data": "user_defined_info",
 }
-_FLOAT_DATA = bytes([anf_ir_pb2.TensorProto.FLOAT_DATA_FIELD_NUMBER << 3 | 2])
-"""The key of packed `float_data` on the wire."""
+_EVENT, _SUMMARY, _VALUE = summary_pb2.Event, summary_pb2.Summary, summary_pb2.Summary.Value
+_TENSOR = anf_ir_pb2.TensorProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,67 +113,67 @@ def _encode(batch: Batch, encoded: Encoded) -> None:
             encoded.lineage.append(lineage_frame(entry.plugin, _content(entry), batch.wall_time))
         elif entry.plugin == "tensor" and batch.export_tensors and isinstance(entry.value, np.ndarray):
             encoded.exports.append(Export(entry.tag, batch.step, entry.value))
-    if event := _summary_event(batch, encoded.failures):
-        encoded.summary.append(encode_frame(event.SerializeToString()))
+    if any(map(_is_sampled, batch.entries)):
+        encoded.summary.append(encode_frame(_summary_event(batch, encoded.failures)))
 
 
-def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> summary_pb2.Event | None:
-    entries = list(_sampled(batch))
-    if not entries:
-        return None
-    event = summary_pb2.Event(wall_time=batch.wall_time, step=batch.step)
-    event.summary.SetInParent()
-    values = event.summary.value
-    for entry in entries:
+def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes:
+    values = []
+    for entry in filter(_is_sampled, batch.entries):
         try:
-            _fill(values.add(tag=entry.tag), entry)
+            values.append(_value(entry))
         except Exception as error:  # noqa: BLE001 - any array a training makes; the other values must not suffer
-            del values[-1]
             failures.append((f"the {entry.plugin} {entry.tag!r} of step {batch.step}", error))
-    return event
+    return (
+        double_field(_EVENT.WALL_TIME_FIELD_NUMBER, batch.wall_time)
+        + varint_field(_EVENT.STEP_FIELD_NUMBER, batch.step)
+        + length_field(_EVENT.SUMMARY_FIELD_NUMBER, b"".join(values))
+    )
 
 
-def _sampled(batch: Batch) -> Iterator[Entry]:
-    return (e for e in batch.entries if e.plugin != "graph" and e.plugin not in LINEAGE_MESSAGES)
+def _is_sampled(entry: Entry) -> bool:
+    """Whether the value goes into the event of all values, which is the event that has a step."""
+    return entry.plugin != "graph" and entry.plugin not in LINEAGE_MESSAGES
 
 
-def _fill(message: summary_pb2.Summary.Value, entry: Entry) -> None:
-    value = entry.value
+def _value(entry: Entry) -> bytes:
+    """The value as a field of a Summary."""
+    return length_field(_SUMMARY.VALUE_FIELD_NUMBER, _tag(entry.tag) + _sample(entry.plugin, entry.value))
+
+
+@lru_cache(maxsize=4096)
+def _tag(tag: str) -> bytes:
+    return length_field(_VALUE.TAG_FIELD_NUMBER, tag.encode())
+
+
+def _sample(plugin: str, value: Held) -> bytes:
     if isinstance(value, float):
-        message.scalar_value = value
-    elif isinstance(value, bytes):
-        message.loss_landscape.MergeFromString(value)
-        message.loss_landscape.SetInParent()
-    elif entry.plugin == "histogram":
-        histograms.fill(message.histogram, value)
-    elif entry.plugin == "tensor":
-        _fill_tensor(message.tensor, value)
-    elif images.is_image(value):
-        images.fill(message.image, value)
-    else:
-        raise LineageParamValueError(
-            f"An image must have 1 or 3 channels and some pixels, but has the shape {value.shape} "
-            "(batch, channels, height, width)."
-        )
+        return float_field(_VALUE.SCALAR_VALUE_FIELD_NUMBER, value)
+    if isinstance(value, bytes):
+        return length_field(_VALUE.LOSS_LANDSCAPE_FIELD_NUMBER, value)
+    if plugin == "histogram":
+        return length_field(_VALUE.HISTOGRAM_FIELD_NUMBER, histograms.encode(value))
+    if plugin == "tensor":
+        return length_field(_VALUE.TENSOR_FIELD_NUMBER, _tensor(value))
+    if images.is_image(value):
+        return length_field(_VALUE.IMAGE_FIELD_NUMBER, images.encode(value))
+    raise LineageParamValueError(
+        f"An image must have 1 or 3 channels and some pixels, but has the shape {value.shape} "
+        "(batch, channels, height, width)."
+    )
 
 
-def _fill_tensor(message: anf_ir_pb2.TensorProto, values: NDArray[Any]) -> None:
-    """All elements as float32, whatever their type, through a double as the protobuf setters do."""
-    message.data_type = anf_ir_pb2.DataType.Value(f"DT_{values.dtype.name.upper()}")  # type: ignore[assignment]
-    message.dims.extend(values.shape)
+def _tensor(values: NDArray[Any]) -> bytes:
+    """All elements as float32, whatever their type, through a double as protobuf's setters do."""
     with np.errstate(over="ignore"):
         doubles = values if values.dtype.kind == "f" else values.astype(np.float64)
         packed = doubles.astype("<f4").tobytes()
-    message.MergeFromString(_FLOAT_DATA + _varint(len(packed)) + packed)
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    declared = anf_ir_pb2.DataType.Value(f"DT_{values.dtype.name.upper()}")
+    return (
+        b"".join(varint_field(_TENSOR.DIMS_FIELD_NUMBER, size) for size in values.shape)
+        + varint_field(_TENSOR.DATA_TYPE_FIELD_NUMBER, declared)
+        + (length_field(_TENSOR.FLOAT_DATA_FIELD_NUMBER, packed) if packed else b"")
+    )
 
 
 def _content(entry: Entry) -> bytes:

@@ -1,6 +1,6 @@
 """An array's histogram, by the very arithmetic of MindSpore's writer.
 
-In: an array of booleans, integers or floats. Out: a filled Histogram message. Promises: bit for bit what MindSpore
+In: an array of booleans, integers or floats. Out: a serialised Histogram message. Promises: bit for bit what MindSpore
 2.10 writes, on every numpy from 1.26; and a histogram where MindSpore's arithmetic fails, as for unsigned zeros.
 """
 
@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store.collect.wire_bytes import double_field, length_field, varint_field
 from lineage_store.eventlog.wire import summary_pb2
+
+_HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogram.bucket
 
 _MANY_VALUES, _MOST_BUCKETS = 880, 90
 _VALUES_A_BUCKET = 10
@@ -19,28 +22,40 @@ _FEW = ((5, 2), (10, 3))
 """Up to so many values, so many buckets."""
 
 
-def fill(histogram: summary_pb2.Summary.Histogram, values: NDArray[Any]) -> None:
-    """Count `values` into the message; buckets span the finite ones, and there are none without finite ones."""
+def encode(values: NDArray[Any]) -> bytes:
+    """The serialised Histogram; buckets span the finite values, and there are none without finite ones."""
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)
     finite = np.isfinite(values)
     valid = int(np.count_nonzero(finite))
-    histogram.count = values.size
-    histogram.nan_count = int(np.count_nonzero(np.isnan(values)))
-    histogram.pos_inf_count = int(np.count_nonzero(np.isposinf(values)))
-    histogram.neg_inf_count = int(np.count_nonzero(np.isneginf(values)))
+    invalid = (np.isnan, np.isposinf, np.isneginf) if valid < values.size else ()
+    nan_count, pos_inf_count, neg_inf_count = [int(np.count_nonzero(kind(values))) for kind in invalid] or (
+        0,
+        0,
+        0,
+    )
+    counts = (
+        varint_field(_HISTOGRAM.NAN_COUNT_FIELD_NUMBER, nan_count)
+        + varint_field(_HISTOGRAM.POS_INF_COUNT_FIELD_NUMBER, pos_inf_count)
+        + varint_field(_HISTOGRAM.NEG_INF_COUNT_FIELD_NUMBER, neg_inf_count)
+    )
+    total = varint_field(_HISTOGRAM.COUNT_FIELD_NUMBER, values.size)
     if not valid:
-        return
+        return counts + total
     # The order of a sum shows in its last bits: MindSpore adds zeros in the places of what is not finite.
     filled = values if valid == values.size else np.where(finite, values, values.dtype.type(0))
-    histogram.min = float(values.min(where=finite, initial=_greatest(values.dtype)))
-    histogram.max = float(values.max(where=finite, initial=_least(values.dtype)))
+    least = float(values.min(where=finite, initial=_greatest_of(values.dtype)))
+    greatest = float(values.max(where=finite, initial=_least_of(values.dtype)))
     with np.errstate(over="ignore"):
-        histogram.sum = float(filled.sum(dtype=np.float64))
-    edges = _edges(histogram.min, histogram.max, bucket_count(valid), values.dtype)
-    counts, _ = np.histogram(values, bins=edges)
-    for left, width, count in zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False):
-        histogram.buckets.add(left=left, width=width, count=count)
+        sum_of_all = float(filled.sum(dtype=np.float64))
+    return (
+        _buckets(values, least, greatest, bucket_count(valid))
+        + counts
+        + double_field(_HISTOGRAM.MAX_FIELD_NUMBER, greatest)
+        + double_field(_HISTOGRAM.MIN_FIELD_NUMBER, least)
+        + double_field(_HISTOGRAM.SUM_FIELD_NUMBER, sum_of_all)
+        + total
+    )
 
 
 def bucket_count(valid: int) -> int:
@@ -49,6 +64,21 @@ def bucket_count(valid: int) -> int:
         if valid <= most:
             return buckets
     return valid // _VALUES_A_BUCKET + 1 if valid <= _MANY_VALUES else _MOST_BUCKETS
+
+
+def _buckets(values: NDArray[Any], least: float, greatest: float, count: int) -> bytes:
+    edges = _edges(least, greatest, count, values.dtype)
+    counts, _ = np.histogram(values, bins=edges)
+    buckets = zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False)
+    return b"".join(
+        length_field(
+            _HISTOGRAM.BUCKETS_FIELD_NUMBER,
+            double_field(_BUCKET.LEFT_FIELD_NUMBER, left)
+            + double_field(_BUCKET.WIDTH_FIELD_NUMBER, width)
+            + varint_field(_BUCKET.COUNT_FIELD_NUMBER, held),
+        )
+        for left, width, held in buckets
+    )
 
 
 def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -60,9 +90,9 @@ def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) ->
     return edges if rising else np.linspace(least, greatest, buckets + 1)
 
 
-def _greatest(dtype: np.dtype[Any]) -> Any:
+def _greatest_of(dtype: np.dtype[Any]) -> Any:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-def _least(dtype: np.dtype[Any]) -> Any:
+def _least_of(dtype: np.dtype[Any]) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min

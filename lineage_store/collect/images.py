@@ -1,6 +1,6 @@
 """A batch of images as one PNG: tiled, scaled to bytes and encoded as MindSpore's writer does.
 
-In: an array of shape (batch, 1 or 3 channels, height, width). Out: a filled Image message. Promises: the pixels of
+In: an array of shape (batch, 1 or 3 channels, height, width). Out: a serialised Image message. Promises: the pixels of
 MindSpore 2.10 on every numpy from 1.26, and its very bytes where Pillow is installed, as it is beside MindSpore.
 """
 
@@ -29,11 +29,14 @@ def is_image(values: NDArray[Any]) -> bool:
     return values.ndim == 4 and values.shape[1] in (1, CHANNELS) and values.size > 0
 
 
-def fill(image: summary_pb2.Summary.Image, values: NDArray[Any]) -> None:
-    """Put the batch, for which `is_image` holds, into the message as one image."""
+def encode(values: NDArray[Any]) -> bytes:
+    """The batch, for which `is_image` holds, as one serialised Image."""
     pixels = _as_bytes(_tiled(values).transpose(1, 2, 0))
-    image.height, image.width, image.colorspace = pixels.shape
-    image.encoded_image = _png(pixels)
+    height, width, channels = pixels.shape
+    image = summary_pb2.Summary.Image(
+        height=height, width=width, colorspace=channels, encoded_image=_png(pixels)
+    )
+    return image.SerializeToString()
 
 
 def _tiled(values: NDArray[Any]) -> NDArray[np.float64]:

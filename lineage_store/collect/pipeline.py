@@ -12,11 +12,13 @@ import atexit
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Condition, Thread
+from threading import Condition, Event, Thread
 from typing import Generic, TypeVar
 
 PENDING_BYTES = 64 * 1024 * 1024
 """What may wait; one thing that is larger waits alone."""
+LINGER_S = 0.02
+"""So long the writer lets things come together: each time that it wakes, the training waits for the interpreter."""
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -39,6 +41,7 @@ class Pipeline(Generic[Given, Made]):
         self._encoders: ThreadPoolExecutor | None = None
         self._writer: Thread | None = None
         self._changed = Condition()
+        self._hurry = Event()
         self._waiting: list[tuple[Made | Future[Made], int]] = []
         self._unwritten = 0
         self._closing = False
@@ -55,19 +58,26 @@ class Pipeline(Generic[Given, Made]):
             self._start()
         made = self._encode(given) if light else self._pool().submit(self._encode, given)
         with self._changed:
-            self._changed.wait_for(lambda: not self._unwritten or self._unwritten + byte_count <= self._limit)
+            if self._unwritten and self._unwritten + byte_count > self._limit:
+                self._hurry.set()
+                self._changed.wait_for(
+                    lambda: not self._unwritten or self._unwritten + byte_count <= self._limit
+                )
             self._unwritten += byte_count
             self._waiting.append((made, byte_count))
-            self._changed.notify_all()
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
 
     def drain(self) -> None:
         """Return when all that was handed over has been written."""
+        self._hurry.set()
         with self._changed:
             self._changed.wait_for(lambda: not self._unwritten)
 
     def stop(self) -> None:
         """Let the writer write what waits and end, without waiting for it: safe wherever garbage is collected."""
         if self.is_ours:
+            self._hurry.set()
             with self._changed:
                 self._closing = True
                 self._changed.notify_all()
@@ -100,8 +110,11 @@ class Pipeline(Generic[Given, Made]):
         atexit.unregister(self.close)
 
     def _taken(self) -> list[tuple[Made | Future[Made], int]]:
-        """All that waits, as soon as there is something; nothing when there will be no more."""
+        """All that waits, soon after there is something; nothing when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
+        self._hurry.wait(LINGER_S)
+        with self._changed:
+            self._hurry.clear()
             taken, self._waiting = self._waiting, []
         return taken

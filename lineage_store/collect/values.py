@@ -62,14 +62,23 @@ def held(plugin: str, name: str, value: Any) -> Held:
 
 
 def _scalar(name: str, value: Any) -> float:
-    if isinstance(value, float | int):
-        return _as_float(value)
+    number = _only_item(value)
+    if isinstance(number, float | int):
+        return _as_float(number)
     array = _as_numpy("scalar", name, value)
     if array.size != 1:
         raise LineageParamValueError(
             f"The scalar {name!r} must have one element, but has the shape {array.shape}."
         )
     return float(array.item())
+
+
+def _only_item(value: Any) -> Any:
+    """What `item()` gives, which is much faster than an array of one element; the value itself if that fails."""
+    try:
+        return value.item()
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return value
 
 
 def _as_float(value: float) -> float:
@@ -106,13 +115,13 @@ def _as_numpy(plugin: str, name: str, value: Any) -> NDArray[Any]:
             f"but is a {type(value).__name__}."
         )
     array = np.asarray(value)
-    if array.dtype.name == "bfloat16":
-        array = array.astype(np.float32)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind in "biuf":
+        return array
+    if array.dtype.name != "bfloat16":
         raise LineageParamTypeError(
             f"The {plugin} {name!r} must hold booleans, integers or floats, but holds {array.dtype}."
         )
-    return array
+    return array.astype(np.float32)
 
 
 def _graph(value: Any) -> bytes:

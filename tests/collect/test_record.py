@@ -50,6 +50,9 @@ class FakeTorchTensor:
         assert self.ready
         return self.array
 
+    def item(self) -> float:
+        raise RuntimeError("a Tensor with 1 element only, in some versions, on some devices")
+
 
 def test_numbers_and_arrays_of_any_library_are_scalars(tmp_path: Path) -> None:
     given = [0.5, 2, True, np.float32(0.25), np.array([[4]]), FakeTorchTensor(np.array(8.0)), 10**400]
