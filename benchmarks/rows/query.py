@@ -17,9 +17,9 @@ from benchmarks.databases import Database
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
 from benchmarks.stored import store_of
 from lineage_store import LineageStore, texts
-from lineage_store.query.compiler import compile_rows
 from lineage_store.query.condition import parse
-from lineage_store.query.lineage import page_of_ids
+from lineage_store.query.lineage import rows_of_page
+from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer
 from lineage_store.store.engine import reading
 
@@ -48,10 +48,8 @@ _BY_JOB = "lineage l CROSS JOIN metric m CROSS JOIN train_job j"
 def first_page(store: LineageStore, condition: Condition) -> dict[str, Any]:
     wanted = parse(condition)
     with reading(store.engine) as connection:
-        job_ids = list(page_of_ids(connection, wanted, (1,)))
-        rows = connection.execute(compile_rows(wanted.shows_dataset), {"job_ids": job_ids}).mappings()
-        by_id = {row["id"]: row for row in rows}
-        return to_answer([by_id[job_id] for job_id in job_ids], len(job_ids), wanted, {})
+        rows = rows_of_page(connection, wanted, None, few_by(connection, wanted.where))
+        return to_answer(rows, len(rows), wanted, {})
 
 
 def page_and_count(store: LineageStore, condition: Condition) -> dict[str, Any]:

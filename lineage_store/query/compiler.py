@@ -2,8 +2,8 @@
 
 In: the parts of a frozen `SearchCondition` and the ids of the base dirs asked for. Out: SQLAlchemy `Select`s, the same
 expression for SQLite and PostgreSQL. Pure: no connection, no I/O; so what was compiled is kept for the next time.
-Promises: the statements of a condition answer exactly what `predicates` and `ordering` say. Ids are found first, over
-narrow rows; the wide rows that hold JSON are read only for the jobs that are shown.
+Promises: the statements of a condition answer exactly what `predicates` and `ordering` say. Narrow rows are searched
+and sorted; the wide rows that hold JSON are read only for the jobs that are shown.
 """
 
 from __future__ import annotations
@@ -12,10 +12,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Integer, Select, bindparam, func, null, select, true
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Integer,
+    Select,
+    Subquery,
+    bindparam,
+    func,
+    null,
+    select,
+    true,
+)
 
-from lineage_store.query.condition import Node, SortKey, mentions
-from lineage_store.query.ordering import ANNOTATED, Stretch, stretches, whole
+from lineage_store.query.condition import DEFAULT_LIMIT, Leaf, Node, SortKey, mentions
+from lineage_store.query.ordering import Stretch, stretches, whole
 from lineage_store.query.predicates import holds
 from lineage_store.store.schema import annotation, dataset_graph, lineage, train_job
 
@@ -23,78 +34,112 @@ BaseDirs = tuple[int, ...] | None
 """Ids of the base dirs asked for; None: all of them."""
 
 _REMEMBERED = 64
+_NARROW = "INDEXED BY ix_lineage_fields"
+"""SQLite would rather take any index of one field, and then read each wide row; few jobs are found before."""
 
 
 @dataclass(frozen=True, slots=True)
 class StretchQuery:
     """Statements about the matching jobs of one stretch of the order."""
 
-    job_ids: Select[Any]
-    """Their ids in order. Parameters: `skip` so many, then give `take`."""
+    page: Select[Any]
+    """What is shown of them, in order. Parameters: `skip` so many, then give `take`."""
     count: Select[Any]
 
 
 @lru_cache(_REMEMBERED)
 def compile_stretches(
-    where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs
+    where: Node,
+    sort: tuple[SortKey, ...],
+    base_dirs: BaseDirs,
+    *,
+    few: Leaf | None = None,
+    shows_dataset: bool = True,
 ) -> tuple[StretchQuery, ...]:
-    """The matching jobs in order, stretch by stretch."""
-    return tuple(_stretch_query(where, stretch, base_dirs) for stretch in stretches(sort, where))
+    """The matching jobs in order, stretch by stretch. Where a comparison leaves `few` jobs, these are found first."""
+    return tuple(
+        StretchQuery(
+            _page(where, stretch, base_dirs, few, shows_dataset),
+            _matching(func.count(), where=where, stretch=stretch, base_dirs=base_dirs, few=few),
+        )
+        for stretch in stretches(sort, where)
+    )
 
 
 @lru_cache(_REMEMBERED)
 def compile_all(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> Select[Any]:
     """The ids of all matching jobs in order."""
-    return _job_ids(where, whole(sort), base_dirs)
+    stretch = whole(sort)
+    ids = _matching(lineage.c.job_id, where=where, stretch=stretch, base_dirs=base_dirs)
+    return ids.order_by(*(rank.of(rank.by) for rank in stretch.order))
 
 
 @lru_cache(_REMEMBERED)
-def compile_count(where: Node, base_dirs: BaseDirs) -> Select[Any]:
+def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
     """How many jobs match. A single pass over narrow rows, with a look at each named value by primary key."""
     jobs: FromClause = lineage
     if base_dirs is not None or mentions(where, "summary_dir"):
         jobs = lineage.join(train_job, train_job.c.id == lineage.c.job_id)
-    return select(func.count()).select_from(jobs).where(_of(base_dirs), holds(where, {}))
+    return _matching(func.count(), where=where, stretch=Stretch(jobs, ()), base_dirs=base_dirs, few=few)
 
 
 @lru_cache
 def compile_rows(shows_dataset: bool) -> Select[Any]:
     """What answers show of the jobs `job_ids`, in no order; one row each."""
-    joined = train_job.join(lineage, lineage.c.job_id == train_job.c.id).outerjoin(annotation, ANNOTATED)
-    if shows_dataset:
-        joined = joined.outerjoin(dataset_graph, dataset_graph.c.id == lineage.c.dataset_graph_id)
-    return (
-        select(
-            train_job.c.id,
-            train_job.c.base_dir_id,
-            train_job.c.train_id,
-            lineage.c.model_lineage,
-            (dataset_graph.c.content if shows_dataset else null()).label("dataset_graph"),
-            annotation.c.tag,
-            annotation.c.remark,
-        )
-        .select_from(joined)
-        .where(train_job.c.id.in_(bindparam("job_ids", expanding=True)))
-    )
+    jobs = select(train_job.c.id.label("job_id"), train_job.c.base_dir_id, train_job.c.train_id)
+    wanted = jobs.where(train_job.c.id.in_(bindparam("job_ids", expanding=True)))
+    return _shown(wanted.subquery("page"), shows_dataset)
 
 
-def _stretch_query(where: Node, stretch: Stretch, base_dirs: BaseDirs) -> StretchQuery:
-    take, skip = bindparam("take", type_=Integer), bindparam("skip", type_=Integer)
-    matches = stretch.belongs, _of(base_dirs), holds(where, stretch.values)
-    return StretchQuery(
-        _job_ids(where, stretch, base_dirs).limit(take).offset(skip),
-        select(func.count()).select_from(stretch.joined).where(*matches),
-    )
+def _page(
+    where: Node, stretch: Stretch, base_dirs: BaseDirs, few: Leaf | None, shows_dataset: bool
+) -> Select[Any]:
+    """Narrow rows are sorted and cut to the page, then what is shown is read."""
+    take, skip = bindparam("take", DEFAULT_LIMIT, Integer), bindparam("skip", 0, Integer)
+    ranks = {f"rank_{number}": rank for number, rank in enumerate(stretch.order, 1)}
+    narrow = (lineage.c.job_id, train_job.c.base_dir_id, train_job.c.train_id)
+    keys = (rank.by.label(name) for name, rank in ranks.items())
+    found = _matching(*narrow, *keys, where=where, stretch=stretch, base_dirs=base_dirs, few=few)
+    cut = found.order_by(*(rank.of(rank.by) for rank in stretch.order)).limit(take).offset(skip)
+    page = cut.subquery("page")
+    return _shown(page, shows_dataset).order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
 
 
-def _job_ids(where: Node, stretch: Stretch, base_dirs: BaseDirs) -> Select[Any]:
-    return (
-        select(lineage.c.job_id)
-        .select_from(stretch.joined)
-        .where(stretch.belongs, _of(base_dirs), holds(where, stretch.values))
-        .order_by(*stretch.order)
-    )
+def _matching(
+    *columns: ColumnElement[Any],
+    where: Node,
+    stretch: Stretch,
+    base_dirs: BaseDirs,
+    few: Leaf | None = None,
+) -> Select[Any]:
+    matches = stretch.belongs, _of(base_dirs), _among(few), holds(where, stretch.values)
+    return select(*columns).select_from(stretch.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")
+
+
+def _shown(page: Subquery, shows_dataset: bool) -> Select[Any]:
+    """What answers show of the jobs of a page: `job_id`, `base_dir_id` and `train_id`.
+
+    Each is looked up: joins of so many tables would take PostgreSQL longer to plan than to run.
+    """
+    same_job = annotation.c.base_dir_id == page.c.base_dir_id, annotation.c.train_id == page.c.train_id
+    dataset = select(dataset_graph.c.content).where(dataset_graph.c.id == lineage.c.dataset_graph_id)
+    return select(
+        page.c.job_id,
+        page.c.base_dir_id,
+        page.c.train_id,
+        lineage.c.model_lineage,
+        (dataset.scalar_subquery() if shows_dataset else null()).label("dataset_graph"),
+        select(annotation.c.tag).where(*same_job).scalar_subquery().label("tag"),
+        select(annotation.c.remark).where(*same_job).scalar_subquery().label("remark"),
+    ).select_from(page.join(lineage, lineage.c.job_id == page.c.job_id))
 
 
 def _of(base_dirs: BaseDirs) -> ColumnElement[bool]:
     return true() if base_dirs is None else train_job.c.base_dir_id.in_(base_dirs)
+
+
+def _among(few: Leaf | None) -> ColumnElement[bool]:
+    """Whether a job is one of those few, found by the index of the field."""
+    if few is None:
+        return true()
+    return lineage.c.job_id.in_(select(lineage.c.job_id).where(holds(few, {})).correlate(None))

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Select
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql import ClauseElement
-from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy import Connection, Select
 
 from lineage_store.query.compiler import BaseDirs, compile_all, compile_stretches
-from lineage_store.query.condition import SearchCondition
+from lineage_store.query.condition import Leaf, SearchCondition
+from lineage_store.query.narrowing import few_by
 from lineage_store.query.scope import scope_of
+from lineage_store.query.statements import statement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +32,40 @@ class Explanation:
         return f"{self.sql}\n\nParameters:\n{parameters}\n\nPlan ({self.dialect}):\n{self.plan}"
 
 
-class _Explain(Executable, ClauseElement):
-    """EXPLAIN of a statement."""
-
-    inherit_cache = False
-
-    def __init__(self, statement: ClauseElement) -> None:
-        self.statement = statement
-
-
-@compiles(_Explain)
-def _compile_explain(element: _Explain, compiler: SQLCompiler, **kwargs: Any) -> str:
-    verb = "EXPLAIN QUERY PLAN" if compiler.dialect.name == "sqlite" else "EXPLAIN"
-    return f"{verb} {compiler.process(element.statement, **kwargs)}"
-
-
 def explain(
     connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> Explanation:
     """The statement that finds the page, or its first jobs, and the plan that this database would follow."""
-    statement = _statement(condition, scope_of(connection, base_dir_ids).base_dirs)
-    compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-    names = getattr(compiled, "positiontup", None) or list(compiled.params)
-    parameters = tuple((name, compiled.params[name]) for name in names)
-    return Explanation(connection.dialect.name, str(compiled), parameters, plan_of(connection, statement))
+    base_dirs = scope_of(connection, base_dir_ids).base_dirs
+    page = _page(condition, base_dirs, few_by(connection, condition.where))
+    given = _given(condition)
+    statement = statement_of(page, connection.dialect)
+    values = {**statement.values, **given}
+    parameters = tuple((name, values[name]) for name in statement.places or statement.values)
+    return Explanation(
+        connection.dialect.name, statement.text, parameters, plan_of(connection, page, **given)
+    )
 
 
-def plan_of(connection: Connection, statement: Select[Any]) -> str:
+def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
     """How the database would run a statement, a step a line; the statement is not run."""
-    rows = connection.execute(_Explain(statement)).all()
-    lines = _sqlite_plan(rows) if connection.dialect.name == "sqlite" else [str(row[0]) for row in rows]
-    return "\n".join(lines)
+    sqlite, statement = connection.dialect.name == "sqlite", statement_of(select, connection.dialect)
+    verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
+    rows = connection.exec_driver_sql(f"{verb} {statement.text}", statement.arguments(given)).all()
+    return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _statement(condition: SearchCondition, base_dirs: BaseDirs) -> Select[Any]:
+def _page(condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None) -> Select[Any]:
+    where, sort = condition.where, condition.sort
     if condition.page is None:
-        return compile_all(condition.where, condition.sort, base_dirs)
-    first = compile_stretches(condition.where, condition.sort, base_dirs)[0]
+        return compile_all(where, sort, base_dirs)
+    first = compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset)[0]
+    return first.page
+
+
+def _given(condition: SearchCondition) -> dict[str, int]:
     page = condition.page
-    return first.job_ids.limit(page.limit).offset(page.limit * page.number)
+    return {} if page is None else {"take": page.limit, "skip": page.limit * page.number}
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

@@ -24,9 +24,11 @@ from lineage_store.errors import (
 )
 from lineage_store.fields import TRAINED
 from lineage_store.query.compiler import BaseDirs, compile_all, compile_count, compile_rows, compile_stretches
-from lineage_store.query.condition import SearchCondition
+from lineage_store.query.condition import Leaf, SearchCondition
+from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer, to_object
 from lineage_store.query.scope import Scope, scope_of
+from lineage_store.query.statements import run
 from lineage_store.store import schema
 
 SUMMARY_KEYS = (
@@ -55,9 +57,10 @@ def filter_lineage(
     `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
     """
     scope = scope_of(connection, base_dir_ids)
-    job_ids = page_of_ids(connection, condition, scope.base_dirs)
-    count = _count(connection, condition, scope, len(job_ids))
-    return to_answer(_rows(connection, job_ids, condition), count, condition, scope.paths)
+    few = few_by(connection, condition.where)
+    rows = rows_of_page(connection, condition, scope.base_dirs, few)
+    count = _count(connection, condition, scope, few, len(rows))
+    return to_answer(rows, count, condition, scope.paths)
 
 
 def iter_lineage(
@@ -80,32 +83,40 @@ def iter_lineage(
             yield to_object(row, json.loads(row["model_lineage"]), condition, scope.paths)
 
 
-def page_of_ids(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs) -> Sequence[int]:
-    """Ids of the page's jobs, in order; without a page, of all."""
+def rows_of_page(
+    connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None
+) -> Sequence[RowMapping]:
+    """What is shown of the page's jobs, in order; without a page, of all.
+
+    `few`: a comparison known to leave few jobs, see `narrowing`.
+    """
+    where, sort = condition.where, condition.sort
     if condition.page is None:
-        everything = compile_all(condition.where, condition.sort, base_dirs)
-        return connection.execute(everything).scalars().all()
+        ids = connection.execute(compile_all(where, sort, base_dirs)).scalars().all()
+        return list(_rows(connection, ids, condition))
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
-    found: list[int] = []
-    for stretch in compile_stretches(condition.where, condition.sort, base_dirs):
-        found += connection.execute(stretch.job_ids, {"take": take - len(found), "skip": skip}).scalars()
+    found: list[RowMapping] = []
+    for stretch in compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset):
+        found += run(connection, stretch.page, take=take - len(found), skip=skip).mappings().all()
         if len(found) == take:
             break
         if found:
             skip = 0
         elif skip:
-            skip -= connection.execute(stretch.count).scalar_one()
+            skip -= run(connection, stretch.count).scalar_one()
     return found
 
 
-def _count(connection: Connection, condition: SearchCondition, scope: Scope, shown: int) -> int:
+def _count(
+    connection: Connection, condition: SearchCondition, scope: Scope, few: Leaf | None, shown: int
+) -> int:
     """How many jobs match: a last page that shows some tells it, else they are counted."""
     if condition.page is None:
         return shown
     before = condition.page.limit * condition.page.number
     if 0 < shown < condition.page.limit or before + shown == 0:
         return before + shown
-    counted: int = connection.execute(compile_count(condition.where, scope.base_dirs)).scalar_one()
+    counted: int = run(connection, compile_count(condition.where, scope.base_dirs, few)).scalar_one()
     return counted
 
 
@@ -115,7 +126,7 @@ def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondi
     for start in range(0, len(job_ids), _ROWS_AT_ONCE):
         wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
         rows = connection.execute(statement, {"job_ids": wanted}).mappings()
-        by_id = {row["id"]: row for row in rows}
+        by_id = {row["job_id"]: row for row in rows}
         yield from (by_id[job_id] for job_id in wanted)
 
 

@@ -28,7 +28,30 @@ ANNOTATED = and_(
     annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
 )
 _ABOVE_NUMBERS = ("text", "json")
-_TIES = (train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One thing that the order goes by."""
+
+    by: ColumnElement[Any]
+    descending: bool = False
+    may_be_missing: bool = True
+    """Missing is smallest, on both databases. What is never missing can be read from an index as it is."""
+
+    def of(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The same order by another column, which holds the same."""
+        directed = column.desc() if self.descending else column.asc()
+        if not self.may_be_missing:
+            return directed
+        return directed.nulls_last() if self.descending else directed.nulls_first()
+
+
+_TIES = (
+    Rank(train_job.c.update_time, descending=True, may_be_missing=False),
+    Rank(train_job.c.train_id, may_be_missing=False),
+    Rank(train_job.c.base_dir_id, may_be_missing=False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +60,7 @@ class Stretch:
 
     joined: FromClause
     """`train_job` and `lineage` with whatever order and membership ask for."""
-    order: Sequence[ColumnElement[Any]]
+    order: Sequence[Rank]
     belongs: ColumnElement[bool] = field(default_factory=true)
     values: Joined = field(default_factory=dict)
     """Named values that every job of the stretch has, joined already."""
@@ -46,7 +69,7 @@ class Stretch:
 def whole(keys: Sequence[SortKey]) -> Stretch:
     """The order as one stretch, which the database has to sort unless it goes by update time alone."""
     joined: FromClause = lineage.join(train_job, train_job.c.id == lineage.c.job_id)
-    order: list[ColumnElement[Any]] = []
+    order: list[Rank] = []
     for number, key in enumerate(keys, 1):
         if key.subject.type in VALUED:
             row = _row(key.subject.type, number)
@@ -57,7 +80,7 @@ def whole(keys: Sequence[SortKey]) -> Stretch:
             ranked = [annotation.c.tag]
         else:
             ranked = _field_order(key.subject)
-        order.extend(_directed(column, key.descending) for column in ranked)
+        order.extend(Rank(column, key.descending) for column in ranked)
     return Stretch(joined, (*order, *_TIES))
 
 
@@ -74,8 +97,7 @@ def stretches(keys: Sequence[SortKey], where: Node) -> tuple[Stretch, ...]:
 
 def _numbers(keys: Sequence[SortKey]) -> Stretch:
     first, row, rest = _inner_joined(keys)
-    # neither NULLs nor their place in the order: an index is followed as it is
-    value = row.c.value.desc() if first.descending else row.c.value.asc()
+    value = Rank(row.c.value, first.descending, may_be_missing=False)
     # any number at all; SQLite looks up a range in the index, but not what is not NULL
     number = row.c.value >= -math.inf
     return replace(rest, order=(value, *rest.order), belongs=number, values={first.subject: row})
@@ -83,7 +105,7 @@ def _numbers(keys: Sequence[SortKey]) -> Stretch:
 
 def _above_numbers(keys: Sequence[SortKey]) -> Stretch:
     first, row, rest = _inner_joined(keys)
-    order = [_directed(column, first.descending) for column in _valued_order(row)]
+    order = [Rank(column, first.descending) for column in _valued_order(row)]
     above = and_(row.c.value.is_(None), row.c.kind.in_(_ABOVE_NUMBERS))
     return replace(rest, order=(*order, *rest.order), belongs=above, values={first.subject: row})
 
@@ -114,20 +136,15 @@ def _requires_number(node: Node, subject: Subject) -> bool:
     return isinstance(node, Leaf) and node.subject == subject and node.operator.takes_only_numbers(node.value)
 
 
-def _directed(column: ColumnElement[Any], descending: bool) -> ColumnElement[Any]:
-    """Missing is smallest, on both databases."""
-    return column.desc().nulls_last() if descending else column.asc().nulls_first()
-
-
-def _rank(kind: ColumnElement[Any]) -> ColumnElement[int]:
+def _rank_of_kind(kind: ColumnElement[Any]) -> ColumnElement[int]:
     """Missing, NaN, numbers, text, lists and objects; within a rank, value and text decide."""
     return case({"null": 0, "nan": 1, "text": 3, "json": 4}, value=func.coalesce(kind, "null"), else_=2)
 
 
 def _valued_order(row: FromClause) -> list[ColumnElement[Any]]:
-    return [_rank(row.c.kind), row.c.value, row.c.text]
+    return [_rank_of_kind(row.c.kind), row.c.value, row.c.text]
 
 
 def _field_order(subject: Subject) -> list[ColumnElement[Any]]:
     column = field_column(subject)
-    return [column] if subject.type != "float" else [_rank(kind_column(subject)), column]
+    return [column] if subject.type != "float" else [_rank_of_kind(kind_column(subject)), column]

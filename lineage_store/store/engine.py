@@ -18,7 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, literal_column, select
+from sqlalchemy import Connection, Engine, FromClause, create_engine, event, literal_column, select
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 
@@ -158,6 +159,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
             refuse_network_filesystem(path)
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+    engine.dialect.statement_compiler = _HintingCompiler
 
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
@@ -181,6 +183,13 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+class _HintingCompiler(SQLiteCompiler):
+    """`Select.with_hint` reaches SQLite too, as in `FROM t INDEXED BY i`; SQLAlchemy leaves it out."""
+
+    def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
+        return text
 
 
 def _create_private(path: Path) -> None:

@@ -15,6 +15,7 @@ from lineage_store.query.compiler import compile_count, compile_stretches
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import plan_of
 from lineage_store.query.lineage import filter_lineage
+from lineage_store.query.narrowing import few_by
 from lineage_store.store import schema
 from lineage_store.store.engine import open_engine, reading, writing
 
@@ -64,7 +65,7 @@ EMPTY = '{"metric": {}, "user_defined": {}}'
 def _pages(condition: dict[str, Any]) -> list[Select[Any]]:
     parsed = parse(condition)
     found = compile_stretches(parsed.where, parsed.sort, None)
-    return [stretch.job_ids.params(take=20, skip=0) for stretch in found]
+    return [stretch.page for stretch in found]
 
 
 def _plan(engine: Engine, statement: Select[Any]) -> str:
@@ -73,8 +74,8 @@ def _plan(engine: Engine, statement: Select[Any]) -> str:
 
 
 def _sorts_everything(plan: str) -> bool:
-    """Whether rows are sorted that no index delivered in the order of the first key."""
-    lines = [line.strip(" ->") for line in plan.splitlines()]
+    """Whether rows are sorted that no index delivered in the order of the first key; the page's own may be."""
+    lines = [line.strip(" ->") for line in plan.splitlines() if line.startswith(" ")]
     return any(line.startswith(("Sort  (cost", "USE TEMP B-TREE FOR ORDER BY")) for line in lines)
 
 
@@ -96,6 +97,34 @@ def test_the_best_by_any_metric_come_from_its_index(engine: Engine) -> None:
     assert "ix_metric_name_value" in above
     assert "ix_metric_name_value" in numbers
     assert not _sorts_everything(numbers)
+
+
+def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
+    with writing(engine) as connection:
+        few, many = schema.lineage.c.job_id <= 20, schema.lineage.c.job_id > 20
+        connection.execute(schema.lineage.update().where(few).values(network="Rare"))
+        connection.execute(schema.lineage.update().where(many).values(network="Common"))
+        connection.execute(text("ANALYZE"))
+    good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
+    rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
+    with reading(engine) as connection:
+        few_rare, few_common = (few_by(connection, each.where) for each in (rare, common))
+        (stretch,) = compile_stretches(rare.where, rare.sort, None, few=few_rare)
+        statements = stretch.page, compile_count(rare.where, None, few_rare)
+        plans = [plan_of(connection, statement) for statement in statements]
+    assert few_common is None
+    assert (few_rare is None) == (engine.dialect.name == "postgresql")  # which has histograms to know it by
+    assert all("ix_lineage_network" in plan for plan in plans)
+
+
+def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
+    pick = random.Random(20260103)
+    long = "".join(chr(pick.randrange(0x100, 0xD000)) for _ in range(10_000))
+    with writing(engine) as connection:
+        connection.execute(schema.lineage.update().where(schema.lineage.c.job_id == 7).values(network=long))
+    with reading(engine) as connection:
+        assert filter_lineage(connection, parse({"network": {"eq": long}}), None)["count"] == 1
+        assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
 
 
 def test_the_newest_jobs_come_from_the_index_of_update_times(engine: Engine) -> None:

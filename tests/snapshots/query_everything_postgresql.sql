@@ -1,11 +1,18 @@
 SELECT lineage.job_id
 FROM lineage JOIN train_job ON train_job.id = lineage.job_id
-WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::BIGINT) AND true ORDER BY train_job.update_time DESC, train_job.train_id, train_job.base_dir_id;
+WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND true ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
 FROM lineage
 WHERE true;
 
-SELECT train_job.id, train_job.base_dir_id, train_job.train_id, lineage.model_lineage, dataset_graph.content AS dataset_graph, annotation.tag, annotation.remark
-FROM train_job JOIN lineage ON lineage.job_id = train_job.id LEFT OUTER JOIN annotation ON annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id LEFT OUTER JOIN dataset_graph ON dataset_graph.id = lineage.dataset_graph_id
-WHERE train_job.id IN (%(job_ids_1)s::BIGINT, %(job_ids_2)s::BIGINT);
+SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
+FROM dataset_graph
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
+FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
+FROM train_job
+WHERE train_job.id IN (%(job_ids_1)s::INTEGER, %(job_ids_2)s::INTEGER)) AS page JOIN lineage ON lineage.job_id = page.job_id;

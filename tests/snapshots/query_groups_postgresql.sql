@@ -1,8 +1,8 @@
 SELECT lineage.job_id
 FROM lineage JOIN train_job ON train_job.id = lineage.job_id LEFT OUTER JOIN annotation ON annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id
-WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::BIGINT) AND (lower(lineage.network) LIKE %(lower_1)s::VARCHAR ESCAPE '#' OR ((EXISTS (SELECT 1
+WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND (lower(lineage.network) LIKE %(lower_1)s::VARCHAR ESCAPE '#' OR ((EXISTS (SELECT 1
 FROM user_info
-WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND user_info.name = %(name_1)s::VARCHAR COLLATE "C" AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(param_1_1)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true) ORDER BY CASE coalesce(lineage.loss_kind, %(coalesce_1)s::VARCHAR) WHEN %(param_2)s::VARCHAR THEN %(param_3)s::INTEGER WHEN %(param_4)s::VARCHAR THEN %(param_5)s::INTEGER WHEN %(param_6)s::VARCHAR THEN %(param_7)s::INTEGER WHEN %(param_8)s::VARCHAR THEN %(param_9)s::INTEGER ELSE %(param_10)s::INTEGER END ASC NULLS FIRST, lineage.loss ASC NULLS FIRST, annotation.tag DESC NULLS LAST, lineage.network ASC NULLS FIRST, train_job.update_time DESC, train_job.train_id, train_job.base_dir_id;
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND user_info.name = %(name_1)s::VARCHAR COLLATE "C" AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(param_1_1)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true) ORDER BY CASE coalesce(lineage.loss_kind, %(coalesce_1)s::VARCHAR) WHEN %(param_2)s::VARCHAR THEN %(param_3)s::INTEGER WHEN %(param_4)s::VARCHAR THEN %(param_5)s::INTEGER WHEN %(param_6)s::VARCHAR THEN %(param_7)s::INTEGER WHEN %(param_8)s::VARCHAR THEN %(param_9)s::INTEGER ELSE %(param_10)s::INTEGER END ASC NULLS FIRST, lineage.loss ASC NULLS FIRST, annotation.tag DESC NULLS LAST, lineage.network ASC NULLS FIRST, train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
 FROM lineage
@@ -10,6 +10,11 @@ WHERE lower(lineage.network) LIKE %(lower_1)s::VARCHAR ESCAPE '#' OR ((EXISTS (S
 FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND user_info.name = %(name_1)s::VARCHAR COLLATE "C" AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(param_1_1)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true;
 
-SELECT train_job.id, train_job.base_dir_id, train_job.train_id, lineage.model_lineage, NULL AS dataset_graph, annotation.tag, annotation.remark
-FROM train_job JOIN lineage ON lineage.job_id = train_job.id LEFT OUTER JOIN annotation ON annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id
-WHERE train_job.id IN (%(job_ids_1)s::BIGINT, %(job_ids_2)s::BIGINT);
+SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, NULL AS dataset_graph, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
+FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
+FROM train_job
+WHERE train_job.id IN (%(job_ids_1)s::INTEGER, %(job_ids_2)s::INTEGER)) AS page JOIN lineage ON lineage.job_id = page.job_id;

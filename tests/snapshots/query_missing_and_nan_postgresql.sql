@@ -1,12 +1,12 @@
 SELECT lineage.job_id
 FROM lineage JOIN train_job ON train_job.id = lineage.job_id
-WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::BIGINT) AND (lineage.loss IN (%(loss_1_1)s) OR lineage.loss_kind IN (%(loss_kind_1_1)s::VARCHAR) OR lineage.loss_kind IS NULL) AND (lineage.epoch IN (%(epoch_1_1)s::BIGINT) OR lineage.epoch IS NULL) IS NOT true AND ((EXISTS (SELECT 1
+WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND (lineage.loss IN (%(loss_1_1)s) OR lineage.loss_kind IN (%(loss_kind_1_1)s::VARCHAR) OR lineage.loss_kind IS NULL) AND (lineage.epoch IN (%(epoch_1_1)s::BIGINT) OR lineage.epoch IS NULL) IS NOT true AND ((EXISTS (SELECT 1
 FROM metric
 WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_1)s::BIGINT AND metric.name = %(name_1)s::VARCHAR COLLATE "C" AND (metric.value IN (%(value_1_1)s) OR CASE WHEN (metric.kind = %(kind_1)s::VARCHAR) THEN metric.text END IN (%(param_1_1)s::VARCHAR COLLATE "C") OR CASE WHEN (metric.kind = %(kind_2)s::VARCHAR) THEN metric.text END IN (%(param_2_1)s::VARCHAR COLLATE "C")))) OR NOT (EXISTS (SELECT 1
 FROM metric
 WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_2)s::BIGINT AND metric.name = %(name_2)s::VARCHAR COLLATE "C" AND metric.kind != %(kind_3)s::VARCHAR))) IS NOT true AND (EXISTS (SELECT 1
 FROM user_info
-WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_3)s::BIGINT AND user_info.name = %(name_3)s::VARCHAR COLLATE "C" AND user_info.kind != %(kind_4)s::VARCHAR)) ORDER BY train_job.update_time DESC, train_job.train_id, train_job.base_dir_id;
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_3)s::BIGINT AND user_info.name = %(name_3)s::VARCHAR COLLATE "C" AND user_info.kind != %(kind_4)s::VARCHAR)) ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
 FROM lineage
@@ -18,6 +18,13 @@ WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_2)s::BIGIN
 FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_3)s::BIGINT AND user_info.name = %(name_3)s::VARCHAR COLLATE "C" AND user_info.kind != %(kind_4)s::VARCHAR));
 
-SELECT train_job.id, train_job.base_dir_id, train_job.train_id, lineage.model_lineage, dataset_graph.content AS dataset_graph, annotation.tag, annotation.remark
-FROM train_job JOIN lineage ON lineage.job_id = train_job.id LEFT OUTER JOIN annotation ON annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id LEFT OUTER JOIN dataset_graph ON dataset_graph.id = lineage.dataset_graph_id
-WHERE train_job.id IN (%(job_ids_1)s::BIGINT, %(job_ids_2)s::BIGINT);
+SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
+FROM dataset_graph
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
+FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
+FROM train_job
+WHERE train_job.id IN (%(job_ids_1)s::INTEGER, %(job_ids_2)s::INTEGER)) AS page JOIN lineage ON lineage.job_id = page.job_id;

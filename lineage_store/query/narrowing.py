@@ -1,0 +1,48 @@
+"""Whether few jobs can match, known before they are looked for: what a page or a count then starts from.
+
+In: an open connection and a condition's tree. Out: one of its comparisons, or None. PostgreSQL has histograms and
+chooses by itself; SQLite knows how many jobs a network has on average, not how many this one has. So its index is
+asked: whether there are more than a few takes microseconds, whatever the number of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, literal_column, select
+
+from lineage_store.query.condition import AllOf, Leaf, Node
+from lineage_store.query.predicates import holds
+from lineage_store.query.statements import run
+from lineage_store.store.schema import lineage
+
+_FEW = 500
+"""Looking at so many jobs one by one takes a few milliseconds, however many there are in all."""
+
+
+def few_by(connection: Connection, where: Node) -> Leaf | None:
+    """A comparison that `where` requires and that few jobs satisfy, if an index tells so."""
+    if connection.dialect.name != "sqlite":
+        return None
+    for leaf in _indexed(where):
+        if run(connection, _more_than_few(leaf)).first() is None:
+            return leaf
+    return None
+
+
+def _indexed(node: Node) -> Iterator[Leaf]:
+    """The required comparisons that an index of one text field answers."""
+    match node:
+        case AllOf(parts):
+            for part in parts:
+                yield from _indexed(part)
+        case Leaf(subject, operator, value) if operator.name in ("eq", "in"):
+            if subject.type == "text" and subject.name != "summary_dir" and not operator.takes_missing(value):
+                yield node
+
+
+@lru_cache
+def _more_than_few(leaf: Leaf) -> Select[Any]:
+    return select(literal_column("1")).select_from(lineage).where(holds(leaf, {})).limit(1).offset(_FEW)
