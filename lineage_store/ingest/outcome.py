@@ -64,7 +64,8 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
 
 
 def _state(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> str:
-    if not file.current and not (caught_up and found.end > 0):
+    # Bytes that make no frame yet may hide what readers see of the older generation: it waits until they are settled.
+    if not file.current and not (caught_up and found.suspect is None and found.end > 0):
         return "replacing"
     if found.suspect is not None:
         return "suspect"

@@ -116,7 +116,7 @@ def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     """A pass over these jobs (None: the whole base dir), and the removal of what was read before."""
     with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
         try:
-            counts = ingester.run_pass(this, only=jobs, distrust=True).counts
+            counts = ingester.run_pass(this, only=jobs)
         except OSError as error:
             raise LineageParamSummaryPathError(
                 f"The base dir {this.base_dir} cannot be listed: {error.strerror}.",

@@ -77,6 +77,20 @@ def test_interrupted_before_the_first_byte_readers_see_the_old(engine: Engine, b
     assert column(engine, "SELECT generation FROM log_file") == [2]
 
 
+def test_an_open_file_with_damage_is_not_seen_half_meanwhile(engine: Engine, base_dir: Path) -> None:
+    damaged().write_summary(base_dir / "job")
+    for _ in range(2):
+        ingest(engine, base_dir, suspect_grace_s=0)
+    seen = visible_scalars(engine)
+    assert set(seen) == {1, 3}
+    rereading.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    assert visible_scalars(engine) == seen
+    ingest(engine, base_dir, suspect_grace_s=0)
+    assert visible_scalars(engine) == seen
+    assert column(engine, "SELECT generation FROM log_file") == [2]
+    assert ledger_is_closed(engine)
+
+
 def test_a_file_that_was_mended_is_found_by_retry(engine: Engine, base_dir: Path) -> None:
     path = damaged().write_summary(base_dir / "job")
     path.chmod(0o400)
