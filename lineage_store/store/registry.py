@@ -20,7 +20,8 @@ from lineage_store.store.schema import base_dir, ingest_problem, log_file, train
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column("'replaced'"), literal_column("'suspect'")])
-"""The condition of the index of unsettled files: SQLite uses it only for queries that say it in these words."""
+PENDING = log_file.c.size_bytes > log_file.c.byte_offset
+"""The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
 
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
@@ -131,7 +132,7 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     pending = (
         select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(mine, log_file.c.state.not_in(["replaced", "missing"]))
+        .where(mine, PENDING, log_file.c.state.not_in(["replaced", "missing"]))
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)

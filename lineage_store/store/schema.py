@@ -69,6 +69,9 @@ def _trained_columns() -> list[Column[Any]]:
 _UNSETTLED = text("state IN ('replaced', 'suspect')")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
 """Few files are ever in these states, and every pass asks for them."""
+_PENDING = text("size_bytes > byte_offset")
+_PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
+"""Few files have bytes pending, and the history of passes sums them up."""
 
 base_dir = Table(
     "base_dir",
@@ -170,6 +173,7 @@ log_file = Table(
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
     UniqueConstraint("job_id", "name", "generation"),
     Index("ix_log_file_unsettled", "state", **_PARTIAL),
+    Index("ix_log_file_pending", "job_id", **_PARTIAL_PENDING),
     comment="a log file, one row per generation of its content",
 )
 

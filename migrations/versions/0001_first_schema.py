@@ -122,6 +122,13 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('replaced', 'suspect')"),
         postgresql_where=sa.text("state IN ('replaced', 'suspect')"),
     )
+    op.create_index(
+        "ix_log_file_pending",
+        "log_file",
+        ["job_id"],
+        sqlite_where=sa.text("size_bytes > byte_offset"),
+        postgresql_where=sa.text("size_bytes > byte_offset"),
+    )
     op.create_table(
         "lineage_event",
         sa.Column("log_file_id", KEY, nullable=False),
