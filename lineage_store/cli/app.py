@@ -45,6 +45,7 @@ VERBS = {
     "problems": "repair",
     "retry": "repair",
     "reingest": "repair",
+    "verify": "verifying",
     "gc": "cleaning",
     "forget": "forget",
     "publish": "setup",

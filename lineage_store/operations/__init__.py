@@ -19,6 +19,7 @@ from lineage_store.operations.cleaning import (
 )
 from lineage_store.operations.repair import cycles, problems, problems_below, reingest, retry
 from lineage_store.operations.state import forget, holdings, job_report, publish, sql, status, why
+from lineage_store.operations.verifying import verify
 
 __all__ = [
     "CleanUp",
@@ -41,5 +42,6 @@ __all__ = [
     "sql",
     "status",
     "total",
+    "verify",
     "why",
 ]
