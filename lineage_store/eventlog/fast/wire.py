@@ -114,6 +114,9 @@ class Messages:
         return rows, at, until
 
 
+_LEAST_BUCKET, _MOST_BUCKET = 20, 28
+"""Bytes of a histogram's bucket in its plain form: two doubles with their keys, and a varint of one to nine digits."""
+
 _BEYOND = np.int64(1) << np.int64(62)
 """An end that fits into no message."""
 
@@ -181,22 +184,33 @@ class Wire:
 
         Only buckets in the one form that writers use are passed over: left, width, count, each once, in this order.
         """
-        position, count = start.copy(), np.zeros(len(start), np.int64)
-        rows = np.arange(len(start))
+        position, count, passed = start.copy(), np.zeros(len(start), np.int64), 0
+        rows, at = np.arange(len(start)), start
         while len(rows):
-            at = position[rows]
-            rows = rows[at + 22 <= end[rows]]  # the shortest bucket
-            at = position[rows]
-            length = self.bytes[at + 1].astype(np.int64)
-            form = (
-                (self.bytes[at] == 0x0A) & (length >= 20) & (length < 0x80) & (at + 2 + length <= end[rows])
-            )
-            form &= (
-                (self.bytes[at + 2] == 0x09) & (self.bytes[at + 11] == 0x11) & (self.bytes[at + 20] == 0x18)
-            )
-            rows, at, length = rows[form], at[form], length[form]
-            whole = self.varint_ends(at + 21, at + 2 + length) == at + 2 + length
-            rows, until = rows[whole], (at + 2 + length)[whole]
-            position[rows] = until
-            count[rows] += 1
+            is_bucket, until = self._buckets(at, end)
+            if is_bucket.all():
+                at = until
+            else:
+                position[rows[~is_bucket]], count[rows[~is_bucket]] = at[~is_bucket], passed
+                rows, at, end = rows[is_bucket], until[is_bucket], end[is_bucket]
+            passed += 1
         return position, count
+
+    def _buckets(self, at: Integers, end: Integers) -> tuple[Mask, Integers]:
+        """At which places a bucket stands, and where it ends."""
+        size = self._byte(at + 1)
+        until = at + 2 + size.astype(np.int64)
+        known = (size >= _LEAST_BUCKET) & (size <= _MOST_BUCKET) & (until <= end)
+        for place, key in ((0, 0x0A), (2, 0x09), (11, 0x11), (20, 0x18)):
+            known &= self._byte(at + place) == key
+        known &= self._byte(until - 1) < 0x80
+        for digit in range(_LEAST_BUCKET, _MOST_BUCKET):  # all but the last of the count's varint
+            goes_on = (size > digit) & known
+            if not goes_on.any():
+                break
+            known &= ~goes_on | (self._byte(at + 1 + digit) >= 0x80)
+        return known, until
+
+    def _byte(self, at: Integers) -> NDArray[np.uint8]:
+        """Bytes at places that may lie behind the buffer, where they are of no consequence."""
+        return self.bytes.take(at, mode="clip")
