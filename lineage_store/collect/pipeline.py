@@ -12,7 +12,9 @@ import atexit
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Condition, Event, Thread
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Condition, Lock, Thread
 from typing import Generic, TypeVar
 
 PENDING_BYTES = 64 * 1024 * 1024
@@ -40,11 +42,11 @@ class Pipeline(Generic[Given, Made]):
         self._workers, self._limit = min(workers, os.cpu_count() or 1), pending_bytes
         self._encoders: ThreadPoolExecutor | None = None
         self._writer: Thread | None = None
-        self._changed = Condition()
-        self._hurry = Event()
-        self._waiting: list[tuple[Made | Future[Made], int]] = []
+        self._given: SimpleQueue[tuple[Made | Future[Made], int] | None] = SimpleQueue()
+        self._hurry = Lock()
+        self._hurry.acquire()
+        self._room = Condition()
         self._unwritten = 0
-        self._closing = False
         self.process = os.getpid()
 
     @property
@@ -57,30 +59,27 @@ class Pipeline(Generic[Given, Made]):
         if self._writer is None:
             self._start()
         made = self._encode(given) if light else self._pool().submit(self._encode, given)
-        with self._changed:
-            if self._unwritten and self._unwritten + byte_count > self._limit:
-                self._hurry.set()
-                self._changed.wait_for(
-                    lambda: not self._unwritten or self._unwritten + byte_count <= self._limit
-                )
+        with self._room:
+            if not self._has_room(byte_count):
+                self._hurry_up()
+                self._room.wait_for(lambda: self._has_room(byte_count))
             self._unwritten += byte_count
-            self._waiting.append((made, byte_count))
-            if len(self._waiting) == 1:
-                self._changed.notify_all()
+        self._given.put((made, byte_count))
 
     def drain(self) -> None:
         """Return when all that was handed over has been written."""
-        self._hurry.set()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._unwritten)
+        self._hurry_up()
+        with self._room:
+            self._room.wait_for(lambda: not self._unwritten)
 
     def stop(self) -> None:
-        """Let the writer write what waits and end, without waiting for it: safe wherever garbage is collected."""
+        """Let the writer write what waits and end, without waiting for it.
+
+        Garbage is collected in any thread at any place, where a lock may be held: this takes none.
+        """
         if self.is_ours:
-            self._hurry.set()
-            with self._changed:
-                self._closing = True
-                self._changed.notify_all()
+            self._given.put(None)
+            self._hurry_up()
 
     def close(self) -> None:
         """Write what waits, and return when the writer has ended."""
@@ -98,23 +97,30 @@ class Pipeline(Generic[Given, Made]):
             self._encoders = ThreadPoolExecutor(self._workers, thread_name_prefix="summary-encoder")
         return self._encoders
 
+    def _has_room(self, byte_count: int) -> bool:
+        return not self._unwritten or self._unwritten + byte_count <= self._limit
+
+    def _hurry_up(self) -> None:
+        with suppress(RuntimeError):  # the writer was told before
+            self._hurry.release()
+
     def _run(self) -> None:
-        while taken := self._taken():
-            self._write([made.result() if isinstance(made, Future) else made for made, _ in taken])
-            with self._changed:
-                self._unwritten -= sum(byte_count for _, byte_count in taken)
-                self._changed.notify_all()
+        ended = False
+        while not ended:
+            taken = self._taken()
+            things = [thing for thing in taken if thing is not None]
+            ended = len(things) < len(taken)
+            self._write([made.result() if isinstance(made, Future) else made for made, _ in things])
+            with self._room:
+                self._unwritten -= sum(byte_count for _, byte_count in things)
+                self._room.notify_all()
         self._finish()
         if self._encoders is not None:
             self._encoders.shutdown(wait=False)
         atexit.unregister(self.close)
 
-    def _taken(self) -> list[tuple[Made | Future[Made], int]]:
-        """All that waits, soon after there is something; nothing when there will be no more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-        self._hurry.wait(LINGER_S)
-        with self._changed:
-            self._hurry.clear()
-            taken, self._waiting = self._waiting, []
-        return taken
+    def _taken(self) -> list[tuple[Made | Future[Made], int] | None]:
+        """All that waits, soon after there is something; None stands for the end."""
+        first = self._given.get()
+        self._hurry.acquire(timeout=LINGER_S)
+        return [first, *(self._given.get_nowait() for _ in range(self._given.qsize()))]
