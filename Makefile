@@ -56,7 +56,7 @@ bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some 
 	.venv/bin/python -m benchmarks $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: .venv/package .venv-mindinsight/requirements .venv-mlflow/requirements ## The same against MindInsight and MLflow
+bench-peers: .venv/package .venv-mindinsight/requirements .venv-mlflow/requirements .venv-mindspore/requirements ## The same against MindInsight, MLflow and MindSpore
 	.venv/bin/python -m benchmarks --peers $(ARGS)
 
 .PHONY: proto

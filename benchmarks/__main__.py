@@ -11,9 +11,17 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import footprint, ingest, live, peers, polling, query
+from benchmarks.rows import collect, footprint, ingest, live, peers, polling, query
 
-ROWS: Sequence[Row] = [*ingest.ROWS, *footprint.ROWS, *polling.ROWS, *live.ROWS, *query.ROWS, *peers.ROWS]
+ROWS: Sequence[Row] = [
+    *ingest.ROWS,
+    *footprint.ROWS,
+    *polling.ROWS,
+    *live.ROWS,
+    *query.ROWS,
+    *peers.ROWS,
+    *collect.ROWS,
+]
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from benchmarks.corpora import CACHE, ROOT
 from benchmarks.databases import LIFETIME
 
-Peer = Literal["mindinsight", "mlflow"]
+Peer = Literal["mindinsight", "mindspore", "mlflow"]
 
 
 def ask(peer: Peer, *request: object) -> tuple[float, Any]:
@@ -48,6 +48,8 @@ def _running(peer: Peer) -> Iterator[subprocess.Popen[str]]:
         sys.exit(f"{peer} is not installed: run make bench-peers.")
     script = Path(__file__).parent / f"{peer}_side.py"
     environment = os.environ | {"HOME": str(CACHE), "PYTHONWARNINGS": "ignore"}  # they leave files at home
+    if peer == "mindspore":
+        environment["PYTHONPATH"] = str(ROOT)  # there, ours of this checkout runs beside it
     with (CACHE / f"{peer}.log").open("w") as log:
         process = subprocess.Popen(
             [python, script],
