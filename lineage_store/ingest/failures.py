@@ -7,9 +7,9 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from lineage_store.ingest.discovery import Found
+from lineage_store.ingest.discovery import Unreadable
 from lineage_store.store.batch import Problem
 from lineage_store.texts import from_stored, to_stored
 
@@ -19,10 +19,10 @@ def unreadable_file(path: str, error: OSError) -> Problem:
     return Problem("unreadable_file", _reason(path, error), _remedy(path, error))
 
 
-def path_problems(base_dir: str, found: Found) -> dict[str, Problem]:
+def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> dict[str, Problem]:
     """Directories and entries that could not be looked at, by their path below the base dir."""
     problems = {}
-    for unreadable in found.unreadable:
+    for unreadable in paths:
         path = os.path.join(base_dir, from_stored(unreadable.path))
         problems[unreadable.path] = Problem(
             "unreadable_path", _reason(path, unreadable.error), _remedy(path, unreadable.error)

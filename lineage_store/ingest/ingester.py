@@ -71,7 +71,7 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
         commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
     counts = _read_all(ingester, [*todo.changed, *_register(ingester, todo.new)], todo.counts)
     if searched:
-        problems = path_problems(str(ingester.base_dir), todo.found)
+        problems = path_problems(str(ingester.base_dir), todo.unreadable)
         commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     if counts.events >= EVENTS_BEFORE_ANALYSE:

@@ -17,7 +17,7 @@ from lineage_store.config import Settings
 from lineage_store.eventlog import filenames
 from lineage_store.ingest.changes import Change, PathChange, diff
 from lineage_store.ingest.depth import is_one_job
-from lineage_store.ingest.discovery import Found, FoundFile, scan
+from lineage_store.ingest.discovery import Found, FoundFile, Unreadable, scan
 from lineage_store.ingest.memory import Memory, Signs
 from lineage_store.ingest.report import Counts
 from lineage_store.store import registry, tombstones
@@ -32,7 +32,7 @@ ALL_KINDS = frozenset({"summary", "lineage"})
 class Survey:
     """The outcome of a look at a base dir."""
 
-    found: Found = field(default_factory=Found)
+    unreadable: Sequence[Unreadable] = ()
     counts: Counts = field(default_factory=Counts)
     """What was found; nothing is read yet."""
     new: Sequence[NewFile] = ()
@@ -133,7 +133,11 @@ def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange])
         one_job=is_one_job({file.train_id for file in found.files}),
     )
     return Survey(
-        found, counts, _new_files(changes), _known(changes, Change.LOOK), _known(changes, Change.MISSING)
+        found.unreadable,
+        counts,
+        _new_files(changes),
+        _known(changes, Change.LOOK),
+        _known(changes, Change.MISSING),
     )
 
 
