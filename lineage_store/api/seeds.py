@@ -19,8 +19,7 @@ from lineage_store.errors import (
     MindInsightException,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import base_dirs, surveying
-from lineage_store.ingest import refresh as refreshing
+from lineage_store.ingest import base_dirs
 from lineage_store.query import lineage
 from lineage_store.query.condition import parse
 from lineage_store.store import registry
@@ -100,6 +99,8 @@ def _no_job(store: LineageStore, base_dir: Path, path: Path) -> MindInsightExcep
 
 def _holds_log_files(path: Path, store: LineageStore) -> bool:
     """Whether the directory itself is a job's."""
+    from lineage_store.ingest import surveying
+
     try:
         return bool(surveying.find(path, store.settings, only={"./"}).files)
     except OSError:
@@ -118,6 +119,8 @@ def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
 def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
     if wanted is False or not path.is_dir():
         return
+    from lineage_store.ingest import refresh as refreshing
+
     if wanted:
         refreshing.refresh_all(store.engine, path, store.settings)
     else:
@@ -133,6 +136,8 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
             return
     if not path.is_dir():
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
+    from lineage_store.ingest import surveying
+
     found = surveying.find(path, store.settings)
     if not (found.files or found.unreadable):
         deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."

@@ -1,6 +1,7 @@
 """`LineageStore`: one store, opened.
 
-Knows no SQL and no log format: it opens transactions and calls ingest and query.
+Knows no SQL and no log format: it opens transactions and calls ingest and query. What reads log files or samples, and
+NumPy with it, is imported when it is first asked for: whoever only asks questions does not wait for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -26,10 +27,8 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import base_dirs, refresh
-from lineage_store.ingest.plan import IngestPlan, plan
-from lineage_store.ingest.report import IngestReport, Progress
-from lineage_store.query import jobs, lineage, samples
+from lineage_store.ingest import base_dirs
+from lineage_store.query import jobs, lineage
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import Explanation, explain
 from lineage_store.query.jobs import TrainJob
@@ -38,6 +37,11 @@ from lineage_store.store import registry, upgrade
 from lineage_store.store.location import default_url
 from lineage_store.store.writes import remarks
 from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.plan import IngestPlan
+    from lineage_store.ingest.report import IngestReport, Progress
+    from lineage_store.query import samples
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +123,8 @@ class LineageStore:
             LeaseHeldError: a daemon leads this base dir (and does this work).
             DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
         """
+        from lineage_store.ingest import refresh
+
         path = real_path(base_dir)
         with self._named_failures():
             return refresh.ingest(
@@ -127,6 +133,8 @@ class LineageStore:
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
         """What `ingest` would do, without doing it."""
+        from lineage_store.ingest.plan import plan
+
         return plan(self._engine, real_path(base_dir), self.settings)
 
     def run_daemon(self, base_dirs: Sequence[PathLike] = (), *, stop: threading.Event | None = None) -> None:
@@ -224,6 +232,8 @@ class LineageStore:
 
     def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
         """The tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
+        from lineage_store.query import samples
+
         with self._job(base_dir, train_id) as (connection, _, job_id):
             return samples.tags(connection, job_id)
 
@@ -247,6 +257,8 @@ class LineageStore:
         Raises:
             TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
         """
+        from lineage_store.query import samples
+
         with self._job(base_dir, train_id) as (connection, _, job_id):
             return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
 
@@ -286,6 +298,8 @@ class LineageStore:
     def _payloads(
         self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: Chosen
     ) -> list[samples.PayloadSample]:
+        from lineage_store.query import samples
+
         with self._job(base_dir, train_id) as (connection, path, job_id):
             return samples.payloads(connection, str(path), train_id, job_id, plugin, tag, **chosen)
 

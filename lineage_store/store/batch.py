@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # a question needs no arrays
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def as_row(record: Any) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def as_row(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
-Column = NDArray[np.int64] | NDArray[np.float64] | NDArray[np.object_]
+Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
 """Numbers, or text as objects; NaN stands for NULL."""
 
 

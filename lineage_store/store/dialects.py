@@ -10,14 +10,17 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table, insert
-from sqlalchemy.dialects import postgresql, sqlite
 
 T = TypeVar("T")
 
 
 def upsert(connection: Connection, table: Table, keys: Sequence[str], update: Sequence[str] = ()) -> Any:
     """INSERT; where a row with these `keys` exists, set the columns `update`, or leave it alone if none."""
-    statement: Any = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite as dialect
+    else:
+        from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]  # slow to import
+    statement: Any = dialect.insert(table)
     if not update:
         return statement.on_conflict_do_nothing(index_elements=list(keys))
     changed = {name: statement.excluded[name] for name in update}
