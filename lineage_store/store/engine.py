@@ -29,8 +29,20 @@ from lineage_store.store.locks import command_of, writer_of
 from lineage_store.store.types import UtcTime
 
 BUSY_TIMEOUT_S = 5.0
+APPLICATION_ID = 0x4C537472
+"""`LStr`: marks our SQLite files (`file` shows it), and names our advisory lock on PostgreSQL."""
+WAL_KEPT_BYTES = 64 * 1024 * 1024
+"""A write-ahead log that a long reader made longer is cut to this when the reader has ended."""
 _SQLITE_CACHE_KIB = 64 * 1024
 _WRITE = "lineage_store_write"
+_POSTGRESQL = {
+    "connect_timeout": 5,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""A server that has gone without a word is noticed within a minute (in s; the last in ms)."""
 _PASSWORD = re.compile(r":[^:@/]*@")
 _NO_RIGHT = frozenset({"42501", "25006"})
 """SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
@@ -58,7 +70,7 @@ def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: 
     if parsed.get_backend_name() == "sqlite":
         return _sqlite_engine(parsed, read_only, allow_network_filesystem)
     try:
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_POSTGRESQL)
     except (ImportError, NoSuchModuleError) as error:
         raise ConfigError(
             "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
@@ -173,9 +185,10 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         connection.execute(f"PRAGMA cache_size = -{_SQLITE_CACHE_KIB}")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
-        else:
+        elif _is_ours_or_empty(connection):
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -190,6 +203,13 @@ class _HintingCompiler(SQLiteCompiler):
 
     def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
         return text
+
+
+def _is_ours_or_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the file may be touched: switching to WAL writes to it. Whose it is is told by `upgrade.check`."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema_version,) = connection.execute("PRAGMA schema_version").fetchone()
+    return bool(application_id == APPLICATION_ID or schema_version == 0)
 
 
 def _create_private(path: Path) -> None:
@@ -213,6 +233,11 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
         cursor.execute("SET TIME ZONE 'UTC'")
         cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
         cursor.execute("SET lock_timeout = '30s'")
+        # A statement that hangs ends; the limit that an administrator gave to a role stays.
+        cursor.execute(
+            "SELECT set_config('statement_timeout', '15min', false)"
+            " WHERE current_setting('statement_timeout') = '0'"
+        )
         # One condition's values say nothing about the next one's: some match a thousandth of the jobs, some all.
         cursor.execute("SET plan_cache_mode = force_custom_plan")
     connection.commit()

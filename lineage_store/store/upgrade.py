@@ -20,14 +20,12 @@ from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
 from lineage_store.store import descriptions
-from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.engine import APPLICATION_ID, open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.views import ddl
 
 HEAD = "0001"
 """The newest script in migrations/versions. Versions are four digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
-APPLICATION_ID = 0x4C537472
-"""`LStr`: marks our SQLite files (`file` shows it), and names our advisory lock on PostgreSQL."""
 
 
 def head() -> str:
@@ -45,6 +43,7 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
         event.listen(engine, "connect", _suspend_foreign_keys)
     with _closing(engine), writing(engine) as connection:
         if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # large tables take their time
             connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
         version = _version(connection)
         if version is not None and version > HEAD:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
+from lineage_store import LineageStore
 from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
 from lineage_store.store import descriptions
 from lineage_store.store.engine import open_engine, reading, sqlite_path, writing
@@ -228,3 +230,14 @@ def _catalog_version(engine: Engine) -> object:
 def _set_version(engine: Engine, version: str) -> None:
     with writing(engine) as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :version"), {"version": version})
+
+
+def test_a_sqlite_file_of_another_application_is_not_touched_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE theirs (i INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(NotAStoreError):
+        LineageStore(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]

@@ -24,9 +24,9 @@ PARTLY_DONE = 3
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def problems_verb(session: Session, base_dir: str | None, everything: bool, as_json: bool) -> None:
-    """List what ingest could not do: what, where, since when, and the remedy.
+    """List what ingest could not do, and the remedies.
 
-    Every open problem of BASE_DIR, or of all base dirs, the newest first.
+    What, where, since when, and what to do: every open problem of BASE_DIR, or of all base dirs, the newest first.
 
     \b
     lineage-store problems

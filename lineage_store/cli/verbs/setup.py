@@ -76,6 +76,45 @@ def check_verb(session: Session) -> None:
     click.echo(f"Schema {upgrade.head()}, as this release needs it.")
 
 
+@db_verb.command("grant")
+@click.option("--owner", metavar="ROLE", help="Owns the tables: upgrades.")
+@click.option("--ingest", metavar="ROLE", help="Reads and writes rows: the daemon.")
+@click.option(
+    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views; repeat it for more."
+)
+@click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
+@pass_session
+def grant_verb(
+    session: Session, owner: str | None, ingest: str | None, analysts: tuple[str, ...], dry_run: bool
+) -> None:
+    """Let PostgreSQL roles do what is theirs, and no more.
+
+    The roles must exist. Analysts read the views, with limits on time. Run it as the owner of the database, and again
+    after an upgrade that brings new tables or views.
+
+    \b
+    lineage-store db grant --owner lineage_owner --ingest lineage_ingest --analyst lineage_analyst
+    lineage-store db grant --analyst grafana --dry-run
+    """
+    from lineage_store.store import roles
+    from lineage_store.store.engine import open_engine
+    from lineage_store.store.upgrade import check
+
+    url, unsafe = _url(session)
+    engine = open_engine(url, allow_network_filesystem=unsafe)
+    wanted = roles.Roles(owner, ingest, analysts)
+    try:
+        check(engine)
+        run = roles.statements if dry_run else roles.grant
+        statements = run(engine, wanted)
+    finally:
+        engine.dispose()
+    if dry_run:
+        click.echo("\n".join(f"{statement};" for statement in statements))
+    else:
+        click.echo(f"Granted: {', '.join(wanted)}.")
+
+
 @click.command("publish")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(

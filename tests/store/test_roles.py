@@ -1,0 +1,165 @@
+"""Roles: every table and view against every verb, as the roles themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
+from lineage_store.ingest import refresh
+from lineage_store.store import upgrade
+from lineage_store.store.engine import open_engine
+from lineage_store.store.roles import Roles, grant, statements
+from lineage_store.store.schema import metadata
+from lineage_store.store.views import VIEWS
+
+NAMES = {"owner": 'test "owner"', "ingest": "test_ingest", "analyst": "test_Analyst"}
+TABLES = [table.name for table in metadata.sorted_tables]
+DENIED = psycopg.errors.InsufficientPrivilege
+
+
+def plain(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def as_role(url: str, role: str) -> str:
+    """The URL with another user. The server of the tests trusts everybody on its socket."""
+    return make_url(url).set(username=NAMES[role]).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def granted(postgres_url: str) -> Iterator[str]:
+    """A store on which the three roles have been granted what is theirs."""
+    with psycopg.connect(plain(postgres_url), autocommit=True) as admin:
+        for name in NAMES.values():
+            admin.execute(f'CREATE ROLE "{name.replace(chr(34), chr(34) * 2)}" LOGIN')
+    engine = open_engine(postgres_url)
+    try:
+        grant(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["analyst"],)))
+        yield postgres_url
+    finally:
+        engine.dispose()
+        with psycopg.connect(plain(postgres_url), autocommit=True) as admin:
+            admin.execute(f"REASSIGN OWNED BY {quoted('owner')} TO CURRENT_USER")
+            for role in NAMES:
+                admin.execute(f"DROP OWNED BY {quoted(role)}")
+                admin.execute(f"DROP ROLE {quoted(role)}")
+
+
+def quoted(role: str) -> str:
+    return '"' + NAMES[role].replace('"', '""') + '"'
+
+
+def outcome(url: str, role: str, statement: str) -> str:
+    """allowed or denied; nothing is kept."""
+    with psycopg.connect(plain(url), user=NAMES[role]) as connection:
+        try:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.commit()
+            connection.execute(statement)
+        except DENIED:
+            return "denied"
+        except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.FeatureNotSupported):
+            return "no such thing"  # a view that cannot be written
+        except psycopg.errors.IntegrityError:
+            return "allowed"
+        finally:
+            connection.rollback()
+    return "allowed"
+
+
+VERBS = {
+    "read": "SELECT * FROM {} LIMIT 1",
+    "insert": "INSERT INTO {} DEFAULT VALUES",
+    "delete": "DELETE FROM {}",
+    "truncate": "TRUNCATE {} CASCADE",
+    "alter": "ALTER TABLE {} ADD COLUMN extra integer",
+}
+
+
+def test_each_role_may_do_what_is_its_own(granted: str) -> None:
+    allowed = {
+        role: {
+            (verb, table)
+            for verb in VERBS
+            for table in TABLES
+            if outcome(granted, role, VERBS[verb].format(table)) == "allowed"
+        }
+        for role in NAMES
+    }
+    assert allowed["analyst"] == set()
+    assert allowed["ingest"] == {(verb, table) for verb in ("read", "insert", "delete") for table in TABLES}
+    assert allowed["owner"] == {(verb, table) for verb in VERBS for table in TABLES}
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_every_role_reads_the_views(granted: str, role: str) -> None:
+    assert {outcome(granted, role, f"SELECT * FROM {view.name} LIMIT 1") for view in VIEWS} == {"allowed"}
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE t (i int)", "CREATE TEMP TABLE t (i int)"])
+def test_an_analyst_makes_nothing(granted: str, statement: str) -> None:
+    assert outcome(granted, "analyst", statement) == "denied"
+
+
+def test_an_analyst_has_limits(granted: str) -> None:
+    with psycopg.connect(plain(granted), user=NAMES["analyst"]) as connection:
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
+        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("CREATE TABLE t (i int)")
+
+
+def test_our_own_sessions_keep_an_analysts_limit(granted: str) -> None:
+    engine = open_engine(as_role(granted, "analyst"))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "1min"
+    engine.dispose()
+
+
+def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path) -> None:
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "run")
+    Log().train(network="LeNet5").write_lineage(tmp_path / "base" / "run")
+    url = as_role(granted, "ingest")
+    with LineageStore(url) as store:
+        assert refresh.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
+        assert store.filter_lineage()["count"] == 1
+        with pytest.raises(DatabaseUnavailableError):
+            grant(store.engine, Roles(analysts=(NAMES["analyst"],)))
+
+
+def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:
+    engine = open_engine(as_role(granted, "owner"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"COMMENT ON TABLE {upgrade.VERSION_TABLE} IS '0'")
+    engine.dispose()
+    upgrade.upgrade(as_role(granted, "owner"))
+    assert outcome(granted, "analyst", "SELECT * FROM v_job") == "allowed"
+
+
+def test_sqlite_has_no_roles(sqlite_url: str) -> None:
+    with pytest.raises(LineageStoreError, match="PostgreSQL"):
+        statements(open_engine(sqlite_url), Roles(analysts=("a",)))
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (Roles(), "No role"),
+        (Roles(owner="nobody_there"), "nobody_there"),
+        (Roles("twice", "twice"), "twice"),
+    ],
+)
+def test_roles_that_cannot_be_granted_are_refused(postgres_url: str, roles: Roles, message: str) -> None:
+    engine: Engine = open_engine(postgres_url)
+    with pytest.raises(LineageStoreError, match=message):
+        grant(engine, roles)
+    engine.dispose()
