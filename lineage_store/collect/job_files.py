@@ -53,13 +53,14 @@ class JobFiles:
         self._losses.tell_total()
 
     def _append(self, kind: str, log_file: LogFile, frames: list[bytes]) -> None:
-        done = 0
+        done, together = 0, len(frames)
         while done < len(frames):
             try:
-                done += log_file.append(frames[done:])
-            except OSError as error:
+                done += log_file.append(frames[done : done + together])
+                together *= 2
+            except OSError as error:  # a shorter frame may still fit, but on a full disk each try costs
                 self._losses.add(kind, error, what=f"an event in {log_file.path}")
-                done += 1
+                done, together = done + 1, 1
 
     def _save(self, export: Export) -> None:
         path = self._exports / "tensor" / f"{quote(export.tag, safe='')}_{export.step}.npy"
