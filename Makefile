@@ -45,7 +45,7 @@ test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 an
 	.venv-protobuf6/bin/python -m pytest tests/eventlog $(ARGS)
 
 .PHONY: test-mindspore
-test-mindspore: .venv-mindspore/requirements .venv/package ## Train with MindSpore, ingest with the built wheel, compare
+test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .venv/package ## Train with MindSpore, ingest with the built wheel, compare
 	@rm -rf build/wheel
 	.venv/bin/python -m hatchling build -t wheel -d build/wheel
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
