@@ -1,6 +1,7 @@
 """How the daemon logs: readable lines on a terminal, one JSON object a line elsewhere.
 
-In: a level and a format. Out: the root logger, writing to stderr. Libraries and the API never call this.
+In: a level and a format. Out: the root logger, writing to stderr; no password gets into a line. Libraries and the API
+never call this.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import logging
 import sys
 
 from pythonjsonlogger.json import JsonFormatter
+
+from lineage_store.texts import without_passwords
 
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -20,7 +23,14 @@ class ConsoleFormatter(logging.Formatter):
         line = super().format(record)
         extra = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _STANDARD)
         first, newline, rest = line.partition("\n")
-        return f"{first} {extra}".rstrip() + newline + rest
+        return without_passwords(f"{first} {extra}".rstrip() + newline + rest)
+
+
+class LineFormatter(JsonFormatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_passwords(super().format(record))
 
 
 def configure(level: str, style: str) -> None:
@@ -31,5 +41,5 @@ def configure(level: str, style: str) -> None:
     else:
         names = {"asctime": "time", "levelname": "level", "name": "logger"}
         fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
-        handler.setFormatter(JsonFormatter(fields, rename_fields=names))
+        handler.setFormatter(LineFormatter(fields, rename_fields=names))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -13,6 +13,8 @@ import json
 import re
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
+_USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
+_PARAMETER = re.compile(r"(?i)\b((?:ssl)?password)=[^\s&\"']+")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
 
 
@@ -26,6 +28,11 @@ def to_stored(text: str | bytes) -> str:
 def from_stored(text: str) -> str:
     """Undo `to_stored`; bytes that were not UTF-8 come back as surrogate escapes, fit for `os.fsencode`."""
     return _ESCAPE.sub(_unescape, text)
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords of URLs and connection strings in it starred out: fit to be shown."""
+    return _PARAMETER.sub(r"\1=***", _USER_PASSWORD.sub(r"\1:***@", text))
 
 
 def key(text: str) -> int:

@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "api": BASE | {"ingest", "query", "store"},
     "operations": BASE | {"api", "ingest", "query", "store"},
     "cli": BASE | {"api", "operations", "logs", "ingest", "query", "store", "eventlog"},
+    "logs": BASE,
     "": BASE | {"api", "collect"},
 }
 LIVES_IN = {

@@ -22,6 +22,7 @@ import click
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
 from lineage_store.errors import MindInsightException
+from lineage_store.texts import without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
@@ -95,6 +96,11 @@ def app(session: Session, database: str | None, config_file: str | None, verbose
     """
     session.database, session.config_file = database, config_file
     session.verbosity = -1 if quiet else verbose
+    if database is not None and without_passwords(database) != database:
+        session.note(
+            "Every user of this host can read the password in the process list: "
+            "use PGPASSFILE, or LINEAGE_STORE_DATABASE_URL in the environment."
+        )
     _log_to_stderr(session.verbosity)
 
 
@@ -132,7 +138,7 @@ def _invoke(arguments: list[str], session: Session) -> object:
 def report(error: Exception, verbosity: int) -> int:
     """Tell the user; returns the exit code."""
     if verbosity > 0:
-        traceback.print_exception(error)
+        click.echo(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
@@ -141,7 +147,7 @@ def report(error: Exception, verbosity: int) -> int:
     else:
         message, code = f"Unexpected {type(error).__name__}: {error}", 1
         hint = "This should not happen: please report it, with what `-v` before the verb prints."
-    click.echo(f"Error: {escaped(message, keep_lines=True)}", err=True)
+    click.echo(f"Error: {escaped(without_passwords(message), keep_lines=True)}", err=True)
     if hint:
         click.echo(escaped(hint, keep_lines=True), err=True)
     return code

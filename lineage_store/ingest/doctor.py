@@ -24,7 +24,7 @@ from lineage_store.ingest.depth import ONE_JOB, deeper_jobs, is_one_job
 from lineage_store.ingest.discovery import Found, path_of, scan
 from lineage_store.ingest.failures import access_of, me
 from lineage_store.ingest.reasons import RECURSIVE
-from lineage_store.store import leases, registry, upgrade
+from lineage_store.store import leases, registry, upgrade, wal
 from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.filesystem import filesystem_type, is_network
 from lineage_store.texts import from_stored
@@ -72,6 +72,9 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
         with _opened(url) as engine:
             yield _schema(engine)
             yield from _server(engine)
+            log = wal.look(engine)
+            if log is not None and log.warning:
+                yield Finding("store", "warning", log.warning, log.remedy)
     except MindInsightException as error:
         yield Finding("store", "failed", error.message, error.hint)
 

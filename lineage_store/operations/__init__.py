@@ -18,7 +18,16 @@ from lineage_store.operations.cleaning import (
     total,
 )
 from lineage_store.operations.repair import cycles, problems, problems_below, reingest, retry
-from lineage_store.operations.state import forget, holdings, job_report, publish, sql, status, why
+from lineage_store.operations.state import (
+    forget,
+    holdings,
+    job_report,
+    publish,
+    sql,
+    status,
+    why,
+    write_ahead_log,
+)
 from lineage_store.operations.verifying import verify
 
 __all__ = [
@@ -44,4 +53,5 @@ __all__ = [
     "total",
     "verify",
     "why",
+    "write_ahead_log",
 ]

@@ -17,7 +17,8 @@ from lineage_store.ingest.why import Verdict
 from lineage_store.query.status import JobReport, StoreStatus, read_job, read_status
 from lineage_store.store import engine as engines
 from lineage_store.store import publish as publishing
-from lineage_store.store import read_only
+from lineage_store.store import read_only, wal
+from lineage_store.store.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 from lineage_store.texts import from_stored, to_stored
 
@@ -36,6 +37,11 @@ def status(store: LineageStore, base_dir: PathLike | None = None, *, problems: i
             f"The store does not know the base dir {path}.", hint=f"Known base dirs: {known}."
         )
     return found
+
+
+def write_ahead_log(store: LineageStore) -> WriteAheadLog | None:
+    """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
+    return wal.look(store.engine)
 
 
 def job_report(store: LineageStore, base_dir: PathLike, train_id: str) -> JobReport:

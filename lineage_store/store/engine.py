@@ -10,7 +10,6 @@ Does not know: tables.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.filesystem import refuse_network_filesystem
 from lineage_store.store.locks import command_of, writer_of
 from lineage_store.store.types import UtcTime
+from lineage_store.texts import without_passwords
 
 BUSY_TIMEOUT_S = 5.0
 APPLICATION_ID = 0x4C537472
@@ -43,7 +43,6 @@ _POSTGRESQL = {
     "tcp_user_timeout": 60_000,
 }
 """A server that has gone without a word is noticed within a minute (in s; the last in ms)."""
-_PASSWORD = re.compile(r":[^:@/]*@")
 _NO_RIGHT = frozenset({"42501", "25006"})
 """SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
 
@@ -54,7 +53,7 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigError(
-            f"{_PASSWORD.sub(':***@', url)!r} is not a database URL.",
+            f"{without_passwords(url)!r} is not a database URL.",
             hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
         ) from error
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
@@ -107,7 +106,7 @@ def database_time(connection: Connection) -> datetime:
 
 def safe_url(url: str | URL) -> str:
     """A URL fit for logs and messages: no password."""
-    return make_url(url).render_as_string(hide_password=True)
+    return without_passwords(make_url(url).render_as_string(hide_password=True))
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -132,6 +131,7 @@ def _failures_named(engine: Engine) -> Iterator[None]:
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Say which database failed, why, and what to do."""
     cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     hint = _locked_hint(path) if path is not None and "locked" in cause else _hint(cause)
     return DatabaseUnavailableError(f"The database {safe_url(engine.url)} failed: {cause}.", hint=hint)

@@ -1,4 +1,4 @@
-"""Who holds a SQLite file's write lock, as far as Linux tells.
+"""Who writes and who reads a SQLite file now, as far as Linux tells.
 
 In: the database's file. Out: the process, or nothing: no /proc, no lock, or a process that this one cannot see.
 Knows where SQLite locks: byte 120 of the -shm file in WAL mode, else the database file itself.
@@ -6,10 +6,15 @@ Knows where SQLite locks: byte 120 of the -shm file in WAL mode, else the databa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from lineage_store.texts import without_passwords
+
 _WRITER = 120
+_READERS = range(123, 128)
+"""Read marks: each is locked, shared, for as long as somebody reads by it."""
 
 
 def writer_of(path: Path) -> int | None:
@@ -18,30 +23,45 @@ def writer_of(path: Path) -> int | None:
     return next(
         (
             pid
-            for pid, inode, span in _write_locks()
+            for pid, inode, span in _locks("WRITE")
             if pid > 0 and inode in files and files[inode] in (None, span)
         ),
         None,
     )
 
 
+def readers_of(path: Path) -> list[int]:
+    """The ids of other processes that are reading a SQLite database in WAL mode now."""
+    shared = _inode(Path(f"{path}-shm"))
+    found = {
+        pid
+        for pid, inode, span in _locks("READ")
+        if inode == shared and span is not None and span[0] in _READERS
+    }
+    return sorted(found - {os.getpid(), 0, -1})
+
+
 def command_of(pid: int) -> str:
-    """The command line of a process; empty when it is not told."""
+    """The command line of a process, fit to be shown; empty when it is not told."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+        return without_passwords(words.strip())
     except OSError:
         return ""
 
 
-def _write_locks() -> Iterator[tuple[int, int, tuple[int, int] | None]]:
-    """(process id, inode, first and last byte) of every write lock. Devices are left out: /proc and stat may differ."""
+def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
+    """(process id, inode, first and last byte) of every READ or WRITE lock.
+
+    Devices are left out: /proc and stat may differ.
+    """
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return
     for line in lines:
         fields = line.split()
-        if fields[1] == "->" or fields[3] != "WRITE":  # somebody waits for it, or reads
+        if fields[1] == "->" or fields[3] != kind:  # somebody waits for it, or it is of another kind
             continue
         last = int(fields[7]) if fields[7].isdigit() else -1
         yield int(fields[4]), int(fields[5].rpartition(":")[2]), (int(fields[6]), last)

@@ -7,6 +7,7 @@ import click
 from lineage_store.cli.output import Style, style_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import SETTING_FIELDS
+from lineage_store.texts import without_passwords
 
 
 @click.group("config")
@@ -26,14 +27,12 @@ def show_verb(session: Session, style: Style) -> None:
     lineage-store config show
     LINEAGE_STORE_POLL_INTERVAL_S=5 lineage-store config show --json
     """
-    from lineage_store.store.engine import safe_url
-
     loaded = session.settings()
     rows = []
     for setting in SETTING_FIELDS:
         value = getattr(loaded.settings, setting.name)
         if setting.name == "database_url" and value:
-            value = safe_url(value)
+            value = without_passwords(value)
         if isinstance(value, tuple):
             value = list(value) if style == "json" else ", ".join(value)
         rows.append((setting.name, value, loaded.origins[setting.name], setting.metadata["meaning"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,17 +51,20 @@ def status_verb(
     with session.open_store() as store:
         found = operations.status(store, base_dir, problems=problems)
         passes = operations.cycles(store, base_dir, limit=cycles) if cycles else found.cycles
-        url = store.url
+        url, log = store.url, operations.write_ahead_log(store)
     if as_json:
         report = {
             "database": url,
             "base_dirs": found.base_dirs,
             "last_cycles": passes,
             "problems": found.problems,
+            "write_ahead_log": None if log is None else asdict(log),
         }
         write_json(report)
         return
     click.echo(f"Store: {url}")
+    if log is not None and log.warning:
+        session.note(f"{log.warning} {log.remedy}")
     if not found.base_dirs:
         session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
     for row in found.base_dirs:

@@ -1,0 +1,122 @@
+"""A canary for a password: whatever is run, and whatever goes wrong, nobody gets to see it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from helpers.program import Run
+from lineage_store import LineageStore, logs
+from lineage_store.cli.app import VERBS
+from lineage_store.store.locks import command_of
+from lineage_store.texts import without_passwords
+
+CANARY = "c4n4ry"
+
+FAILING = [
+    f"postgresql://me:{CANARY}@127.0.0.1:1/db",
+    f"postgresql://me:{CANARY}/with:odd@signs@127.0.0.1:1/db",
+    f"postgresql://127.0.0.1:1/db?user=me&password={CANARY}",
+    f"mysql://me:{CANARY}@host/db",
+    f"postgresql//me:{CANARY}@host/db://me:{CANARY}@x",
+    f"nonsense://me:{CANARY}@host:port/db",
+    f"sqlite://me:{CANARY}@host/db",
+]
+VERB_LINES = [
+    line.split()
+    for line in (
+        "jobs",
+        "status",
+        "doctor",
+        "init",
+        "db check",
+        "db current",
+        "db upgrade",
+        "config show",
+        "config show --json",
+        "filter",
+        "sql VALUES(1)",
+        "problems",
+        "retry",
+        "verify",
+        "gc --missing --yes",
+        "ingest .",
+        "db grant --analyst a",
+    )
+]
+
+
+@pytest.mark.parametrize("url", FAILING)
+@pytest.mark.parametrize("way", ["flag", "environment"])
+def test_no_failure_shows_it(run: Run, monkeypatch: pytest.MonkeyPatch, url: str, way: str) -> None:
+    shown = ["--database", url] if way == "flag" else []
+    if way == "environment":
+        monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", url)
+    for words in VERB_LINES:
+        for verbosity in ([], ["-vv"]):
+            finished = run(*shown, *verbosity, *words)
+            assert CANARY not in finished.out + finished.err, words
+
+
+def test_no_success_shows_it(run: Run, postgres_url: str, base_dir: Path) -> None:
+    url = make_url(postgres_url).set(password=CANARY).render_as_string(hide_password=False)
+    for words in (["ingest", str(base_dir)], *VERB_LINES[:-2], ["filter", "--explain"], ["status", "--json"]):
+        finished = run("--database", url, "-vv", *words)
+        assert CANARY not in finished.out + finished.err, words
+    with LineageStore(url) as store:
+        assert CANARY not in f"{store!r} {store.url} {store.engine!r} {store.settings.base_dirs}"
+
+
+def test_a_password_on_the_command_line_is_warned_about(run: Run, on_sqlite: str) -> None:
+    assert "process list" in run("--database", FAILING[0], "jobs").err
+    assert "process list" not in run("jobs").err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_no_setting_in_force(run: Run, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", FAILING[0])
+    finished = run(verb, "--help")
+    assert CANARY not in finished.out + finished.err
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_log_lines_do_not_have_it(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    logs.configure("info", style)
+    try:
+        raise ValueError(FAILING[0])
+    except ValueError:
+        logging.getLogger("x").exception("%s failed", FAILING[2], extra={"reason": FAILING[0]})
+    finally:
+        root.handlers[:], root.level = handlers, level
+    line = capsys.readouterr().err
+    assert CANARY not in line
+    assert "***" in line
+    if style == "json":
+        assert json.loads(line)["message"].endswith("failed")
+
+
+def test_another_process_is_named_without_it(tmp_path: Path) -> None:
+    script = "print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, FAILING[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        shown = command_of(process.pid)
+        process.communicate(b"\n")
+    assert "postgresql://me:***@" in shown
+
+
+@pytest.mark.parametrize(
+    "text", ["https://host/a@b", "a:b@c", "sqlite:////var/lib/x.db", "password reset", "x://user@host"]
+)
+def test_what_is_no_password_stays(text: str) -> None:
+    assert without_passwords(text) == text
