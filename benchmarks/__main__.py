@@ -11,7 +11,7 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, live, peers, polling, query
+from benchmarks.rows import collect, footprint, ingest, live, peers, polling, query, training
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -21,6 +21,7 @@ ROWS: Sequence[Row] = [
     *query.ROWS,
     *peers.ROWS,
     *collect.ROWS,
+    *training.ROWS,
 ]
 
 

@@ -50,6 +50,7 @@ class Sizes:
     many_stored_jobs: int = 1_000_000
     huge_mebibytes: int = 4096
     peer_jobs: int = 10_000
+    training_steps: int = 220
     repetitions: int = 5
 
 
@@ -67,6 +68,7 @@ QUICK = Sizes(
     many_stored_jobs=10_000,
     huge_mebibytes=512,
     peer_jobs=200,
+    training_steps=60,
     repetitions=2,
 )
 
