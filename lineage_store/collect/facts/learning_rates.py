@@ -32,7 +32,10 @@ def at_step(optimizer: Any, step: int) -> list[float]:
     if groups:
         return [_number(group["lr"]) for group in groups]
     rates = optimizer.learning_rate
-    return [_rate(rate, step) for rate in (rates if isinstance(rates, tuple | nn.CellList) else [rates])]
+    if not isinstance(rates, tuple | nn.CellList):
+        return [_rate(rates, step)]
+    # One for each parameter, the same object for all of a group.
+    return [_rate(rate, step) for rate in {id(rate): rate for rate in rates}.values()]
 
 
 def _rate(rate: Any, step: int) -> float:

@@ -1,0 +1,128 @@
+"""What is read from datasets and optimizers, on MindSpore's own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mindspore
+import numpy as np
+import pytest
+from mindspore import dataset, nn
+from mindspore.mindrecord import FileWriter
+
+from lineage_store.collect.facts import datasets, learning_rates
+from lineage_store.collect.facts.dataset_graph import graph_of
+from with_mindspore.trainings import BATCH, Net, batches_of
+
+pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
+
+DIRECTORIES = [
+    dataset.ImageFolderDataset,
+    dataset.MnistDataset,
+    dataset.Cifar10Dataset,
+    dataset.Cifar100Dataset,
+    dataset.CelebADataset,
+]
+
+
+@pytest.mark.parametrize("kind", DIRECTORIES)
+def test_a_source_that_is_a_directory_gives_it(kind: Callable[..., Any], tmp_path: Path) -> None:
+    rows = kind(str(tmp_path)).repeat(2).batch(4)
+    assert datasets.source_path(rows) == str(tmp_path)
+
+
+def test_a_voc_source_gives_its_directory(tmp_path: Path) -> None:
+    names = tmp_path / "ImageSets" / "Segmentation"
+    names.mkdir(parents=True)
+    (names / "train.txt").touch()
+    assert datasets.source_path(dataset.VOCDataset(str(tmp_path)).batch(4)) == str(tmp_path)
+
+
+def test_a_source_that_is_a_file_gives_its_directory(tmp_path: Path) -> None:
+    for name in ("rows.txt", "rows.tfrecord", "rows.manifest"):
+        (tmp_path / name).write_text("one\n")
+    text = dataset.TextFileDataset(str(tmp_path / "rows.txt"))
+    records = dataset.TFRecordDataset([str(tmp_path / "rows.tfrecord")])
+    manifest = dataset.ManifestDataset(str(tmp_path / "rows.manifest"))
+    assert {datasets.source_path(rows.batch(4)) for rows in (text, records, manifest)} == {str(tmp_path)}
+
+
+def test_a_mindrecord_source_gives_the_directory_of_its_first_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.mindrecord"
+    writer = FileWriter(str(path), 1)
+    writer.add_schema({"label": {"type": "int32"}})
+    writer.write_raw_data([{"label": number} for number in range(4)])
+    writer.commit()
+    assert datasets.source_path(dataset.MindDataset(str(path))) == str(tmp_path)
+    assert datasets.source_path(dataset.MindDataset([str(path)]).shuffle(2)) == str(tmp_path)
+
+
+def test_of_joined_sources_the_first_counts(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("one\ntwo\n")
+    first = dataset.TextFileDataset(str(tmp_path / "rows.txt"))
+    other = dataset.NumpySlicesDataset(np.arange(2), "other")
+    assert datasets.source_path(dataset.zip((first, other))) == str(tmp_path)
+    assert datasets.source_path(dataset.zip((other, first))) is None
+
+
+def test_sizes_are_of_examples_and_of_a_batch() -> None:
+    facts = datasets.facts_of(batches_of(3))
+    assert (facts.path, facts.count, facts.batch_size) == (None, 3 * BATCH, BATCH)
+
+
+def test_what_the_format_has_no_room_for_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = {
+        "op_type": "Map",
+        "seed": 2**40,
+        "columns": ["a", None],
+        "options": {"b": 1},
+        "operations": [None, {"tensor_op_name": "Crop", "size": [2, 3], "weights": [0.5], "names": ["x"]}],
+        "children": [{"op_type": "Source", "children": []}, None],
+    }
+    monkeypatch.setattr(dataset, "serialize", lambda rows: content)
+    message = graph_of(object())
+    assert dict(message.parameter.mapStr) == {"op_type": "Map", "seed": str(2**40), "options": '{"b": 1}'}
+    assert list(message.parameter.mapStrList["columns"].strValue) == ['"a"', ""]
+    assert [child.parameter.mapStr["op_type"] for child in message.children] == ["Source"]
+    crop = message.operations[1]
+    assert (list(crop.size), list(crop.weights)) == ([2, 3], [0.5])
+    assert list(crop.operationParam.mapStrList["names"].strValue) == ['"x"']
+
+
+@pytest.mark.parametrize("mode", [mindspore.GRAPH_MODE, mindspore.PYNATIVE_MODE])
+@pytest.mark.parametrize(
+    ("rate", "first", "third"),
+    [
+        (0.5, 0.5, 0.5),
+        ([0.5, 0.25, 0.125], 0.5, 0.125),
+        (mindspore.Tensor([0.5, 0.25, 0.125]), 0.5, 0.125),
+        (nn.ExponentialDecayLR(0.5, 0.25, 2, is_stair=True), 0.5, 0.125),
+    ],
+)
+def test_learning_rates(mode: int, rate: Any, first: float, third: float) -> None:
+    mindspore.set_context(mode=mode)
+    optimizer = nn.Momentum(Net().trainable_params(), rate, 0.9)
+    assert learning_rates.initial(optimizer) == first
+    assert learning_rates.at_step(optimizer, 3) == [third]
+
+
+def test_groups_have_rates_of_their_own() -> None:
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    weight, *others = Net().trainable_params()
+    fixed = nn.Momentum([{"params": [weight], "lr": 0.5}, {"params": others}], 0.25, 0.9)
+    assert (learning_rates.initial(fixed), learning_rates.at_step(fixed, 9)) == (0.5, [0.5, 0.25])
+    halving = nn.ExponentialDecayLR(0.5, 0.5, 1)
+    mixed = nn.Momentum([{"params": [weight], "lr": 0.1}, {"params": others, "lr": halving}], 0.25, 0.9)
+    assert learning_rates.at_step(mixed, 2) == [pytest.approx(0.1, rel=1e-7), 0.25]
+
+
+def test_an_experimental_schedule_remembers_where_it_began() -> None:
+    from mindspore.experimental.optim import SGD, lr_scheduler
+
+    optimizer = SGD(Net().trainable_params(), 0.5)
+    schedule = lr_scheduler.StepLR(optimizer, 1, 0.5)
+    schedule.step()
+    assert learning_rates.initial(optimizer) == 0.5
+    assert learning_rates.at_step(optimizer, 2) == [0.25]
