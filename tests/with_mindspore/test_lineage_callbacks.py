@@ -163,6 +163,18 @@ def test_a_failure_is_raised_where_that_was_asked_for(tmp_path: Path) -> None:
         TrainLineage(str(tmp_path), True).begin(RunContext({"mode": "train"}))
 
 
+def test_a_record_that_is_closed_costs_the_lineage_and_not_the_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = SummaryRecord(str(tmp_path))
+    record.close()
+    model_of(Net()).train(1, batches_of(2), [TrainLineage(record), SummaryStep(record, 1)])
+    assert told(tmp_path) == []
+    messages = [each.getMessage() for each in caplog.records if each.name.startswith("lineage_store")]
+    assert len(messages) == 1
+    assert "closed" in messages[0]
+
+
 def test_a_pipeline_that_cannot_be_serialised_costs_its_graph_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
