@@ -56,13 +56,17 @@ def compile_stretches(
     few: Leaf | None = None,
     shows_dataset: bool = True,
 ) -> tuple[StretchQuery, ...]:
-    """The matching jobs in order, stretch by stretch. Where a comparison leaves `few` jobs, these are found first."""
+    """The matching jobs in order, stretch by stretch.
+
+    Where a comparison leaves `few` jobs, these are found first and sorted, all in one stretch: its outer join keeps
+    SQLite from walking the index of the order instead.
+    """
     return tuple(
         StretchQuery(
             _page(where, stretch, base_dirs, few, shows_dataset),
             _matching(func.count(), where=where, stretch=stretch, base_dirs=base_dirs, few=few),
         )
-        for stretch in stretches(sort, where)
+        for stretch in (stretches(sort, where) if few is None else (whole(sort),))
     )
 
 
