@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
 from lineage_store.ingest import forgetting, removing
 from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest.follower import Follower
 from lineage_store.ingest.leading import leading
 from lineage_store.ingest.surveying import survey
 from lineage_store.query.jobs import train_jobs
@@ -215,3 +218,40 @@ def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: P
         removal.begin(connection, leaving, [job_id], "test", now)
     forgetting.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
+
+
+def test_a_daemon_does_not_bring_it_back_until_it_is_restored(engine: Engine, two: Path) -> None:
+    quick = Settings(lease_s=1, discovery_interval_s=0.05, poll_interval_s=0.05)
+    follower = Follower(engine, two, quick)
+    tick_until(follower, lambda: leader_of(engine, two) is not None)
+    assert remove(engine, two, only(engine, "./go")) == ["./go"]
+    tick_until(follower, lambda: leader_of(engine, two) is not None)
+    (two / "new").mkdir()
+    write(two, "new")
+    tick_until(follower, lambda: "./new" in seen_in_views(engine))
+    assert "./go" not in seen_in_views(engine)
+    restore(engine, two, "./go")
+    tick_until(follower, lambda: "./go" in seen_in_views(engine))
+    follower.close()
+
+
+def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
+    base_dir_id = register(engine, base_dir)
+    with (
+        leading(engine, base_dir_id, 1, mode="once", before_daemons=True),
+        writing(engine) as connection,
+    ):
+        assert tombstones.take_away(connection, base_dir_id, [train_id])
+
+
+def leader_of(engine: Engine, base_dir: Path) -> str | None:
+    with reading(engine) as connection:
+        return leases.leader(connection, register(engine, base_dir))
+
+
+def tick_until(follower: Follower, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline, "the daemon does not get there"
+        follower.tick()
+        time.sleep(0.05)
