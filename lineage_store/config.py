@@ -50,6 +50,12 @@ class Settings:
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
     )
+    reading_deadline_s: float = _setting(
+        60.0, "seconds that the daemon's reading process may take for one batch", least=0.1
+    )
+    reading_memory_bytes: int = _setting(
+        1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE
+    )
     batch_rows: int = _setting(50_000, "rows in one write transaction, about", least=1)
     batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
     batch_files: int = _setting(500, "log files in one write transaction", least=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -22,6 +23,7 @@ from lineage_store.ingest.advancing import Look
 from lineage_store.ingest.discovery import path_of
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reader import Rewritten, Wanted
+from lineage_store.ingest.worker import Pending, Reader, ReadingFailedError
 from lineage_store.store.batch import Advance, KnownFile, Problem, SampleColumns
 
 
@@ -37,6 +39,8 @@ class Batch:
     bytes_read: int = 0
     files_taken: int = 0
     """How many files were looked at, whether they had news or not."""
+    struck: tuple[KnownFile, str] | None = None
+    """A file whose reading failed the reader, and how."""
 
     def add(self, base_dir: Path, seen: Look) -> None:
         """Add what a look at some files showed."""
@@ -59,9 +63,19 @@ class Batch:
 class Batches:
     """The batches of a pass, in turn."""
 
-    def __init__(self, base_dir: Path, files: Iterable[KnownFile], settings: Settings, now: datetime) -> None:
+    def __init__(
+        self,
+        base_dir: Path,
+        files: Iterable[KnownFile],
+        settings: Settings,
+        now: datetime,
+        reader: Reader | None = None,
+    ) -> None:
         self._base_dir, self._settings, self._now = base_dir, settings, now
+        self._reader = reader
         self._waiting = deque(files)
+        self._one_by_one = 0
+        """So many files are to be read alone: reading them together failed the reader."""
 
     def add(self, file: KnownFile) -> None:
         """Have one file more looked at."""
@@ -73,19 +87,35 @@ class Batches:
         return len(self._waiting)
 
     def __iter__(self) -> Iterator[Batch]:
-        with ThreadPoolExecutor(1, "read-ahead") as beside:
-            ahead = None
-            while self._waiting:
-                batch = ahead.result() if ahead else fill(*self._next())
+        with ExitStack() as lifetime:
+            reader = self._reader or lifetime.enter_context(ThreadPoolExecutor(1, "read-ahead"))
+            files, ahead = self._begin(reader)
+            while ahead is not None:
+                batch = self._finished(files, ahead)
                 for _ in range(batch.files_taken):
                     self._waiting.popleft()
                 self._waiting.extend(each.after for each in batch.advances if each.has_more)
-                ahead = beside.submit(fill, *self._next()) if self._waiting else None
+                files, ahead = self._begin(reader)
                 yield batch
+                if ahead is None:  # the caller may have added some
+                    files, ahead = self._begin(reader)
 
-    def _next(self) -> tuple[Path, list[KnownFile], Settings, datetime]:
-        files = list(islice(self._waiting, self._settings.batch_files))
-        return self._base_dir, files, self._settings, self._now
+    def _begin(self, reader: Reader) -> tuple[list[KnownFile], Pending[Batch] | None]:
+        """Have the next files read; which they are, and None if there are none."""
+        files = list(islice(self._waiting, 1 if self._one_by_one else self._settings.batch_files))
+        pending = reader.submit(fill, self._base_dir, files, self._settings, self._now) if files else None
+        return files, pending
+
+    def _finished(self, files: Sequence[KnownFile], pending: Pending[Batch]) -> Batch:
+        try:
+            batch = pending.result()
+        except ReadingFailedError as error:
+            if len(files) > 1:  # one of them is poison; the others are read all the same
+                self._one_by_one = len(files)
+                return Batch()
+            batch = Batch(files_taken=1, struck=(files[0], str(error)))
+        self._one_by_one = max(0, self._one_by_one - batch.files_taken)
+        return batch
 
 
 def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:

@@ -52,6 +52,8 @@ def diff(
 def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:
     if known is None:
         return Change.NEW
+    if known.state == "poisoned":
+        return Change.UNCHANGED  # until somebody asks for another try
     looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in ("missing", "unreadable")
     waits = known.suspect_since is not None or not known.current
     if looked_at and not waits and not (distrust and not known.closed):

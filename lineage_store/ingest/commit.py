@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
+from lineage_store.ingest.failures import MOST_STRIKES, poisonous_file
 from lineage_store.ingest.fold import fold
 from lineage_store.store import leases, registry
 from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem, SampleColumns
@@ -93,6 +94,18 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
         by_id = {file.id: file for file, _ in failures}
         found = {file.id: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, by_id, found, database_time(connection))
+
+
+def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
+    """Note that reading a file failed the reader; with the last strike it is left alone."""
+    strikes = file.strikes + 1
+    state = "poisoned" if strikes >= MOST_STRIKES else "unreadable"
+    problem = poisonous_file(reason, strikes)
+    with writing(engine) as connection:
+        leases.confirm(connection, lease)
+        registry.mark_struck(connection, {file.id: strikes}, reason, state)
+        now = database_time(connection)
+        problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
 
 
 def finish_discovery(engine: Engine, lease: Lease, paths: Mapping[str, Problem], rows_at_a_time: int) -> None:

@@ -13,10 +13,26 @@ from lineage_store.ingest.discovery import Unreadable
 from lineage_store.store.batch import Problem
 from lineage_store.texts import from_stored, to_stored
 
+MOST_STRIKES = 3
+"""So many times in a row reading a file may fail the reader; then it is left alone."""
+
 
 def unreadable_file(path: str, error: OSError) -> Problem:
     """A log file that could not be opened or read."""
     return Problem("unreadable_file", _reason(path, error), _remedy(path, error))
+
+
+def poisonous_file(reason: str, strikes: int) -> Problem:
+    """A log file whose reading failed the reader so many times in a row."""
+    if strikes < MOST_STRIKES:
+        remedy = f"It is tried again, {MOST_STRIKES - strikes} more times; the other files go on."
+    else:
+        remedy = (
+            "It is left alone from now on; the other files go on. `lineage-store inspect` shows what is in it, "
+            "`lineage-store retry` has it tried again, with reading_deadline_s or reading_memory_bytes raised if "
+            "those were too little."
+        )
+    return Problem("poisonous_file", f"{reason} Times in a row: {strikes}.", remedy)
 
 
 def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> dict[str, Problem]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -32,6 +33,7 @@ from lineage_store.ingest.leading import holder_name, let_go
 from lineage_store.ingest.memory import Memory, Signs
 from lineage_store.ingest.report import Counts
 from lineage_store.ingest.surveying import survey_changes
+from lineage_store.ingest.worker import ReaderStuckError, Worker
 from lineage_store.store import leases, registry
 from lineage_store.store.engine import reading, writing
 from lineage_store.store.filesystem import filesystem_type, is_network
@@ -44,6 +46,9 @@ SCAN_SHARE = 0.1
 LONGEST_BACKOFF_S = 10.0
 QUIET_CYCLE_S = 60.0
 """A pass that read nothing leaves a row in the history this often."""
+
+
+_EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
 
 
 class Follower:
@@ -63,7 +68,8 @@ class Follower:
         self._memory = self._nothing_remembered()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._not_before, self._failures, self._standing_by = 0.0, 0, False
-        self._searched = False
+        self._searched, self._survey_ended = False, 0.0
+        self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
 
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
@@ -76,7 +82,7 @@ class Follower:
         except LeaseLostError as error:
             self._lease = None
             log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
-        except (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, OSError) as error:
+        except _EXPECTED as error:
             self._back_off(error, expected=True)
         except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
             self._back_off(error, expected=False)
@@ -85,13 +91,22 @@ class Follower:
 
     def close(self) -> None:
         """Let another ingester lead at once."""
+        with suppress(ReaderStuckError):
+            self._reader.close()
         if self._lease is not None:
             let_go(self._engine, self._lease)
             self._lease = None
 
     def _work(self) -> None:
         lease = self._lease = self._lease or self._lead()
-        this = Ingester(self._engine, self._base_dir, lease, self._settings, should_stop=self._should_stop)
+        this = Ingester(
+            self._engine,
+            self._base_dir,
+            lease,
+            self._settings,
+            should_stop=self._should_stop,
+            reader=self._reader,
+        )
         if time.monotonic() >= self._discovery_due:
             self._discover(this)
             self._searched = True
@@ -120,10 +135,9 @@ class Follower:
     def _discover(self, this: Ingester) -> None:
         """Look for new jobs and files, and at a part of what rests."""
         started = time.monotonic()
-        counts = self._recorded(this, lambda: self._full_pass(this))
-        took = time.monotonic() - started
-        interval = self._settings.discovery_interval_s
-        self._discovery_due = started + (interval if counts.bytes_read else max(interval, took / SCAN_SHARE))
+        self._recorded(this, lambda: self._full_pass(this))
+        took = self._survey_ended - started  # what was read then is no reason to search less often
+        self._discovery_due = started + max(self._settings.discovery_interval_s, took / SCAN_SHARE)
 
     def _full_pass(self, this: Ingester) -> Counts:
         try:
@@ -152,6 +166,7 @@ class Follower:
             signs,
             distrust=not trusted,
         )
+        self._survey_ended = time.monotonic()
         return ingester.carry_out(this, todo, searched=searched) if todo or searched else todo.counts
 
     def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:

@@ -23,6 +23,7 @@ from lineage_store.ingest.failures import path_problems
 from lineage_store.ingest.reader import Rewritten
 from lineage_store.ingest.report import Counts, Progress
 from lineage_store.ingest.surveying import ALL_KINDS, Survey, survey
+from lineage_store.ingest.worker import Reader
 from lineage_store.store import maintenance
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.engine import database_time, reading
@@ -50,6 +51,8 @@ class Ingester:
     progress: Callable[[Progress], None] = _silent
     should_stop: Callable[[], bool] = lambda: False
     """Asked between transactions; True ends the pass early, with everything so far committed."""
+    reader: Reader | None = None
+    """Where log files are read and decoded; None: in a thread of this process."""
 
 
 def run_pass(
@@ -92,7 +95,8 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) ->
         return counts
     with reading(ingester.engine) as connection:
         now = database_time(connection)
-    batches, read = Batches(ingester.base_dir, files, ingester.settings, now), set[int]()
+    batches = Batches(ingester.base_dir, files, ingester.settings, now, ingester.reader)
+    read = set[int]()
     for batch in batches:
         if ingester.should_stop():
             break
@@ -117,6 +121,8 @@ def _commit(ingester: Ingester, batch: Batch) -> None:
         commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
+    if batch.struck:
+        commit.mark_struck(engine, lease, *batch.struck)
 
 
 def _next_generation(news: Rewritten) -> NewFile:

@@ -25,6 +25,7 @@ def advance(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool
         and after.state == file.state
         and sight.stat_stamp == file.stat_stamp
         and (found.suspect is None) == (file.suspect_since is None)
+        and file.strikes == 0
     )
     return None if same else Advance(file, sight, found, after, caught_up)
 
@@ -60,6 +61,7 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
         suspect_size=suspect_size,
         grown_at=_grown_at(file, sight, now),
         last_wall_time=max(times, default=None),
+        strikes=0,
     )
 
 

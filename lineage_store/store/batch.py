@@ -146,6 +146,8 @@ class KnownFile:
     suspect_size: int | None
     grown_at: datetime | None
     last_wall_time: float | None
+    strikes: int
+    """How many times in a row reading it failed the reader."""
 
 
 @dataclass(frozen=True, slots=True)

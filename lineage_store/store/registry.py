@@ -116,6 +116,14 @@ def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
     )
 
 
+def mark_struck(connection: Connection, strikes: Mapping[int, int], reason: str, state: str) -> None:
+    """Log files whose reading failed the reader: their strikes by id."""
+    rows = [{"of_id": file_id, "strikes": number} for file_id, number in strikes.items()]
+    struck = update(log_file).where(log_file.c.id == bindparam("of_id"))
+    values = struck.values(strikes=bindparam("strikes"), state=state, stat_stamp=None, last_problem=reason)
+    connection.execute(values, rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Where a base dir stands."""
@@ -199,5 +207,6 @@ def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
         "closed": False,
         "fingerprint_bytes": 0,
         "anchor_bytes": 0,
+        "strikes": 0,
         "created_at": now,
     }

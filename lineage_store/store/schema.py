@@ -135,7 +135,7 @@ log_file = Table(
         "state",
         Text,
         nullable=False,
-        comment="open, closed, torn, suspect, unreadable, missing, replacing, replaced",
+        comment="open, closed, torn, suspect, unreadable, poisoned, missing, replacing, replaced",
     ),
     Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
     Column(
@@ -168,6 +168,9 @@ log_file = Table(
     Column("anchor_bytes", Integer, nullable=False, comment="bytes that the anchor covers"),
     Column("suspect_since", UtcTime, comment="since when the bytes at the bookmark make no frame"),
     Column("suspect_size", BigInteger, comment="size of the file when that was first seen"),
+    Column(
+        "strikes", Integer, nullable=False, comment="how many times in a row reading it failed the reader"
+    ),
     Column("last_problem", Text, comment="what is wrong with it now"),
     Column("grown_at", UtcTime, comment="when it was last seen to grow"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),

@@ -39,6 +39,7 @@ KNOWN = KnownFile(
     suspect_size=None,
     grown_at=NOW,
     last_wall_time=None,
+    strikes=0,
 )
 
 

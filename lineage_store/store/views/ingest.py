@@ -29,7 +29,7 @@ V_LOG_FILE = View(
         boolean("is_current", "f.current", "whether the other views show this generation"),
         bigint("device", "f.device", "device number in the name"),
         text("host", "f.host", "host in the name"),
-        text("state", "f.state", "open, closed, torn, suspect, unreadable, missing or replacing"),
+        text("state", "f.state", "open, closed, torn, suspect, unreadable, poisoned, missing or replacing"),
         boolean("is_closed", "f.closed", "nobody may write to it (mode 0400): the writer has finished"),
         bigint("size_bytes", "f.size_bytes", "size when last looked at"),
         bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),

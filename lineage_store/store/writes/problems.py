@@ -99,9 +99,8 @@ def _reconcile(
             connection.execute(insert(ingest_problem), row)
         elif found[place].reason != row["reason"]:
             same = ingest_problem.c.id == found[place].id
-            connection.execute(
-                update(ingest_problem).where(same).values(reason=row["reason"], last_seen_at=now)
-            )
+            words = {name: row[name] for name in ("reason", "remedy")}
+            connection.execute(update(ingest_problem).where(same).values(**words, last_seen_at=now))
 
 
 def _row(base_dir_id: int, file: KnownFile, problem: Problem, now: datetime) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""Files that hang, crash or exhaust the reading process cost themselves: after three strikes they are left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine
+
+from helpers.ingesting import column, rows
+from helpers.log_writer import Log
+from lineage_store.config import Settings
+from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.rereading import retry
+from lineage_store.ingest.worker import ReaderStuckError, ReadingFailedError, Worker
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker(deadline_s=60, memory_bytes=500 * MEBIBYTE)
+    yield worker
+    worker.close()
+
+
+def test_calls_are_answered_by_another_process(worker: Worker) -> None:
+    assert worker.submit(os.getpid).result() != os.getpid()
+    assert worker.submit(np.arange, 100_000).result().sum() == 4_999_950_000
+
+
+def test_what_a_call_raises_is_raised_here(worker: Worker) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        worker.submit(int, "x").result()
+    assert worker.submit(int, "7").result() == 7
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "call", "argument", "reason"),
+    [
+        (0.5, time.sleep, 60, r"Reading took longer than 0\.5 s\."),
+        (30, np.ones, 10**9, r"Reading took more than 500 MiB of memory\."),
+        (30, os._exit, 3, r"The reading process was ended: exit code 3\."),
+        (30, signal.raise_signal, signal.SIGSEGV, r"The reading process was ended: signal SIGSEGV\."),
+        (0.5, signal.raise_signal, signal.SIGSTOP, r"Reading took longer than 0\.5 s\."),
+    ],
+)
+def test_a_call_that_fails_the_process_says_how_and_the_next_call_has_a_new_one(
+    deadline_s: float, call: Callable[[Any], Any], argument: Any, reason: str
+) -> None:
+    worker = Worker(deadline_s, memory_bytes=500 * MEBIBYTE)
+    with pytest.raises(ReadingFailedError, match=reason):
+        worker.submit(call, argument).result()
+    patient = Worker(deadline_s=60, memory_bytes=500 * MEBIBYTE)
+    assert patient.submit(int, "7").result() == 7
+    worker.close()
+    patient.close()
+
+
+def test_an_answer_that_nobody_asked_for_is_dropped(worker: Worker) -> None:
+    worker.submit(int, "1")
+    assert worker.submit(int, "2").result() == 2
+
+
+def test_a_process_that_cannot_be_ended_is_left_alone_and_has_no_second_beside_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in an uninterruptible wait looks like one that has not ended yet."""
+    monkeypatch.setattr("lineage_store.ingest.worker._ENDS_WITHIN_S", 0.1)
+    worker.submit(int, "7")
+    process = worker._process
+    assert process is not None
+    monkeypatch.setattr(process, "kill", lambda: process.send_signal(signal.SIGSTOP))
+    with pytest.raises(ReaderStuckError, match=f"The reading process {process.pid} waits for a disk"):
+        worker.close()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert worker.submit(int, "7").result() == 7
+
+
+# --- a daemon with poison among its files ---
+
+SETTINGS = Settings(
+    poll_interval_s=0.05, discovery_interval_s=0.05, reading_memory_bytes=160 * MEBIBYTE, lease_s=5.0
+)
+GOOD = Log().version().scalar(1, "loss", 0.5)
+
+
+GLUTTONOUS = Log().tensor(1, "weights", np.zeros(12 * MEBIBYTE, np.float32))
+"""One frame that takes more memory than there is."""
+
+
+def tick_until(follower: Follower, met: Callable[[], bool], ticks: int = 60) -> None:
+    for _ in range(ticks):
+        follower.tick()
+        if met():
+            return
+        time.sleep(0.06)
+    pytest.fail(f"not met after {ticks} ticks")
+
+
+def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on(
+    engine: Engine, base_dir: Path
+) -> None:
+    GLUTTONOUS.write_summary(base_dir / "glutton")
+    for name in ("a", "z"):
+        GOOD.write_summary(base_dir / name)
+    follower = Follower(engine, base_dir, SETTINGS)
+    tick_until(follower, lambda: "poisoned" in column(engine, "SELECT state FROM log_file"))
+    assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
+    (problem,) = rows(
+        engine, "SELECT kind, path, reason, remedy FROM ingest_problem WHERE resolved_at IS NULL"
+    )
+    assert (problem.kind, problem.path.split("/")[0]) == ("poisonous_file", "glutton")
+    assert problem.reason == "Reading took more than 160 MiB of memory. Times in a row: 3."
+    assert "lineage-store retry" in problem.remedy
+    GOOD.write_summary(base_dir / "later")
+    tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3])
+    assert column(engine, "SELECT strikes FROM log_file WHERE state = 'poisoned'") == [3]
+    follower.close()
+    (base_dir_id,) = column(engine, "SELECT id FROM base_dir")
+    retry(engine, base_dir, base_dir_id, Settings(), None)
+    assert column(engine, "SELECT DISTINCT strikes FROM log_file") == [0]
+    assert column(engine, "SELECT count(*) FROM payload_sample") == [1]
+    assert column(engine, "SELECT count(*) FROM ingest_problem WHERE resolved_at IS NULL") == [0]
+
+
+def test_a_reading_process_that_is_killed_costs_a_strike_at_most(engine: Engine, base_dir: Path) -> None:
+    GOOD.write_summary(base_dir / "job")
+    follower = Follower(engine, base_dir, SETTINGS)
+    follower.tick()
+    process = follower._reader._process
+    assert process is not None
+    stopper = threading.Thread(target=os.kill, args=(process.pid, signal.SIGKILL))
+    stopper.start()
+    stopper.join()
+    Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write(
+        next((base_dir / "job").glob("*_MS"))
+    )
+    tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2])
+    assert column(engine, "SELECT strikes FROM log_file") == [0]
+    follower.close()
