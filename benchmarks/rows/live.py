@@ -123,6 +123,13 @@ def _job_count(engine: Engine) -> int:
 
 
 def _cpu_seconds(process: int) -> float:
+    """Of the daemon and its reading process."""
+    children = Path(f"/proc/{process}/task").glob("*/children")
+    processes = [process, *(int(child) for path in children for child in path.read_text().split())]
+    return sum(map(_own_cpu_seconds, processes))
+
+
+def _own_cpu_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
