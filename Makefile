@@ -51,6 +51,14 @@ test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .ven
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
 
+.PHONY: prove
+prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)
+	PYTHONPATH=tests .venv/bin/python -m proofs $(P) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: prove-full
+prove-full: .venv/package ## The same at the size of a night
+	PYTHONPATH=tests .venv/bin/python -m proofs $(P) --full $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
 bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some rows, --list names them, --quick, --long)
 	.venv/bin/python -m benchmarks $(ARGS)

@@ -1,7 +1,8 @@
 """A second reader of summary files, which shares no code with the package: struct and a few lines of protobuf.
 
-In: a summary file. Out: how many frames it has, and its scalars in the order in which they were written.
-It trusts every length and checks no checksum, so it is for sound files only.
+In: a summary file, or bytes of one. Out: its frames, and its scalars in the order in which they were written.
+`payloads` and `scalars` trust every length and check no checksum, so they are for sound files only; `sound_frame` is
+for others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import google_crc32c
 
 _VARINT, _EIGHT_BYTES, _BLOCK, _FOUR_BYTES = 0, 1, 2, 5
 
@@ -20,6 +23,18 @@ class OracleScalar:
     step: int
     wall_time: float
     value: float
+
+
+def sound_frame(content: bytes, start: int) -> bytes | None:
+    """The payload of the complete frame with matching checksums at index `start`; None when there is none."""
+    if start + 16 > len(content):
+        return None
+    length, length_checksum = struct.unpack_from("<QI", content, start)
+    end = start + 12 + length
+    if _checksum(content[start : start + 8]) != length_checksum or end + 4 > len(content):
+        return None
+    payload = content[start + 12 : end]
+    return payload if struct.pack("<I", _checksum(payload)) == content[end : end + 4] else None
 
 
 def payloads(path: Path) -> Iterator[bytes]:
@@ -33,17 +48,26 @@ def payloads(path: Path) -> Iterator[bytes]:
 
 def scalars(path: Path) -> list[OracleScalar]:
     """Every scalar of a summary file."""
+    return [scalar for payload in payloads(path) for scalar in scalars_in(payload)]
+
+
+def scalars_in(payload: bytes) -> list[OracleScalar]:
+    """Every scalar of an event."""
     found = []
-    for payload in payloads(path):
-        event = dict(_fields(payload))
-        wall_time = _double(event.get(1, bytes(8)))
-        step = _signed(event.get(2, 0))
-        for number, value in _fields(_bytes(event.get(5, b""))):
-            fields = dict(_fields(_bytes(value))) if number == 1 else {}
-            if 3 in fields:
-                tag = _bytes(fields[1]).decode()
-                found.append(OracleScalar(tag, step, wall_time, struct.unpack("<f", _bytes(fields[3]))[0]))
+    event = dict(_fields(payload))
+    wall_time = _double(event.get(1, bytes(8)))
+    step = _signed(event.get(2, 0))
+    for number, value in _fields(_bytes(event.get(5, b""))):
+        fields = dict(_fields(_bytes(value))) if number == 1 else {}
+        if 3 in fields:
+            tag = _bytes(fields[1]).decode()
+            found.append(OracleScalar(tag, step, wall_time, struct.unpack("<f", _bytes(fields[3]))[0]))
     return found
+
+
+def _checksum(content: bytes) -> int:
+    crc: int = google_crc32c.value(content)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

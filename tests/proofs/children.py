@@ -1,0 +1,86 @@
+"""Processes that a proof may kill: forks of this one, which has imported everything, so they are at work in no time.
+
+In: a function to run, which opens its own connections. Out: a child. Promises: none is left when its block ends; no
+clean-up of the parent runs in a child.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+KILLED = -signal.SIGKILL
+
+
+@dataclass(slots=True)
+class Child:
+    """A forked process."""
+
+    pid: int
+    code: int | None = None
+    """How it ended: 0, 1 after an exception, or minus the number of the signal; None as long as it runs."""
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        if not self.ended():
+            os.kill(self.pid, number)
+
+    def ended(self) -> bool:
+        """Whether it has ended; does not wait."""
+        self._collect(os.WNOHANG)
+        return self.code is not None
+
+    def wait(self) -> int:
+        """Wait for its end; how it ended."""
+        self._collect(0)
+        assert self.code is not None
+        return self.code
+
+    def kill(self) -> int:
+        """`kill -9`, if it still runs; how it ended."""
+        self.send(signal.SIGKILL)
+        return self.wait()
+
+    def kill_after(self, seconds: float) -> int:
+        """`kill -9` after a time; how it ended."""
+        time.sleep(seconds)
+        return self.kill()
+
+    def _collect(self, options: int) -> None:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+
+
+@contextmanager
+def forked(work: Callable[[], object]) -> Iterator[Child]:
+    """Run `work` in a child, which is killed when the block ends before it."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        _run(work)
+    child = Child(pid)
+    try:
+        yield child
+    finally:
+        child.kill()
+
+
+def _run(work: Callable[[], object]) -> None:
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

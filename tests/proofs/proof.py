@@ -1,0 +1,134 @@
+"""What a proof is, and what it is given: a size, a seed, a scratch directory, fresh stores of both kinds.
+
+A proof is a promise under attack, with a control: the same attack on a product from which the guard was taken, which
+must break the promise. A control that does not fail has proved nothing, and neither has its proof.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from helpers import databases
+from lineage_store.store.engine import open_engine
+from lineage_store.store.upgrade import upgrade
+
+SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
+KINDS = (SQLITE, POSTGRESQL)
+
+
+class SkippedError(Exception):
+    """A proof, or a part of it, that cannot be tried here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The attack with the guard taken away."""
+
+    without: str
+    """The guard, as in "bookmark check"."""
+    failures: int
+    """How often the promise was broken then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a proof did that held: a promise that breaks is an AssertionError."""
+
+    counts: tuple[str, ...]
+    """What was tried and found, in numbers: "1,000 kills", "0 lost"."""
+    controls: tuple[Control, ...]
+    skipped: tuple[str, ...] = ()
+    """Parts that could not be tried, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One promise. `prove` raises AssertionError when it breaks, SkippedError when it cannot be tried."""
+
+    name: str
+    promise: str
+    unit: str
+    """What the size counts."""
+    ci_size: int
+    full_size: int
+    prove: Callable[[Run], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a proof is given."""
+
+    size: int
+    seed: int
+    scratch: Path
+    """An empty directory on a local filesystem."""
+    stores: Stores
+
+    def chance(self, *part: object) -> random.Random:
+        """Random numbers of a part of the proof, the same for the same seed."""
+        return random.Random("/".join(map(str, (self.seed, *part))))
+
+    def directory(self, name: str) -> Path:
+        """A new, empty directory."""
+        path = self.scratch / name
+        path.mkdir()
+        return path
+
+    def store(self, kind: str) -> AbstractContextManager[str]:
+        """The URL of an empty, migrated store of a kind, for the length of a block."""
+        return self.stores.fresh(kind)
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    """An engine for the length of a block."""
+    engine = open_engine(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@dataclass
+class Stores:
+    """Empty stores, each a copy of a template; the server is started for the first that needs it."""
+
+    directory: Path
+    lifetime: ExitStack
+    numbers: Iterator[int] = field(default_factory=count)
+
+    @contextmanager
+    def fresh(self, kind: str) -> Iterator[str]:
+        """The URL of an empty, migrated store."""
+        if kind == POSTGRESQL:
+            server, template = self._postgresql
+            with databases.postgres_database(server, template=template) as url:
+                yield url
+            return
+        home = self.directory / f"store_{next(self.numbers)}"
+        home.mkdir()
+        shutil.copy(self._sqlite, home / "store.sqlite3")
+        yield f"sqlite:///{home / 'store.sqlite3'}"
+        shutil.rmtree(home)
+
+    @cached_property
+    def _sqlite(self) -> Path:
+        path = self.directory / "template.sqlite3"
+        upgrade(f"sqlite:///{path}")
+        return path
+
+    @cached_property
+    def _postgresql(self) -> tuple[str, str]:
+        server = self.lifetime.enter_context(databases.postgres_server())
+        template = self.lifetime.enter_context(databases.postgres_database(server))
+        upgrade(template)
+        return server, template
