@@ -102,6 +102,9 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
     """Begin every log file of some jobs (stored ids) anew, beside what readers see; how many there are."""
     with reading(this.engine) as connection:
         files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
+    with writing(this.engine) as connection:
+        leases.confirm(connection, this.lease)
+        look_again(connection, [file.id for file in files])
     again = [file for file in files if file.byte_offset and file.state != "missing"]
     _begin(this, again)
     return len(again)

@@ -19,6 +19,7 @@ from lineage_store.ingest.ingester import Ingester, run_pass
 from lineage_store.ingest.leading import leading
 from lineage_store.store import leases
 from lineage_store.store.engine import database_time, writing
+from lineage_store.store.schema import log_file, scalar_sample, series
 from lineage_store.store.writes.remarks import annotate
 
 SETTINGS = Settings()
@@ -150,3 +151,23 @@ def test_an_unknown_job_is_named(engine: Engine, base_dir: Path) -> None:
     ingest(engine, base_dir)
     with pytest.raises(TrainJobNotFoundError, match="none"):
         rereading.reingest(engine, base_dir, register(engine, base_dir), "./none", SETTINGS)
+
+
+@pytest.mark.parametrize("way", ["retry", "reingest"])
+def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_dir: Path, way: str) -> None:
+    curve().write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    with writing(engine) as connection:
+        nothing_read = {"byte_offset": 0, "fingerprint_bytes": 0, "anchor_bytes": 0, "event_count": 0}
+        connection.execute(log_file.update().values(state="poisoned", strikes=3, **nothing_read))
+        for table in (scalar_sample, series):
+            connection.execute(table.delete())
+    ingest(engine, base_dir)
+    assert visible_scalars(engine) == {}
+    base_dir_id = register(engine, base_dir)
+    if way == "retry":
+        rereading.retry(engine, base_dir, base_dir_id, SETTINGS, None)
+    else:
+        rereading.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+    assert visible_scalars(engine) == LOSS
+    assert column(engine, "SELECT strikes FROM log_file") == [0]
