@@ -19,7 +19,7 @@ import mindspore
 import numpy as np
 from mindspore import dataset, nn, ops
 from mindspore.mindrecord import FileWriter
-from mindspore.train import CheckpointConfig, Model, ModelCheckpoint, RunContext
+from mindspore.train import Accuracy, CheckpointConfig, Loss, Model, ModelCheckpoint, RunContext
 from mindspore.train.callback import _InternalCallbackParam
 
 BATCH = 4
@@ -111,7 +111,13 @@ def momentum(network: nn.Cell, rate: Any = 0.05) -> nn.Cell:
 
 
 def model_of(network: nn.Cell, optimizer: nn.Cell | None = None, **options: Any) -> Model:
-    return Model(network, loss(), optimizer or momentum(network), metrics={"accuracy", "loss"}, **options)
+    return Model(
+        network,
+        loss(),
+        optimizer or momentum(network),
+        metrics={"accuracy": Accuracy(), "loss": Loss()},
+        **options,
+    )
 
 
 @training
@@ -174,14 +180,6 @@ def summary_operators(collector: Collector, directory: str) -> None:
         export_options={"tensor_format": "npy"},
     )
     model_of(SpeakingNet()).train(2, batches_of(7), ours)
-
-
-@training
-def summary_operators_in_pynative(collector: Collector, directory: str) -> None:
-    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
-    model_of(SpeakingNet()).train(
-        1, batches_of(7), collector(directory, 3, collect_specified_data=NO_LANDSCAPE)
-    )
 
 
 @training
@@ -351,6 +349,15 @@ def differs_with_an_experimental_optimizer(collector: Collector, directory: str)
 
     model = Model(Step(MeanLoss(Net())))
     model.train(1, batches_of(3), collector(directory, 2, collect_specified_data=NO_LANDSCAPE))
+
+
+@training
+def summary_operators_in_pynative(collector: Collector, directory: str) -> None:
+    """The last one: MindSpore's recorder would take over what its last step emitted into the next training."""
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    model_of(SpeakingNet()).train(
+        1, batches_of(7), collector(directory, 3, collect_specified_data=NO_LANDSCAPE)
+    )
 
 
 def main() -> None:
