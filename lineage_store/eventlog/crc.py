@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MASK = 0xA282EAD8
+_PART_BYTES = 1 << 20
 
 
 def masked_crc32c(content: bytes) -> int:
     """The masked CRC-32C of `content`, 0 <= n < 2**32."""
-    crc = _crc32c(content)
+    crc = crc32c(content)
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 
@@ -30,7 +31,7 @@ def length_checksum(length: int) -> int:
 
 def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """`length_checksum` of every element; as a CRC is linear, one table look-up for each of its bytes."""
-    crc = np.full(lengths.shape, _crc32c(bytes(8)), np.uint32)
+    crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK)
@@ -39,13 +40,16 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
 @cache
 def _length_tables() -> tuple[NDArray[np.uint32], ...]:
     """For each byte of a length: what each of its 256 values changes in the CRC of eight zero bytes."""
-    zero = _crc32c(bytes(8))
+    zero = crc32c(bytes(8))
     lengths = [[byte << 8 * position for byte in range(256)] for position in range(8)]
     return tuple(
-        np.array([_crc32c(n.to_bytes(8, "little")) ^ zero for n in row], np.uint32) for row in lengths
+        np.array([crc32c(n.to_bytes(8, "little")) ^ zero for n in row], np.uint32) for row in lengths
     )
 
 
-def _crc32c(content: bytes) -> int:
-    crc: int = google_crc32c.value(content)
+def crc32c(content: bytes | memoryview) -> int:
+    """The CRC-32C of `content`, not masked. The library takes bytes only: a long view is copied part by part."""
+    crc: int = google_crc32c.value(bytes(content[:_PART_BYTES]))
+    for start in range(_PART_BYTES, len(content), _PART_BYTES):
+        crc = google_crc32c.extend(crc, bytes(content[start : start + _PART_BYTES]))
     return crc

@@ -33,10 +33,10 @@ class Look:
 def look(base_dir: Path, files: Iterable[Wanted], settings: Settings, now: datetime) -> Look:
     """Look at files until a chunk has been read; no more than that is taken from an iterator."""
     seen = Look()
-    readings = list(_readings(base_dir, files, settings, seen, settings.chunk_bytes))
-    for wanted, length in _take(readings, settings, now, seen):
-        readings = list(_readings(base_dir, [wanted], settings, seen, length))
-        _take(readings, settings, now, seen)
+    first = _readings(base_dir, files, settings, seen, settings.chunk_bytes)
+    for wanted, length in _take(list(first), settings, now, seen):
+        longer = _readings(base_dir, [wanted], settings, seen, length)
+        _take(list(longer), settings, now, seen)
     return seen
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from lineage_store.eventlog.events import PayloadValue, ScalarValue
 from lineage_store.eventlog.fast import Decoded, Frames, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.framing import Frame
+from lineage_store.eventlog.messages import DTYPE_NAMES
 from lineage_store.store.batch import Column, KnownFile, SampleColumns, SeriesName
 
 Integers = NDArray[np.int64]
@@ -110,25 +111,33 @@ def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
 
 
 def _payload_columns(frames: Frames, positions: Integers, block: PayloadPiece) -> dict[str, Column]:
-    dtype = "png" if block.plugin == "image" else None
+    numbers = dict(block.integers)
+    data_type = numbers.pop("data_type", None)
     return {
         "wall_time": block.wall_time,
         "frame_offset": positions[block.frame],
         "frame_length": frames.length[block.frame],
         "value_index": block.value_index,
         "checksum": frames.checksum[block.frame].astype(np.int64),
-        "dtype": np.full(len(block.frame), dtype, np.object_),
-        "shape": _shape_texts(block.shape),
+        "dtype": _dtypes(block.plugin, len(block.frame), data_type),
+        "shape": _shape_texts(block.shape, block.rank),
         "size_bytes": block.size_bytes,
-        **block.integers,
+        **numbers,
         **block.floats,
     }
 
 
-def _shape_texts(shapes: Integers) -> NDArray[np.object_]:
-    if (shapes == shapes[0]).all():
-        return np.full(len(shapes), _shape_text(*shapes[0].tolist()), np.object_)
-    return np.array([_shape_text(*shape) for shape in shapes.tolist()], np.object_)
+def _dtypes(plugin: str, count: int, data_type: Integers | None) -> NDArray[np.object_]:
+    if data_type is None:
+        return np.full(count, "png" if plugin == "image" else None, np.object_)
+    return np.array([DTYPE_NAMES[number] for number in data_type.tolist()], np.object_)
+
+
+def _shape_texts(shapes: Integers, ranks: Integers) -> NDArray[np.object_]:
+    if (shapes == shapes[0]).all() and (ranks == ranks[0]).all():
+        return np.full(len(shapes), _shape_text(*shapes[0, : ranks[0]].tolist()), np.object_)
+    both = zip(shapes.tolist(), ranks.tolist(), strict=True)
+    return np.array([_shape_text(*shape[:rank]) for shape, rank in both], np.object_)
 
 
 def _placed(

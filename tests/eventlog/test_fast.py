@@ -10,15 +10,17 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.base_dirs import GOLDEN
-from helpers.log_writer import Log, histogram, image, scalar
+from helpers.log_writer import Log, histogram, image, scalar, tensor
 from lineage_store.eventlog import fast
 from lineage_store.eventlog.events import PayloadValue, ScalarValue, decode_summary
 from lineage_store.eventlog.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame, read_frames
+from lineage_store.eventlog.messages import DTYPE_NAMES
 from lineage_store.eventlog.wire import summary_pb2
 
 SUMMARY_FILES = sorted((GOLDEN / "summary_base").rglob("*_MS"))
@@ -36,7 +38,7 @@ def expected(payload: bytes) -> list[Description]:
         if isinstance(value, ScalarValue):
             found.append(("scalar", value.tag, value.step, bits(value.wall_time), bits(value.value)))
         elif isinstance(value, PayloadValue):
-            sizes = (value.size_bytes, value.shape)
+            sizes = (value.size_bytes, value.shape, value.dtype if value.plugin == "tensor" else None)
             statistics: tuple[Any, ...] = ()
             if s := value.statistics:
                 counts = (s.count, s.nan_count, s.pos_inf_count, s.neg_inf_count)
@@ -44,6 +46,10 @@ def expected(payload: bytes) -> list[Description]:
             at = (value.tag, value.step, bits(value.wall_time))
             found.append((value.plugin, *at, *sizes, *statistics))
     return found
+
+
+def dtype(block: fast.PayloadPiece, index: int) -> str | None:
+    return DTYPE_NAMES[int(block.integers["data_type"][index])] if block.plugin == "tensor" else None
 
 
 def by_frame(decoded: fast.Decoded) -> dict[int, list[Description]]:
@@ -56,8 +62,12 @@ def by_frame(decoded: fast.Decoded) -> dict[int, list[Description]]:
     for block in decoded.payloads:
         for i, frame in enumerate(block.frame.tolist()):
             at = (block.tag, int(block.step[i]), bits(block.wall_time[i]))
-            sizes = (int(block.size_bytes[i]), tuple(block.shape[i].tolist()))
-            names = ("count", "nan_count", "pos_inf_count", "neg_inf_count") if block.integers else ()
+            sizes = (
+                int(block.size_bytes[i]),
+                tuple(block.shape[i, : block.rank[i]].tolist()),
+                dtype(block, i),
+            )
+            names = ("count", "nan_count", "pos_inf_count", "neg_inf_count") if block.floats else ()
             counts = tuple(int(block.integers[name][i]) for name in names)
             numbers = tuple(bits(block.floats[name][i]) for name in ("min", "max", "sum") if block.floats)
             rows[frame].append((int(block.value_index[i]), (block.plugin, *at, *sizes, *counts, *numbers)))
@@ -79,11 +89,11 @@ def check(buffer: bytes, *borders: int) -> tuple[int, int]:
     assert decoded.frames.start.tolist() == [frame.position for frame in frames]
     assert decoded.frames.length.tolist() == [frame.length for frame in frames]
     assert decoded.frames.checksum.tolist() == [frame.checksum for frame in frames]
-    left, found = set(decoded.left.tolist()), by_frame(decoded)
-    assert not left & set(found)
+    left, values = set(decoded.left.tolist()), by_frame(decoded)
+    assert not left & set(values)
     for index, frame in enumerate(frames):
         if index not in left:
-            assert found.get(index, []) == expected(frame.payload)
+            assert values.get(index, []) == expected(frame.payload)
     return len(frames), len(frames) - len(left)
 
 
@@ -108,11 +118,13 @@ SCALARS = st.builds(scalar, TAGS, FLOATS)
 COUNTED = st.integers(-100, 100) | st.sampled_from([math.nan, math.inf, -math.inf])
 HISTOGRAMS = st.builds(histogram, TAGS, st.lists(COUNTED, max_size=8))
 IMAGES = st.builds(lambda tag, side: image(tag, [[[0] * side] * side]), TAGS, st.integers(1, 3))
+SHAPES = st.lists(st.integers(0, 3), max_size=9)
+TENSORS = st.builds(lambda tag, shape: tensor(tag, np.zeros(shape, np.float32)), TAGS, SHAPES)
 EVENTS = st.builds(
     lambda step, wall_time, values: event(step, *values, wall_time=wall_time),
     STEPS,
     st.floats(),
-    st.lists(SCALARS | HISTOGRAMS | IMAGES, max_size=4),
+    st.lists(SCALARS | HISTOGRAMS | IMAGES | TENSORS, max_size=4),
 )
 
 
@@ -155,6 +167,10 @@ def test_signalling_nan_is_widened_as_protobuf_widens_it() -> None:
 def test_steps_of_every_length_are_read_by_the_fast_path() -> None:
     steps = [2**power + offset for power in range(63) for offset in (-1, 0)] + [-1, -(2**63)]
     assert check(b"".join(event(step, scalar("loss", 0.25)) for step in steps * 20))[1] == len(steps) * 20
+
+
+def test_a_long_frame_is_read_by_the_fast_path_though_it_is_alone() -> None:
+    assert check(event(1, tensor("weights", np.zeros((100, 200), np.float32)), scalar("loss", 0.5))) == (1, 1)
 
 
 def test_reading_begins_at_the_given_index() -> None:

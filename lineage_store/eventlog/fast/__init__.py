@@ -1,8 +1,8 @@
 """The fast path: whole buffers of summary events as columns, of one file or of many small ones.
 
-In: a buffer whose segments are parts of summary files. Out: their valid frames, the scalars, histograms and images as
-columns, and the frames that it leaves to `events`. Promises: frame by frame and bit by bit what `framing` and `events`
-would give. Removing it changes nothing but speed: the setting `vectorised = false` does that.
+In: a buffer whose segments are parts of summary files. Out: their valid frames, the scalars, histograms, images and
+tensors as columns, and the frames that it leaves to `events`. Promises: frame by frame and bit by bit what `framing`
+and `events` would give. Removing it changes nothing but speed: the setting `vectorised = false` does that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from lineage_store.eventlog.fast.frames import Frames, Segment
 __all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "Segment", "decode"]
 
 FEWEST_TO_WALK = 8
-"""Fewer frames are left to `events`, which needs no preparations."""
+"""Fewer frames are left to `events`, which needs no preparations, unless one of them is long."""
+LONG_BYTES = 65_536
+"""Longer payloads are not to be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) 
         left[group.frame[taken]] = False
     rest = np.flatnonzero(left)
     payloads: list[PayloadPiece] = []
-    if len(rest) >= FEWEST_TO_WALK:
+    if len(rest) >= FEWEST_TO_WALK or (found.length[rest] > LONG_BYTES).any():
         walked = walker.read(buffer, rest, found.payload_start[rest], found.payload_end[rest])
         scalars += walked.scalars
         payloads = walked.payloads

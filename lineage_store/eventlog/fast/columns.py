@@ -27,7 +27,7 @@ class ScalarPiece:
 
 @dataclass(frozen=True, slots=True)
 class PayloadPiece:
-    """Histograms or images of one tag, by ascending frame."""
+    """Histograms, images or tensors of one tag, by ascending frame."""
 
     plugin: str
     tag: str
@@ -36,9 +36,11 @@ class PayloadPiece:
     step: Integers
     wall_time: Floats
     size_bytes: Integers
+    rank: Integers
+    """How many dimensions each has."""
     shape: Integers
-    """(n, dimensions)."""
+    """(n, greatest rank), each row as far as its rank goes."""
     integers: Mapping[str, Integers]
-    """Of histograms: count, nan_count, pos_inf_count, neg_inf_count."""
+    """Of histograms: count, nan_count, pos_inf_count, neg_inf_count; of tensors: data_type."""
     floats: Mapping[str, Floats]
     """Of histograms: min, max, sum."""

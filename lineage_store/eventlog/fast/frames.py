@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.crc import length_checksum
+from lineage_store.eventlog.crc import crc32c, length_checksum
 from lineage_store.eventlog.framing import HEADER_BYTES, OVERHEAD_BYTES
 
 Indices = NDArray[np.int64]
@@ -242,7 +242,7 @@ def _cycle_count(
 
 def _checksums(buffer: bytes, starts: Indices, length: int) -> NDArray[np.uint32]:
     view = memoryview(buffer)
-    crcs = [google_crc32c.value(bytes(view[first : first + length])) for first in starts.tolist()]
+    crcs = [crc32c(view[first : first + length]) for first in starts.tolist()]
     return _masked(np.array(crcs, np.uint32))
 
 

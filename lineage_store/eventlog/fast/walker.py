@@ -1,7 +1,7 @@
-"""Events of scalars, histograms and images, however they differ: all walked field by field, in step.
+"""Events of scalars, histograms, images and tensors, however they differ: all walked field by field, in step.
 
 In: a buffer and payloads in it. Out: their values as columns, and which payloads are *odd*: those hold something else
-(versions, graphs, tensors), or something unusual, and are left to `events`.
+(versions, graphs, landscapes), or something unusual, and are left to `events`.
 Promises: for payloads that are not odd, bit for bit what `events` would give; nothing is trusted unseen.
 """
 
@@ -14,10 +14,13 @@ import numpy as np
 
 from lineage_store.eventlog.fast.columns import Floats, Integers, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.fast.wire import Children, Mask, Messages, Wire
+from lineage_store.eventlog.messages import DTYPE_NAMES
 from lineage_store.texts import to_stored
 
-_SCALAR, _IMAGE, _HISTOGRAM = 0x1D, 0x22, 0x4A
+_SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
 """Keys of the fields of Value that are decoded here: field number and wire type, as they stand in the file."""
+MOST_DIMENSIONS = 8
+_DATA_TYPES = list(DTYPE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class _Block:
 
     plugin: str
     rows: Integers
+    rank: Integers
     shape: Integers
     integers: dict[str, Integers] = field(default_factory=dict)
     floats: dict[str, Floats] = field(default_factory=dict)
@@ -109,6 +113,7 @@ class _Block:
             step=common.step,
             wall_time=common.wall_time,
             size_bytes=found.end[of] - found.start[of],
+            rank=self.rank[at],
             shape=self.shape[at],
             integers={name: column[at] for name, column in self.integers.items()},
             floats={name: column[at] for name, column in self.floats.items()},
@@ -131,7 +136,7 @@ def _read_values(wire: Wire, values: Children, odd: Mask) -> _Found:
     messages = Messages(wire, values.start, values.end, odd, values.owner)
     tag_start, tag_end = messages.integers(), messages.integers()
     start, end, kind = messages.integers(), messages.integers(), messages.integers()
-    keys = {0x0A: False, _SCALAR: False, _IMAGE: False, _HISTOGRAM: False}
+    keys = dict.fromkeys((0x0A, _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM), False)
     for key, rows, at, until in messages.fields(keys):
         if key == 0x0A:
             tag_start[rows], tag_end[rows] = at, until
@@ -141,7 +146,7 @@ def _read_values(wire: Wire, values: Children, odd: Mask) -> _Found:
     messages.require(0x0A)
     messages.mark_odd(np.flatnonzero(kind == 0))
     blocks = {}
-    for key, read_kind in ((_IMAGE, _images), (_HISTOGRAM, _histograms)):
+    for key, read_kind in ((_IMAGE, _images), (_TENSOR, _tensors), (_HISTOGRAM, _histograms)):
         rows = np.flatnonzero((kind == key) & ~odd[values.owner])
         blocks[key] = read_kind(wire, rows, start[rows], end[rows], odd, values.owner[rows])
     return _Found(tag_start, tag_end, start, end, kind, blocks)
@@ -154,7 +159,29 @@ def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mas
         if key != 0x22:
             shape[which, (key >> 3) - 1] = wire.varints(at).astype(np.int32)
     messages.require(0x08, 0x10, 0x18, 0x22)
-    return _Block("image", rows, shape)
+    return _Block("image", rows, np.full(len(rows), 3), shape)
+
+
+def _tensors(
+    wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
+) -> _Block:
+    """Tensors as MindSpore packs them: dimensions, data type, elements as float32."""
+    messages = Messages(wire, start, end, odd, owner)
+    rank, data_type = messages.integers(), messages.integers()
+    shape = np.zeros((len(rows), MOST_DIMENSIONS), np.int64)
+    for key, which, at, until in messages.fields({0x08: True, 0x10: False, 0x1A: False}):
+        match key:
+            case 0x08:
+                messages.mark_odd(which[rank[which] >= MOST_DIMENSIONS])
+                shape[which, np.minimum(rank[which], MOST_DIMENSIONS - 1)] = wire.varints(at)
+                rank[which] += 1
+            case 0x10:
+                data_type[which] = wire.varints(at)
+            case _:
+                size = until - at
+                messages.mark_odd(which[(size == 0) | (size % 4 != 0)])
+    messages.mark_odd(np.flatnonzero(~np.isin(data_type, _DATA_TYPES)))
+    return _Block("tensor", rows, rank, shape, {"data_type": data_type})
 
 
 _HISTOGRAM_INTEGERS = {0x10: "nan_count", 0x18: "pos_inf_count", 0x20: "neg_inf_count", 0x40: "count"}
@@ -175,7 +202,7 @@ def _histograms(
             integers[_HISTOGRAM_INTEGERS[key]][which] = wire.varints(at)
         else:
             floats[_HISTOGRAM_FLOATS[key]][which] = wire.doubles(at)
-    return _Block("histogram", rows, buckets[:, None], integers, floats)
+    return _Block("histogram", rows, np.ones(len(rows), np.int64), buckets[:, None], integers, floats)
 
 
 def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:

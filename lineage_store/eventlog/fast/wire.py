@@ -143,14 +143,15 @@ class Wire:
             return self.rows(at, 4).view("<f4").ravel().astype(np.float64)
 
     def varint_ends(self, at: Integers, end: Integers) -> Integers:
-        """Behind each varint; beyond everything where none ends inside its message, or one is longer than it may be."""
+        """Behind each varint; beyond everything where none ends inside its message, or one is longer than need be."""
         until = np.full(len(at), _BEYOND)
         waiting = np.arange(len(at))
         for size in range(1, 11):
             waiting = waiting[at[waiting] + size <= end[waiting]]
             last = self.bytes[at[waiting] + size - 1]
             ends = last < (0x80 if size < 10 else 2)
-            until[waiting[ends]] = at[waiting[ends]] + size
+            minimal = waiting[ends & (last != 0)] if size > 1 else waiting[ends]
+            until[minimal] = at[minimal] + size
             if ends.all():
                 break
             waiting = waiting[~ends]
