@@ -40,6 +40,10 @@ check: .venv/package ## Lint, formatting and types
 test-lowest: .venv-lowest/package ## Run the fast tier on the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest $(ARGS)
 
+.PHONY: test-plain
+test-plain: .venv/package ## Run the fast tier with the fast path of decoding switched off
+	LINEAGE_STORE_VECTORISED=false .venv/bin/python -m pytest $(ARGS)
+
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
 	.venv-protobuf6/bin/python -m pytest tests/eventlog $(ARGS)

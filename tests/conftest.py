@@ -7,6 +7,7 @@ a session and copied.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,14 @@ from hypothesis import HealthCheck, settings
 
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
+from lineage_store.config import SETTING_FIELDS, Settings, load
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+if os.environ.get("LINEAGE_STORE_VECTORISED") == "false":  # `make test-plain`: not only where settings are loaded
+    Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
 DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
 
