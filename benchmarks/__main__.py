@@ -11,10 +11,11 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, live, peers, polling, query, training
+from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, training
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
+    *limits.ROWS,
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,

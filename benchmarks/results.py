@@ -122,9 +122,9 @@ def _bound(bound: Bound | None, unit: str) -> str:
 def _verdict(row: Row, samples: Samples) -> str:
     if row.aim is not None and meets(row.aim, samples, row.shown):
         return "aim"
-    if row.must is None or meets(row.must, samples, row.shown):
-        return "met"
-    return "NOT MET"
+    if row.must is None:
+        return ""
+    return "met" if meets(row.must, samples, row.shown) else "NOT MET"
 
 
 def _number(value: float) -> str:
