@@ -9,8 +9,10 @@ Does not know: tables.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,7 +22,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, FromClause, create_engine, event, literal_column, select
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    InvalidatePoolError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.filesystem import refuse_network_filesystem
@@ -43,6 +53,7 @@ _POSTGRESQL = {
     "tcp_user_timeout": 60_000,
 }
 """A server that has gone without a word is noticed within a minute (in s; the last in ms)."""
+_RESTED_AFTER_S = 1.0
 _NO_RIGHT = frozenset({"42501", "25006"})
 """SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
 
@@ -69,12 +80,13 @@ def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: 
     if parsed.get_backend_name() == "sqlite":
         return _sqlite_engine(parsed, read_only, allow_network_filesystem)
     try:
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_POSTGRESQL)
+        engine = create_engine(parsed, connect_args=_POSTGRESQL)
     except (ImportError, NoSuchModuleError) as error:
         raise ConfigError(
             "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
         ) from error
     event.listen(engine, "connect", _prepare_postgresql)
+    _ping_the_rested(engine)
     return engine
 
 
@@ -226,6 +238,26 @@ def _is_write_protected(path: Path) -> bool:
     if not path.exists():
         return False
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
+
+
+def _ping_the_rested(engine: Engine) -> None:
+    """See that a server still answers before a connection is used that has not been for a while.
+
+    Pinging at each use (`pool_pre_ping`) would cost a small question a tenth of its time.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def rest(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get("rests_since", math.inf) < _RESTED_AFTER_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error
 
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import engine as engines
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.engine import open_engine, reading, writing
 from lineage_store.store.locks import command_of, writer_of
 
 _LOCKING = """
@@ -124,3 +125,21 @@ def test_a_url_that_is_none_is_refused_without_its_password() -> None:
     ) as caught:
         open_engine("postgresql//me:canary@host/name")
     assert "canary" not in str(caught.value)
+
+
+def test_connections_that_a_server_dropped_while_they_rested_are_replaced(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_store.store.engine._RESTED_AFTER_S", 0.0)
+    engine = open_engine(postgres_url)
+    with ExitStack() as several:
+        for _ in range(4):
+            several.enter_context(reading(engine))
+    with psycopg.connect(postgres_url.replace("+psycopg", "")) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    with reading(engine) as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    engine.dispose()
