@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proofs import ledger
+from proofs import kill, ledger
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
 
-PROOFS: Sequence[Proof] = [ledger.PROOF]
+PROOFS: Sequence[Proof] = [kill.PROOF, ledger.PROOF]
 
 
 def main() -> None:

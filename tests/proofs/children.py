@@ -11,9 +11,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 KILLED = -signal.SIGKILL
 
@@ -71,6 +76,33 @@ def forked(work: Callable[[], object]) -> Iterator[Child]:
         yield child
     finally:
         child.kill()
+
+
+def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Run each in a child and return what they return, which must be plain. An exception ends all of them."""
+    with ExitStack() as children:
+        answers = []
+        for work in works:
+            ours, theirs = Pipe(duplex=False)
+            children.enter_context(forked(partial(_answer, work, theirs)))
+            theirs.close()
+            answers.append(children.enter_context(ours))
+        return [_received(answer) for answer in answers]
+
+
+def _answer(work: Callable[[], T], channel: Connection) -> None:
+    try:
+        channel.send(work())
+    except Exception as error:
+        channel.send(AssertionError(f"{type(error).__name__}: {error}"))
+        raise
+
+
+def _received(channel: Connection) -> Any:
+    answer = channel.recv()
+    if isinstance(answer, AssertionError):
+        raise answer
+    return answer
 
 
 def _run(work: Callable[[], object]) -> None:

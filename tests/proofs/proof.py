@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -104,7 +104,11 @@ class Stores:
 
     directory: Path
     lifetime: ExitStack
-    numbers: Iterator[int] = field(default_factory=count)
+
+    def start(self) -> None:
+        """Make the templates now: what forks would otherwise each make for itself."""
+        for template in (self._sqlite, self._postgresql):
+            assert template
 
     @contextmanager
     def fresh(self, kind: str) -> Iterator[str]:
@@ -114,8 +118,7 @@ class Stores:
             with databases.postgres_database(server, template=template) as url:
                 yield url
             return
-        home = self.directory / f"store_{next(self.numbers)}"
-        home.mkdir()
+        home = Path(tempfile.mkdtemp(prefix="store-", dir=self.directory))
         shutil.copy(self._sqlite, home / "store.sqlite3")
         yield f"sqlite:///{home / 'store.sqlite3'}"
         shutil.rmtree(home)

@@ -1,0 +1,296 @@
+"""`kill -9` at any moment of an ingest loses nothing and repeats nothing.
+
+Files grow while ingesting processes are killed one after the other, at random moments of their work. On SQLite they are
+also killed at the write and fsync calls of a run of a hundred commits, each call in its turn (every fifth in the CI
+size). Then the lease is taken away: two processes write at once, and only the check that a bookmark stands where
+the read began keeps them from repeating each other; the control takes that away too. Afterwards everything is read to
+its end and the ledger is closed: what was lost or repeated shows there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sqlalchemy import update
+from sqlalchemy.exc import DBAPIError
+
+from helpers.ingesting import ingest, let_leases_expire
+from helpers.log_writer import GrowingFile, Log
+from lineage_store.config import Settings
+from lineage_store.errors import LineageStoreError
+from lineage_store.ingest import commit, refresh
+from lineage_store.store import leases
+from lineage_store.store.leases import Lease
+from lineage_store.store.schema import log_file
+from lineage_store.store.writes import bookmarks
+from proofs import ledger
+from proofs.children import KILLED, Child, at_once, forked
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+
+SMALL_BATCHES: dict[str, Any] = {"batch_rows": 5, "chunk_bytes": 4096, "batch_files": 2}
+"""Many transactions, so that a random moment is often inside one."""
+SLICES = (1, 13, 150, 400, 1500)
+CALLS = "pwrite64,write,fdatasync,fsync,unlink,ftruncate"
+RACES = 5
+"""Fewer pairs of ingesters might never meet."""
+SEGMENTS, EVENTS_IN_SEGMENT = 10, 50
+"""The run of a hundred commits, in parts that each begin with a store that has the parts before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attacked:
+    """What came of an attack on one kind of store."""
+
+    counts: tuple[str, ...]
+    accounted: ledger.Ledger
+    control_failures: int
+
+
+def _prove(run: Run) -> Outcome:
+    run.stores.start()
+    attacked = at_once([partial(_attack, run, kind) for kind in KINDS])
+    calls, files = _kill_at_calls(run) if shutil.which("strace") else (0, ledger.Ledger())
+    counts = [count for each in attacked for count in each.counts]
+    counts += [f"{calls:,} at write and fsync calls", "0 lost, 0 repeated"]
+    counts.append(str(sum((each.accounted for each in attacked), files)))
+    failures = sum(each.control_failures for each in attacked)
+    skipped = () if calls else ("kills at write and fsync calls: no strace",)
+    return Outcome(tuple(counts), (Control("bookmark check", failures),), skipped)
+
+
+def _attack(run: Run, kind: str) -> _Attacked:
+    with run.store(kind) as url, opened(url) as engine:
+        kills = _kill_one_by_one(run, kind, url)
+        accounted = ledger.check(engine)
+    with run.store(kind) as url, opened(url) as engine:
+        racing = _kill_racing(run, f"{kind}_racing", url, _without_lease)
+        accounted += ledger.check(engine)
+    with run.store(kind) as url, opened(url) as engine:
+        _kill_racing(run, f"{kind}_control", url, _without_lease, _without_bookmark_check)
+        failures = len(list(ledger.complaints(engine, Settings())))
+    counts = f"{kills:,} kills on {kind}", f"{racing:,} with two ingesters and no lease"
+    return _Attacked(counts, accounted, failures)
+
+
+# --- at random moments ---
+
+
+def _kill_one_by_one(run: Run, kind: str, url: str) -> int:
+    """Kill ingesting processes while their files grow; how many were still at work."""
+    chance, kills, latest = run.chance(kind), 0, 0.1
+    for number in count():
+        base_dir = run.directory(f"{kind}_{number}")
+        for _ in _growing(base_dir, chance):
+            with forked(partial(_ingest, url, base_dir)) as child:
+                was_killed = child.kill_after(chance.uniform(0, latest)) == KILLED
+            kills += was_killed
+            latest *= 1.01 if was_killed else 0.9  # one in ten comes to its end
+            _expire_leases(url)
+        _finish(url, base_dir)
+        if kills >= run.size:
+            break
+    return kills
+
+
+def _kill_racing(run: Run, part: str, url: str, *guards: Callable[[], None]) -> int:
+    """Kill processes of which two are at work at once, without some guards; how many."""
+    chance, kills, base_dir = run.chance(part), 0, run.directory(part)
+    for file in _files(base_dir, chance, steps=1_000 * RACES):
+        file.reveal_all()
+    for _ in range(max(RACES, run.size // 100)):
+        with ExitStack() as both:
+            work = partial(_ingest_over_and_over, url, base_dir, guards)
+            first, second = (both.enter_context(forked(work)) for _ in range(2))
+            kills += first.kill_after(chance.uniform(0.3, 0.8)) == KILLED
+            kills += second.kill_after(chance.uniform(0, 0.3)) == KILLED
+    _finish(url, base_dir)
+    return kills
+
+
+def _growing(base_dir: Path, chance: random.Random) -> Iterator[None]:
+    """A few jobs whose files grow in slices until all is written; yields after each."""
+    files = _files(base_dir, chance, steps=100)
+    while any(file.size < len(file.content) for file in files):
+        for file in chance.sample(files, chance.randint(1, 3)):
+            file.reveal(chance.choice(SLICES))
+        yield
+
+
+def _files(base_dir: Path, chance: random.Random, *, steps: int) -> list[GrowingFile]:
+    return [
+        GrowingFile(base_dir / f"job_{job}" / name, content)
+        for job in range(2)
+        for name, content in _contents(chance, steps)
+    ]
+
+
+def _contents(chance: random.Random, steps: int) -> Iterator[tuple[str, bytes]]:
+    for device in range(2):
+        log = Log().version()
+        for step in range(chance.randint(steps // 2, steps)):
+            log.scalars(step, {"loss": chance.gauss(0, 1), "accuracy": chance.random()})
+        yield f"events.out.events.summary.1700000000.{device}.host_MS", log.content
+    log = Log().train(network="Net", loss=chance.random())
+    for _ in range(10):
+        log.evaluation({"accuracy": chance.random()}).user_info(seed=chance.random())
+    yield "events.out.events.summary.1700000000.0.host_lineage", log.content
+
+
+# --- what runs in the children ---
+
+
+def _ingest(url: str, base_dir: Path) -> None:
+    with opened(url) as engine:
+        refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+
+
+def _ingest_over_and_over(url: str, base_dir: Path, guards: tuple[Callable[[], None], ...]) -> None:
+    _dawdle()
+    for take_away in guards:
+        take_away()
+    with opened(url) as engine:
+        while True:
+            with suppress(DBAPIError, LineageStoreError):  # the other one was first
+                refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+
+
+def _dawdle() -> None:
+    """Let time pass between reading and writing, so that the other one comes in between."""
+    chance, write_batch = random.Random(os.getpid()), commit.write_batch
+
+    def write_batch_later(*args: Any) -> None:
+        time.sleep(chance.uniform(0, 0.02))
+        write_batch(*args)
+
+    _replace_function(commit, write_batch_later, "write_batch")
+
+
+def _without_lease() -> None:
+    def acquire(_: Any, base_dir_id: int, holder: str, lasts_s: float, *_rest: Any, **_more: Any) -> Lease:
+        return Lease(base_dir_id, holder, 1, lasts_s)
+
+    def confirm(_: Any, lease: Lease) -> Lease:
+        return lease
+
+    _replace_function(leases, acquire)
+    _replace_function(leases, confirm)
+
+
+def _without_bookmark_check() -> None:
+    def move_bookmarks(connection: Any, advances: Any) -> None:
+        for advance in advances:
+            columns = {key: value for key, value in bookmarks._row(advance).items() if key[:3] != "of_"}
+            columns["event_count"] = log_file.c.event_count + advance.rows.event_count
+            connection.execute(update(log_file).where(log_file.c.id == advance.file.id).values(columns))
+
+    _replace_function(bookmarks, move_bookmarks)
+
+
+def _replace_function(module: ModuleType, function: Callable[..., Any], name: str = "") -> None:
+    """For good: the process that does it is thrown away."""
+    setattr(module, name or function.__name__, function)
+
+
+# --- afterwards ---
+
+
+def _finish(url: str, base_dir: Path) -> None:
+    """Read to the end what is left, as the ingester would that comes after the killed ones."""
+    _expire_leases(url)
+    with opened(url) as engine:
+        ingest(engine, base_dir)
+
+
+def _expire_leases(url: str) -> None:
+    with opened(url) as engine:
+        let_leases_expire(engine)
+
+
+# --- at every write and fsync call ---
+
+
+def _kill_at_calls(run: Run) -> tuple[int, ledger.Ledger]:
+    """Kill at the write and fsync calls of a run of a hundred commits on SQLite."""
+    base_dir, chance, kills, accounted = run.directory("calls"), run.chance("calls"), 0, ledger.Ledger()
+    stride = max(1, 5_000 // run.size)
+    log = Log()
+    for step in range(SEGMENTS * EVENTS_IN_SEGMENT):
+        log.scalar(step, "loss", chance.random())
+    file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", log.content)
+    segment_bytes = len(log.content) // SEGMENTS
+    with run.store(SQLITE) as url:
+        store = Path(url.removeprefix("sqlite:///"))
+        before = store.with_name("before.sqlite3")
+        for _ in range(SEGMENTS):
+            shutil.copy(store, before)
+            file.reveal(segment_bytes)
+            calls = _calls_of(url, base_dir, run.scratch / "calls.txt")
+            for number in range(1 + chance.randrange(stride), calls + 1, stride):
+                _replace(store, before)
+                with _traced(url, base_dir, f"--inject={CALLS}:signal=SIGKILL:when={number}") as child:
+                    kills += child.wait() == KILLED
+                _finish(url, base_dir)
+                with opened(url) as engine:
+                    accounted += ledger.check(engine)
+    return kills, accounted
+
+
+def _calls_of(url: str, base_dir: Path, listed: Path) -> int:
+    """How many write and fsync calls an ingest makes."""
+    with _traced(url, base_dir, f"--output={listed}") as child:
+        assert child.wait() == 0
+    return len(listed.read_text().splitlines())
+
+
+def _replace(store: Path, before: Path) -> None:
+    for rest in store.parent.glob(f"{store.name}-*"):
+        rest.unlink()
+    shutil.copy(before, store)
+
+
+@contextmanager
+def _traced(url: str, base_dir: Path, option: str) -> Iterator[Child]:
+    """An ingest with strace at its side from its beginning."""
+    read_end, write_end = os.pipe()
+
+    def work() -> None:
+        os.read(read_end, 1)
+        _ingest(url, base_dir)
+
+    with forked(work) as child:
+        command = ["strace", "-f", "-qqq", "--output=/dev/null", f"--trace={CALLS}", option, f"-p{child.pid}"]
+        with subprocess.Popen(command) as strace:
+            while not _has_tracer(child.pid):
+                assert strace.poll() is None, "strace cannot attach"
+                time.sleep(0.001)
+            os.write(write_end, b"!")
+            os.close(write_end)
+            os.close(read_end)
+            yield child
+            child.wait()
+
+
+def _has_tracer(pid: int) -> bool:
+    return "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
+
+
+PROOF = Proof(
+    "kill",
+    "kill -9 at any moment loses nothing and repeats nothing",
+    unit="kills on each database",
+    ci_size=1_000,
+    full_size=10_000,
+    prove=_prove,
+)
