@@ -78,11 +78,15 @@ class LineageStore:
         unsafe = self.settings.allow_network_filesystem
         self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
         self.url = engines.safe_url(self._engine.url)
-        if upgrade.is_empty(self._engine):
-            upgrade.upgrade(url, allow_network_filesystem=unsafe)
-            if not given:
-                log.warning("The lineage store is %s.", engines.sqlite_path(url))
-        upgrade.check(self._engine)
+        try:
+            if upgrade.is_empty(self._engine):
+                upgrade.upgrade(url, allow_network_filesystem=unsafe)
+                if not given:
+                    log.warning("The lineage store is %s.", engines.sqlite_path(url))
+            upgrade.check(self._engine)
+        except BaseException:
+            self.close()  # a store that was refused holds nothing open
+            raise
 
     def close(self) -> None:
         """Close the database connections."""

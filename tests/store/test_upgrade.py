@@ -132,6 +132,15 @@ def test_newer_schema_is_refused_untouched(database_url: str, engine: Engine) ->
     assert current(database_url) == "9999"
 
 
+def test_a_store_that_was_refused_holds_nothing_open(sqlite_url: str, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url)
+    _set_version(engine, "9999")
+    engine.dispose()
+    with pytest.raises(SchemaTooNewError) as refused:
+        LineageStore(sqlite_url)
+    assert [path.name for path in tmp_path.iterdir()] == ["store.sqlite3"], refused
+
+
 def test_database_of_another_application_is_refused_untouched(
     empty_database_url: str, empty_engine: Engine
 ) -> None:
