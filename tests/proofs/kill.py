@@ -107,7 +107,7 @@ def _kill_one_by_one(run: Run, kind: str, url: str) -> int:
 def _kill_racing(run: Run, part: str, url: str, *guards: Callable[[], None]) -> int:
     """Kill processes of which two are at work at once, without some guards; how many."""
     chance, kills, base_dir = run.chance(part), 0, run.directory(part)
-    for file in _files(base_dir, chance, steps=1_000 * RACES):
+    for file in _files(base_dir, chance, steps=2_000):
         file.reveal_all()
     for _ in range(max(RACES, run.size // 100)):
         with ExitStack() as both:

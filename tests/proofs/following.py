@@ -1,0 +1,72 @@
+"""A log file followed without a database: all that lies between the disk and a write transaction.
+
+In: a log file on disk. Out: what each look takes from it, as plain values, and what the store would know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lineage_store.config import Settings
+from lineage_store.eventlog import filenames
+from lineage_store.ingest import advancing
+from lineage_store.ingest.reader import Wanted
+from lineage_store.store.batch import Advance, KnownFile, SampleColumns
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+Taken = tuple[Any, ...]
+"""(plugin, tag, step, wall time, value) of a scalar, (plugin, tag, step, wall time, frame offset) of a payload,
+(kind, frame offset, wall time) of a lineage event; wall times and values as hexadecimal text, so that NaN is itself."""
+
+
+@dataclass
+class Followed:
+    """What the store would know of a log file, and what has been taken from it."""
+
+    path: Path
+    settings: Settings
+    known: KnownFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        parsed = filenames.parse(self.path.name)
+        assert parsed is not None
+        self.known = KnownFile(
+            **dict.fromkeys(KnownFile.__slots__)
+            | {"id": 1, "job_id": 1, "train_id": f"./{self.path.parent.name}", "name": self.path.name}
+            | {"kind": parsed.kind, "file_time": parsed.timestamp, "generation": 1, "current": True}
+            | {"state": "open", "size_bytes": 0, "byte_offset": 0, "quarantined_bytes": 0, "closed": False}
+            | {"fingerprint_bytes": 0, "anchor_bytes": 0, "strikes": 0}
+        )
+
+    def read(self, *, grace_is_over: bool = False) -> list[Taken]:
+        """Look until there is nothing new; what was taken."""
+        taken: list[Taken] = []
+        has_more = True
+        while has_more:
+            wanted = Wanted(self.known, grace_is_over)
+            seen = advancing.look(self.path.parent.parent, [wanted], self.settings, NOW)
+            assert not [*seen.rewritten, *seen.failures], f"{self.path} at {self.known.byte_offset}: {seen}"
+            has_more = False
+            for advance in seen.advances:
+                self.known, has_more = advance.after, advance.has_more
+                taken += _lineage(advance)
+            taken += [each for columns in seen.samples for each in _samples(columns)]
+        return taken
+
+
+def _lineage(advance: Advance) -> Iterator[Taken]:
+    for event in advance.rows.lineage_events:
+        yield event.kind, event.byte_offset, float(event.wall_time or 0).hex()
+
+
+def _samples(columns: SampleColumns) -> Iterator[Taken]:
+    what = columns.columns["value" if columns.plugin == "scalar" else "frame_offset"]
+    times = columns.columns["wall_time"]
+    for number, step, time, value in zip(columns.number, columns.steps, times, what, strict=True):
+        shown = float(value).hex() if columns.plugin == "scalar" else int(value)
+        yield columns.plugin, columns.series[number].tag, int(step), float(time).hex(), shown
