@@ -34,7 +34,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.filesystem import refuse_network_filesystem
-from lineage_store.store.locks import command_of, writer_of
+from lineage_store.store.locks import command_of, is_stopped, writer_of
 from lineage_store.store.types import UtcTime
 from lineage_store.texts import without_passwords
 
@@ -153,7 +153,13 @@ def _locked_hint(path: Path) -> str:
     pid = writer_of(path)
     if pid is None:
         return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."
-    return f"Process {pid} holds its write lock ({command_of(pid) or 'of another user'}): wait for it, or end it."
+    command = command_of(pid) or "of another user"
+    if is_stopped(pid):
+        return (
+            f"Process {pid} holds its write lock and is stopped ({command}): "
+            f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
+        )
+    return f"Process {pid} holds its write lock ({command}): wait for it, or end it."
 
 
 def _hint(cause: str) -> str:

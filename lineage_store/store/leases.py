@@ -7,15 +7,18 @@ database and not by luck. Does not know files.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, select, update
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
+from lineage_store.store.dialects import upsert
 from lineage_store.store.engine import database_time
-from lineage_store.store.schema import base_dir, ingest_lease
+from lineage_store.store.schema import ingest_lease
+from lineage_store.store.stalled import end_stalled_holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +39,31 @@ def acquire(
     mode: str,
     *,
     before_daemons: bool = False,
+    spread: bool = False,
 ) -> Lease:
     """Take the lease if it is free, expired or our own already. Raises LeaseHeldError.
 
-    `before_daemons` takes it from a daemon too: that one's next write is refused, and it stands by until this is done.
+    A lease that expired while its holder was stopped inside a transaction is freed by ending that session.
+
+    Args:
+        before_daemons: take it from a daemon too: its next write is refused, and it stands by until this is done.
+        spread: take it also from a daemon that leads at least two base dirs more than this one.
     """
     now = database_time(connection)
-    # On PostgreSQL two may find no lease row at once: they queue up on the base dir's row.
-    connection.execute(select(base_dir.c.id).where(base_dir.c.id == base_dir_id).with_for_update())
-    row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
-    if row is not None and row.holder == holder:
-        return confirm(connection, Lease(base_dir_id, holder, row.epoch, lasts_s))
-    gives_way = before_daemons and row is not None and row.mode == "daemon"
+    seen = _row(connection, base_dir_id) or _made_row(connection, base_dir_id, holder, mode, now)
+    if seen.epoch and seen.holder == holder:
+        return confirm(connection, Lease(base_dir_id, holder, seen.epoch, lasts_s))
+    gives_way = seen.mode == "daemon" and (
+        before_daemons or (spread and _leads_more(connection, seen.holder, holder, now))
+    )
     if not gives_way:
+        _refuse_if_held(seen, now)
+    if seen.expires_at <= now:
+        end_stalled_holder(connection, base_dir_id, lasts_s)
+    row, now = _locked_row(connection, base_dir_id, wait=before_daemons), database_time(connection)
+    if row.epoch != seen.epoch or not gives_way:
         _refuse_if_held(row, now)
-    epoch = 1 if row is None else row.epoch + 1
+    epoch = row.epoch + 1
     values = {
         "holder": holder,
         "epoch": epoch,
@@ -59,18 +72,13 @@ def acquire(
         "acquired_at": now,
         "expires_at": now + timedelta(seconds=lasts_s),
     }
-    if row is None:
-        connection.execute(insert(ingest_lease).values(base_dir_id=base_dir_id, **values))
-    else:
-        connection.execute(
-            update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id).values(values)
-        )
+    connection.execute(update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id).values(values))
     return Lease(base_dir_id, holder, epoch, lasts_s)
 
 
 def last(connection: Connection, base_dir_id: int) -> Lease | None:
     """The lease that ended last: the same one as long as nobody has written since. Raises LeaseHeldError."""
-    row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
+    row = _row(connection, base_dir_id)
     _refuse_if_held(row, database_time(connection))
     return None if row is None else Lease(base_dir_id, row.holder, row.epoch, 0.0)
 
@@ -92,6 +100,15 @@ def confirm(connection: Connection, lease: Lease) -> Lease:
     return lease
 
 
+def renew(connection: Connection, lease: Lease) -> None:
+    """Renew the lease while its holder works on something long. Raises LeaseLostError.
+
+    Raises LeaseHeldError where the holder itself is in a write transaction, which has renewed the lease by its end.
+    """
+    _locked_row(connection, lease.base_dir_id, wait=False)
+    confirm(connection, lease)
+
+
 def release(connection: Connection, lease: Lease) -> None:
     """Let go, so that the next ingester need not wait. A lease that was lost already stays with its new holder."""
     connection.execute(
@@ -103,7 +120,7 @@ def release(connection: Connection, lease: Lease) -> None:
 
 def leader(connection: Connection, base_dir_id: int) -> str | None:
     """Who leads the base dir now; None when nobody does."""
-    row = connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
+    row = _row(connection, base_dir_id)
     return row.holder if row is not None and row.expires_at > database_time(connection) else None
 
 
@@ -117,8 +134,46 @@ def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
         )
 
 
-def _backend_pid(connection: Connection) -> int | None:
-    if connection.dialect.name == "sqlite":
-        return None
-    pid: int = connection.execute(select(func.pg_backend_pid())).scalar_one()
-    return pid
+def _row(connection: Connection, base_dir_id: int) -> Row[Any] | None:
+    return connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
+
+
+def _locked_row(connection: Connection, base_dir_id: int, *, wait: bool) -> Row[Any]:
+    """The row, locked until this transaction ends. Raises LeaseHeldError rather than wait for somebody's write."""
+    this = select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)
+    row = connection.execute(this.with_for_update(skip_locked=not wait)).first()
+    if row is None:
+        raise LeaseHeldError(
+            "Another ingester leads this base dir, and its transaction is at work.",
+            hint="Let it work; pg_stat_activity shows what it does.",
+        )
+    return row
+
+
+def _made_row(connection: Connection, base_dir_id: int, holder: str, mode: str, now: datetime) -> Row[Any]:
+    """The row of a base dir that nobody has led yet; of two who make it, the second waits here for the first."""
+    free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
+    connection.execute(
+        upsert(connection, ingest_lease, ["base_dir_id"]), {"base_dir_id": base_dir_id, **free}
+    )
+    row = _row(connection, base_dir_id)
+    assert row is not None
+    return row
+
+
+def _leads_more(connection: Connection, leader: str, other: str, now: datetime) -> bool:
+    """Whether a holder's daemon leads at least two base dirs more than another's."""
+    led = select(ingest_lease.c.holder).where(
+        ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now
+    )
+    count = Counter(map(_process, connection.execute(led).scalars()))
+    return count[_process(leader)] >= count[_process(other)] + 2
+
+
+def _process(holder: str) -> str:
+    """The process of a holder: one daemon holds a lease per base dir, under as many names."""
+    return holder.rpartition(":")[0]
+
+
+def _backend_pid(connection: Connection) -> ColumnElement[int] | None:
+    return None if connection.dialect.name == "sqlite" else func.pg_backend_pid()

@@ -50,6 +50,14 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped (SIGSTOP, or a debugger), so that it lets go of nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
 def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
     """(process id, inode, first and last byte) of every READ or WRITE lock.
 
