@@ -7,6 +7,7 @@ keep small ones waiting, for each gives a chunk in turn. Does not write.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,11 @@ from lineage_store.ingest.advancing import Look
 from lineage_store.ingest.discovery import path_of
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reader import Rewritten, Wanted
-from lineage_store.ingest.worker import Pending, Reader, ReadingFailedError
+from lineage_store.ingest.worker import Pending, Reader, ReaderStuckError, ReadingFailedError
 from lineage_store.store.batch import Advance, KnownFile, Problem, SampleColumns
+from lineage_store.texts import to_stored
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -109,13 +113,22 @@ class Batches:
     def _finished(self, files: Sequence[KnownFile], pending: Pending[Batch]) -> Batch:
         try:
             batch = pending.result()
-        except ReadingFailedError as error:
-            if len(files) > 1:  # one of them is poison; the others are read all the same
+        except ReaderStuckError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a file does to its reader, the others are read
+            if len(files) > 1:
                 self._one_by_one = len(files)
                 return Batch()
-            batch = Batch(files_taken=1, struck=(files[0], str(error)))
+            batch = Batch(files_taken=1, struck=(files[0], _failure(files[0], error)))
         self._one_by_one = max(0, self._one_by_one - batch.files_taken)
         return batch
+
+
+def _failure(file: KnownFile, error: Exception) -> str:
+    if isinstance(error, ReadingFailedError):
+        return str(error)
+    log.error("reading failed", extra={"train_id": file.train_id, "file": file.name}, exc_info=error)
+    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."
 
 
 def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:

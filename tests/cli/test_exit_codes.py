@@ -111,7 +111,8 @@ def test_a_signal_ends_a_statement_at_work(run: Run, number: signal.Signals, cod
 
 
 def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, corpus: Path) -> None:
-    process = _start("ingest", corpus, url=on_sqlite, environment={"LINEAGE_STORE_BATCH_BYTES": "4096"})
+    small = {"LINEAGE_STORE_CHUNK_BYTES": "4096", "LINEAGE_STORE_BATCH_BYTES": "4096"}
+    process = _start("ingest", corpus, url=on_sqlite, environment={**small, "LINEAGE_STORE_BATCH_FILES": "1"})
     _wait_for(lambda: _count_events(run) > 0)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)

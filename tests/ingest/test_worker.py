@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from helpers.ingesting import column, rows
+from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store.config import Settings
+from lineage_store.eventlog import events
+from lineage_store.eventlog.filenames import FileKind
 from lineage_store.ingest.follower import Follower
 from lineage_store.ingest.rereading import retry
 from lineage_store.ingest.worker import ReaderStuckError, ReadingFailedError, Worker
@@ -88,12 +90,12 @@ def test_a_process_that_cannot_be_ended_is_left_alone_and_has_no_second_beside_i
 # --- a daemon with poison among its files ---
 
 SETTINGS = Settings(
-    poll_interval_s=0.05, discovery_interval_s=0.05, reading_memory_bytes=160 * MEBIBYTE, lease_s=5.0
+    poll_interval_s=0.05, discovery_interval_s=0.05, reading_memory_bytes=100 * MEBIBYTE, lease_s=5.0
 )
 GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
-GLUTTONOUS = Log().tensor(1, "weights", np.zeros(12 * MEBIBYTE, np.float32))
+GLUTTONOUS = Log().tensor(1, "weights", np.zeros(15 * MEBIBYTE, np.float32))
 """One frame that takes more memory than there is."""
 
 
@@ -119,7 +121,7 @@ def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on
         engine, "SELECT kind, path, reason, remedy FROM ingest_problem WHERE resolved_at IS NULL"
     )
     assert (problem.kind, problem.path.split("/")[0]) == ("poisonous_file", "glutton")
-    assert problem.reason == "Reading took more than 160 MiB of memory. Times in a row: 3."
+    assert problem.reason == "Reading took more than 100 MiB of memory. Times in a row: 3."
     assert "lineage-store retry" in problem.remedy
     GOOD.write_summary(base_dir / "later")
     tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3])
@@ -130,6 +132,26 @@ def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on
     assert column(engine, "SELECT DISTINCT strikes FROM log_file") == [0]
     assert column(engine, "SELECT count(*) FROM payload_sample") == [1]
     assert column(engine, "SELECT count(*) FROM ingest_problem WHERE resolved_at IS NULL") == [0]
+
+
+def test_a_file_that_the_decoder_cannot_bear_costs_itself(
+    engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def decode(payload: bytes, kind: FileKind) -> object:
+        return 1 / 0 if b"unbearable" in payload else undisturbed(payload, kind)
+
+    undisturbed = events.decode
+    monkeypatch.setattr(events, "decode", decode)
+    for name in ("a", "z"):
+        GOOD.write_summary(base_dir / name)
+    bad = Log().version().scalar(1, "unbearable", 1.0).write_summary(base_dir / "b")
+    for _ in range(4):
+        ingest(engine, base_dir)
+    assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
+    assert column(engine, "SELECT state FROM log_file WHERE strikes = 3") == ["poisoned"]
+    (reason,) = column(engine, "SELECT reason FROM ingest_problem WHERE resolved_at IS NULL")
+    assert reason == "Reading failed with ZeroDivisionError: division by zero. Times in a row: 3."
+    assert bad.name in {getattr(record, "file", None) for record in caplog.records}
 
 
 def test_a_reading_process_that_is_killed_costs_a_strike_at_most(engine: Engine, base_dir: Path) -> None:
