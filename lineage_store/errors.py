@@ -199,6 +199,11 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
 
     exit_code = 5
 
+    def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
+        super().__init__(message, hint=hint)
+        self.cause = cause
+        """down, locked, full, read-only, refused or failed: what somebody who waits is waiting for."""
+
 
 class LeaseHeldError(LineageStoreError):
     """Another ingester leads this base dir."""

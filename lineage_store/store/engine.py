@@ -33,8 +33,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.store.causes import UNABLE_TO_OPEN, cause_of
 from lineage_store.store.filesystem import refuse_network_filesystem
-from lineage_store.store.locks import command_of, is_stopped, writer_of
 from lineage_store.store.types import UtcTime
 from lineage_store.texts import without_passwords
 
@@ -102,11 +102,20 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error."""
+    """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error.
+
+    When COMMIT fails, nobody knows whether it happened: the connection is dropped, so that nothing of it can still
+    come to pass, and whoever wrote reads the bookmarks again.
+    """
     with _failures_named(engine), engine.connect() as connection:
         connection = connection.execution_options(**{_WRITE: True})
-        with connection.begin():
+        with connection.begin() as transaction:
             yield connection
+            try:
+                transaction.commit()
+            except BaseException:
+                connection.invalidate()
+                raise
 
 
 def database_time(connection: Connection) -> datetime:
@@ -145,38 +154,9 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
     cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
-    hint = _locked_hint(path) if path is not None and "locked" in cause else _hint(cause)
-    return DatabaseUnavailableError(f"The database {safe_url(engine.url)} failed: {cause}.", hint=hint)
-
-
-def _locked_hint(path: Path) -> str:
-    pid = writer_of(path)
-    if pid is None:
-        return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."
-    command = command_of(pid) or "of another user"
-    if is_stopped(pid):
-        return (
-            f"Process {pid} holds its write lock and is stopped ({command}): "
-            f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
-        )
-    return f"Process {pid} holds its write lock ({command}): wait for it, or end it."
-
-
-def _hint(cause: str) -> str:
-    hints = {
-        "lock timeout": "Another session holds a lock, such as an upgrade or a transaction that was left open: "
-        "pg_blocking_pids() and the view pg_stat_activity tell which.",
-        "permission denied": "Writing is for the role that owns the tables, and for those it has granted that. "
-        "SELECT is enough for questions, with refresh=False or --no-refresh too.",
-        "read-only transaction": "This server or role only reads: ingest where it may write.",
-        "readonly": "The file or its directory is read-only for this user.",
-        "unable to open": "Does its directory exist, and may this user write there?",
-        "no such table": "Run `lineage-store init` first.",
-        "full": "Free some space; nothing was lost, and ingest goes on where it stood.",
-        "password": "Check user and password (PGPASSFILE or the URL).",
-    }
-    return next(
-        (hint for word, hint in hints.items() if word in cause), "Is the server up and the URL right?"
+    why = cause_of(error.orig, cause, path)
+    return DatabaseUnavailableError(
+        f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind
     )
 
 
@@ -235,7 +215,7 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise DatabaseUnavailableError(
-            f"The SQLite store {path} cannot be made: {error.strerror}.", hint=_hint("unable to open")
+            f"The SQLite store {path} cannot be made: {error.strerror}.", hint=UNABLE_TO_OPEN
         ) from error
 
 

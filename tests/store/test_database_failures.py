@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -48,6 +49,9 @@ def another_process_that_writes(path: Path) -> Iterator[int]:
         process.stdin.close()
 
 
+BIG = 1_000_000
+
+
 def write(engine: Engine, *statements: str) -> None:
     with writing(engine) as connection:
         for statement in statements:
@@ -83,6 +87,7 @@ def test_a_locked_store_names_the_process(
         raise AssertionError("It was locked.")
     engine.dispose()
     assert "locked" in refused.value.message
+    assert refused.value.cause == "locked"
     assert f"Process {pid} holds its write lock" in str(refused.value.hint)
 
 
@@ -95,6 +100,7 @@ def test_a_lock_that_nobody_lets_go_tells_where_to_look(postgres_url: str) -> No
     holder.dispose()
     waiting.dispose()
     assert "lock timeout" in refused.value.message
+    assert refused.value.cause == "locked"
     assert "pg_blocking_pids" in str(refused.value.hint)
 
 
@@ -111,6 +117,58 @@ def test_who_may_only_read_is_told_who_may_write(postgres_url: str, before: str,
         write(engine, before, "DELETE FROM train_job")
     engine.dispose()
     assert hint in str(refused.value.hint)
+
+
+def test_a_server_that_is_not_there_is_down() -> None:
+    engine = open_engine("postgresql://me@127.0.0.1:1/db")
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        write(engine)
+    engine.dispose()
+    assert refused.value.cause == "down"
+
+
+def test_a_full_disk_is_told_and_the_next_write_after_it_succeeds(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    with engine.connect() as connection:  # what a full disk does
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        write(engine, f"CREATE TABLE large AS SELECT randomblob({BIG}) AS bytes")
+    assert refused.value.cause == "full"
+    assert "Free some space" in str(refused.value.hint)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {BIG}")
+    write(engine, "UPDATE base_dir SET path = path")
+    engine.dispose()
+
+
+def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        write(engine, "UPDATE base_dir SET path = path")
+    engine.dispose()
+    assert refused.value.cause == "read-only"
+
+
+def test_a_connection_whose_commit_failed_is_dropped(database_url: str) -> None:
+    engine = open_engine(database_url)
+    driver, do_commit = engine.dialect.loaded_dbapi, engine.dialect.do_commit
+    connections: list[object] = []
+
+    def fail(connection: Any) -> None:
+        connections.append(connection.dbapi_connection)
+        raise driver.OperationalError("nobody knows whether it was committed")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine.dialect, "do_commit", fail)
+        with pytest.raises(DatabaseUnavailableError):
+            write(engine, "UPDATE base_dir SET path = path")
+    assert engine.dialect.do_commit == do_commit
+    with writing(engine) as connection:
+        assert connection.connection.dbapi_connection not in connections
+    engine.dispose()
 
 
 def test_a_process_that_is_gone_has_no_command() -> None:
