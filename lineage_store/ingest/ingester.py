@@ -16,19 +16,16 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.eventlog import filenames
 from lineage_store.ingest import commit
 from lineage_store.ingest.batching import Batch, Batches
 from lineage_store.ingest.failures import path_problems
-from lineage_store.ingest.reader import Rewritten
 from lineage_store.ingest.report import Counts, Progress
-from lineage_store.ingest.surveying import ALL_KINDS, Survey, survey
+from lineage_store.ingest.surveying import ALL_KINDS, Survey, next_generation, survey
 from lineage_store.ingest.worker import Reader
 from lineage_store.store import maintenance
 from lineage_store.store.batch import KnownFile, NewFile
 from lineage_store.store.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.texts import from_stored, to_stored
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +103,8 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) ->
             log.warning("%s Those files are read again in the next pass.", error.message)
             continue
         for news in batch.rewritten:
-            batches.add(
-                commit.start_generation(ingester.engine, ingester.lease, news.file, _next_generation(news))
-            )
+            new = next_generation(news.file)
+            batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, new))
         read |= {each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
         counts = counts.plus(batch.advances, files_read=len(read))
         ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
@@ -123,11 +119,3 @@ def _commit(ingester: Ingester, batch: Batch) -> None:
         commit.mark_unreadable(engine, lease, batch.failures)
     if batch.struck:
         commit.mark_struck(engine, lease, *batch.struck)
-
-
-def _next_generation(news: Rewritten) -> NewFile:
-    file, parsed = news.file, filenames.parse(from_stored(news.file.name))
-    host = to_stored(parsed.host) if parsed and parsed.host else None
-    return NewFile(
-        file.train_id, file.name, file.kind, file.file_time, file.device, host, file.generation + 1
-    )
