@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, Table, insert, select
+from sqlalchemy import Connection, Row, Table, select
 
 from lineage_store.store.batch import SampleColumns, SeriesName, as_row
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import in_parts, insert_plain
 from lineage_store.store.schema import payload_sample, scalar_sample, series
 from lineage_store.store.series import statistics_from_rows, store_statistics
 from lineage_store.store.statistics import Statistics, merge, statistics
@@ -104,11 +104,16 @@ def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
 
 
 def _insert_series(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
-    if not parts:
-        return {}
-    statement = insert(series).returning(series.c.id, sort_by_parameter_order=True)
-    ids = connection.execute(statement, [part.series_row() for part in parts]).scalars()
-    return {part.key: series_id for part, series_id in zip(parts, ids, strict=True)}
+    insert_plain(connection, series, [part.series_row() for part in parts])
+    files = sorted({part.name.file.id for part in parts})
+    key_columns = (series.c.log_file_id, series.c.plugin, series.c.tag_key)
+    return {
+        (file_id, plugin, tag_key): series_id
+        for some in in_parts(files)
+        for file_id, plugin, tag_key, series_id in connection.execute(
+            select(*key_columns, series.c.id).where(series.c.log_file_id.in_(some))
+        )
+    }
 
 
 def _update_statistics(
