@@ -68,6 +68,8 @@ class SuspectReason(StrEnum):
     BAD_LENGTH_CHECKSUM = "checksum of the length does not match"
     FRAME_TOO_LONG = "length is above max_frame_bytes"
     BAD_PAYLOAD_CHECKSUM = "checksum of the payload does not match"
+    CUT_SHORT = "the frame would end behind the end of the finished file, and others follow it"
+    """Not for `next_frame` to say, which does not know where a file ends."""
 
 
 @dataclass(frozen=True, slots=True)

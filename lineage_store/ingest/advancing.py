@@ -67,7 +67,7 @@ def _take(
 ) -> list[tuple[Wanted, int]]:
     """Make rows of what was read; which files must be read again, and how far, since their next frame is longer."""
     found = rows.from_stretches(
-        [Stretch(each.wanted.file, each.content, _give_up_before(each)) for each in readings],
+        [Stretch(each.wanted.file, each.content, _give_up_before(each), _is_last(each)) for each in readings],
         max_frame_bytes=settings.max_frame_bytes,
         vectorised=settings.vectorised,
     )
@@ -77,8 +77,7 @@ def _take(
         if length := _longer(reading, of_file, ended, settings):
             longer.append((reading.wanted, length))
             continue
-        caught_up = isinstance(ended, Suspect) or ended.position + ended.length > reading.sight.size_bytes
-        advance = outcome.advance(reading, of_file, now, caught_up=caught_up)
+        advance = outcome.advance(reading, of_file, now, caught_up=_caught_up(reading, ended))
         if advance is not None:
             seen.advances.append(advance)
     return longer
@@ -92,10 +91,27 @@ def _give_up_before(reading: Reading) -> int:
     return sight.size_bytes if sight.closed else file.suspect_size if reading.wanted.grace_is_over else 0
 
 
+def _is_last(reading: Reading) -> bool:
+    file, sight = reading.wanted.file, reading.sight
+    return sight.closed and file.byte_offset + len(reading.content) >= sight.size_bytes
+
+
+def _caught_up(reading: Reading, ended: NeedData | Suspect) -> bool:
+    """Whether nothing more can be read now. The rest of a finished file is looked at, whatever a frame claims."""
+    if isinstance(ended, Suspect):
+        return True
+    in_file = ended.position + ended.length <= reading.sight.size_bytes
+    return not in_file and (not reading.sight.closed or _is_last(reading))
+
+
 def _longer(reading: Reading, found: FileRows, ended: NeedData | Suspect, settings: Settings) -> int:
-    """How many bytes the first frame takes where not the stretch but the file holds it; else 0."""
+    """How many bytes the first frame takes where not the stretch but the file holds it; else 0.
+
+    Of a finished file's last frame it is what there is, for other frames may follow in it.
+    """
     if isinstance(ended, Suspect) or found.end > reading.wanted.file.byte_offset:
         return 0
-    length = min(ended.length, settings.max_frame_bytes)
-    in_file = found.end + length <= reading.sight.size_bytes
-    return length if in_file and length > len(reading.content) else 0
+    length, in_file = min(ended.length, settings.max_frame_bytes), reading.sight.size_bytes - found.end
+    if reading.sight.closed:
+        length = min(length, in_file)
+    return length if len(reading.content) < length <= in_file else 0

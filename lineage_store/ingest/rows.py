@@ -17,7 +17,7 @@ import numpy as np
 
 from lineage_store.eventlog import events, fast, framing
 from lineage_store.eventlog.events import LineageEvent, Version
-from lineage_store.eventlog.framing import Frame, NeedData, Suspect
+from lineage_store.eventlog.framing import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.lineage_content import parse_metric
 from lineage_store.eventlog.messages import EventDecodeError
 from lineage_store.ingest.sample_columns import SampleGatherer, per_file
@@ -35,6 +35,8 @@ class Stretch:
     content: bytes
     give_up_before: int = 0
     """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
+    is_last: bool = False
+    """Whether it reaches to the end of a file to which nobody writes any more."""
 
     @property
     def position(self) -> int:
@@ -96,6 +98,12 @@ def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) ->
         found = framing.next_frame(
             view, collected.index, base=stretch.position, max_frame_bytes=max_frame_bytes
         )
+        if isinstance(found, NeedData) and stretch.is_last:
+            following = framing.find_frame(
+                view, collected.index + 1, base=stretch.position, max_frame_bytes=max_frame_bytes
+            )
+            if isinstance(following, Frame):  # what is missing will not come
+                found = Suspect(found.position, SuspectReason.CUT_SHORT)
         if isinstance(found, Frame):
             _take_frame(collected, found)
             collected.index += found.length
@@ -116,14 +124,19 @@ def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_fram
     """Quarantine a place that makes no frame; the index in the buffer where reading goes on."""
     start, base = suspect.position, collected.stretch.position
     following = framing.find_frame(view, start - base + 1, base=base, max_frame_bytes=max_frame_bytes)
-    if suspect.end is not None and not (following and following.position < suspect.end):
-        end = suspect.end  # a frame inside the claimed range means that bytes were cut out of this one
-    elif following:
-        end = following.position
-    else:  # all but the last bytes, which may begin a header, are beyond help
-        end = max(start + 1, base + len(view) - framing.HEADER_BYTES + 1)
+    searched = base + len(view) - framing.HEADER_BYTES + 1  # the bytes from here on may begin a header
+    end = suspect.end if suspect.end is not None and _is_searched(collected, suspect.end, searched) else None
+    if end is None or (following and following.position < end):
+        # a frame inside the claimed range means that bytes were cut out of this one
+        end = following.position if following else max(start + 1, searched)
     collected.quarantine(start, end, "damaged_bytes", f"No frame: {suspect.reason}.")
     return end - base
+
+
+def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
+    """Whether every frame that begins before `end` can be seen in the buffer, or is not there to be seen."""
+    stretch = collected.stretch
+    return end <= searched or stretch.position + len(stretch.content) >= stretch.give_up_before
 
 
 def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:

@@ -184,6 +184,32 @@ def test_the_torn_tail_of_a_closed_file_is_pending_and_noted(engine: Engine, bas
     assert open_problems(engine) == [("torn_file", FILE)]
 
 
+@pytest.mark.parametrize("chunk_bytes", [4096, 1 << 20])
+def test_frames_behind_one_that_was_cut_short_are_read_once_the_file_is_closed(
+    chunk_bytes: int, engine: Engine, base_dir: Path
+) -> None:
+    log = Log().scalar(1, "loss", 1.0).tensor(2, "t", [0.5] * 4000).torn(9000)
+    path = log.scalar(3, "loss", 3.0).scalar(4, "loss", 4.0).write_summary(base_dir / "job")
+    ingest(engine, base_dir, chunk_bytes=chunk_bytes)
+    assert visible_scalars(engine) == {1: 1.0}
+    path.chmod(0o400)
+    ingest(engine, base_dir, chunk_bytes=chunk_bytes)
+    assert visible_scalars(engine) == {1: 1.0, 3: 3.0, 4: 4.0}
+    assert rows(engine, "SELECT quarantined_bytes, byte_offset - size_bytes FROM log_file") == [(9000, 0)]
+    assert column(engine, "SELECT state FROM log_file") == ["closed"]
+
+
+def test_a_frame_that_follows_missing_bytes_is_found_wherever_a_chunk_ends(
+    sqlite_engine: Engine, base_dir: Path
+) -> None:
+    for missing in range(1, 45):
+        log = Log().tensor(1, "t", [0.5] * 2000).torn(8_047 - missing).scalar(2, "loss", 2.0)
+        log.scalar(3, "loss", 3.0).write_summary(base_dir / f"job_{missing}").chmod(0o400)
+    ingest(sqlite_engine, base_dir, chunk_bytes=4096)
+    assert column(sqlite_engine, "SELECT count(*) FROM scalar_sample GROUP BY job_id") == [2] * 44
+    assert ledger_is_closed(sqlite_engine)
+
+
 def test_a_torn_tail_that_is_completed_after_all_is_read(engine: Engine, base_dir: Path) -> None:
     path = four().torn(9).write_summary(base_dir / "job")
     path.chmod(0o400)
