@@ -24,6 +24,20 @@ def is_one_job(train_ids: Collection[str]) -> bool:
     return set(train_ids) == {"./"}
 
 
+def holds_log_files(directory: Path, *, recursive: bool) -> bool:
+    """Whether a search would find any: a look that ends with the first. Links are not followed."""
+    for path, below, names in os.walk(directory):
+        if any(filenames.parse(name) and _is_file(os.path.join(path, name)) for name in names):
+            return True
+        if not recursive and path != str(directory):
+            below.clear()
+    return False
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
+
+
 def deeper_jobs(directory: Path, levels: int) -> list[str]:
     """Directories more than `levels` below `directory` that hold log files, as stored text relative to it.
 

@@ -25,6 +25,7 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest import base_dirs, commit, ingester, surveying
 from lineage_store.ingest.cycles import record_cycle
+from lineage_store.ingest.depth import holds_log_files
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import leading
 from lineage_store.ingest.memory import Memory
@@ -61,10 +62,11 @@ def ingest(
     started = time.monotonic()
     if not base_dirs.is_known(engine, base_dir):
         base_dirs.refuse_unfit(engine, base_dir)
-        found = _listed(base_dir, lambda: surveying.find(base_dir, settings))
-        if not (found.files or found.unreadable):
-            counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
-            return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
+        if not holds_log_files(base_dir, recursive=settings.recursive):
+            found = _listed(base_dir, lambda: surveying.find(base_dir, settings))
+            if not (found.files or found.unreadable):
+                counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
+                return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
     base_dir_id = base_dirs.register(engine, base_dir)
     with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
