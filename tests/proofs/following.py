@@ -6,15 +6,18 @@ In: a log file on disk. Out: what each look takes from it, as plain values, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lineage_store.config import Settings
-from lineage_store.eventlog import filenames
+from lineage_store.eventlog import filenames, framing
 from lineage_store.ingest import advancing
 from lineage_store.ingest.reader import Wanted
+from lineage_store.store.audit import QUARANTINES
 from lineage_store.store.batch import Advance, KnownFile, SampleColumns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,6 +34,9 @@ class Followed:
     path: Path
     settings: Settings
     known: KnownFile = field(init=False)
+    given_up: list[tuple[int, int]] = field(default_factory=list)
+    """The byte ranges that were quarantined."""
+    event_count: int = 0
 
     def __post_init__(self) -> None:
         parsed = filenames.parse(self.path.name)
@@ -55,8 +61,31 @@ class Followed:
             for advance in seen.advances:
                 self.known, has_more = advance.after, advance.has_more
                 taken += _lineage(advance)
+                self.event_count += advance.rows.event_count
+                ranges = [
+                    (each.range_start, each.range_end)
+                    for each in advance.rows.problems
+                    if each.kind in QUARANTINES
+                ]
+                self.given_up += ranges
             taken += [each for columns in seen.samples for each in _samples(columns)]
         return taken
+
+
+@contextmanager
+def believing() -> Iterator[None]:
+    """Take every checksum for the right one."""
+    believed = {name: mock.Mock(return_value=mock.ANY) for name in ("length_checksum", "masked_crc32c")}
+    with mock.patch.multiple(framing, **believed):
+        yield
+
+
+def _given_up(advance: Advance) -> Iterator[tuple[int, int]]:
+    for problem in advance.rows.problems:
+        if problem.kind in QUARANTINES:
+            assert problem.range_start is not None
+            assert problem.range_end is not None
+            yield problem.range_start, problem.range_end
 
 
 def _lineage(advance: Advance) -> Iterator[Taken]:

@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, product
 from pathlib import Path
-from unittest import mock
 
 from helpers.ingesting import ingest, rows
 from helpers.log_writer import FIRST_WALL_TIME, Log
 from lineage_store.config import Settings
-from lineage_store.eventlog import framing
 from proofs import ledger
 from proofs.children import forked
-from proofs.following import Followed, Taken
+from proofs.following import Followed, Taken, believing
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
 FRAMES = 200
@@ -48,7 +46,7 @@ def _prove(run: Run) -> Outcome:
         for vectorised, zeros in product((True, False), repeat=2):
             path = run.directory(f"{kind}_{vectorised}_{zeros}") / "job" / NAME.format(kind)
             looks += _by_bytes(path, log, taken, Settings(vectorised=vectorised), zeros=zeros)
-    with _believing():
+    with believing():
         early = sum(
             _count_early(run.directory(f"{kind}_control") / "job" / NAME.format(kind), log)
             for kind, log, _ in logs
@@ -144,14 +142,6 @@ def _count_early(path: Path, log: Log) -> int:
             early += followed.known.byte_offset > start
             os.pwrite(descriptor, log.content[start : start + length], start)
     return early
-
-
-@contextmanager
-def _believing() -> Iterator[None]:
-    """Take every checksum for the right one."""
-    believed = {name: mock.Mock(return_value=mock.ANY) for name in ("length_checksum", "masked_crc32c")}
-    with mock.patch.multiple(framing, **believed):
-        yield
 
 
 @contextmanager
