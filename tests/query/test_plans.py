@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, Select, insert, text
 
+from helpers import databases
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
 from lineage_store.query.compiler import compile_count, compile_stretches
@@ -27,7 +29,25 @@ WORST = {**BEST, "sorted_type": "ascending"}
 
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url)
+    """For a test that writes."""
+    yield from _analysed(database_url)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same, for tests that only read."""
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("plans") / "store.sqlite3"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        yield from _analysed(f"sqlite:///{path}")
+        return
+    server, template = (request.getfixturevalue(f"postgres_{name}") for name in ("server", "template"))
+    with databases.postgres_database(server, template=template) as url:
+        yield from _analysed(url)
+
+
+def _analysed(url: str) -> Iterator[Engine]:
+    engine = open_engine(url)
     with writing(engine) as connection:
         _add_jobs(connection, add_base_dir(connection))
         connection.execute(text("ANALYZE"))
@@ -82,18 +102,18 @@ def _sorts_everything(plan: str) -> bool:
 @pytest.mark.parametrize("order", [BEST, WORST], ids=["best", "worst"])
 @pytest.mark.parametrize("least", [0.2, 0.999], ids=["unselective", "selective"])
 def test_a_page_by_a_filtered_metric_comes_from_its_index(
-    engine: Engine, order: dict[str, Any], least: float
+    stored: Engine, order: dict[str, Any], least: float
 ) -> None:
     (page,) = _pages({**FILTER, **order, "metric/acc": {"gt": least}})
-    plan = _plan(engine, page)
+    plan = _plan(stored, page)
     assert "ix_metric_name_value" in plan
     assert "scalar_sample" not in plan
     if least == 0.2:
         assert not _sorts_everything(plan)
 
 
-def test_the_best_by_any_metric_come_from_its_index(engine: Engine) -> None:
-    above, numbers, _below = (_plan(engine, page) for page in _pages({**FILTER, **BEST}))
+def test_the_best_by_any_metric_come_from_its_index(stored: Engine) -> None:
+    above, numbers, _below = (_plan(stored, page) for page in _pages({**FILTER, **BEST}))
     assert "ix_metric_name_value" in above
     assert "ix_metric_name_value" in numbers
     assert not _sorts_everything(numbers)
@@ -127,19 +147,19 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
         assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
 
 
-def test_the_newest_jobs_come_from_the_index_of_update_times(engine: Engine) -> None:
+def test_the_newest_jobs_come_from_the_index_of_update_times(stored: Engine) -> None:
     (page,) = _pages({"limit": 20})
-    plan = _plan(engine, page)
+    plan = _plan(stored, page)
     assert "ix_train_job_newest" in plan
     assert not _sorts_everything(plan)
 
 
-def test_a_count_does_not_walk_the_values_of_a_metric(engine: Engine) -> None:
+def test_a_count_does_not_walk_the_values_of_a_metric(stored: Engine) -> None:
     condition = parse({**FILTER, "metric/acc": {"gt": 0.2}})
-    plan = _plan(engine, compile_count(condition.where, None))
+    plan = _plan(stored, compile_count(condition.where, None))
     assert "ix_metric_name_value" not in plan
     assert "train_job" not in plan
-    if engine.dialect.name == "sqlite":
+    if stored.dialect.name == "sqlite":
         assert "SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan
         assert "SEARCH metric USING PRIMARY KEY" in plan
 
