@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proofs import damage, identity, kill, ledger, torn
+from proofs import damage, identity, kill, ledger, same, torn
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
 
-PROOFS: Sequence[Proof] = [kill.PROOF, ledger.PROOF, torn.PROOF, damage.PROOF, identity.PROOF]
+PROOFS: Sequence[Proof] = [kill.PROOF, ledger.PROOF, torn.PROOF, damage.PROOF, identity.PROOF, same.PROOF]
 
 
 def main() -> None:
