@@ -168,12 +168,9 @@ def serve(descriptor: int, memory_bytes: int) -> None:
     # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
-    with Connection(descriptor) as channel:
+    with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
         while True:
-            try:
-                call, args, kwargs = channel.recv()
-            except EOFError:
-                return
+            call, args, kwargs = channel.recv()
             channel.send(_answer(call, args, kwargs))
 
 
