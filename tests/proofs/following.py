@@ -42,11 +42,30 @@ class Followed:
         parsed = filenames.parse(self.path.name)
         assert parsed is not None
         self.known = KnownFile(
-            **dict.fromkeys(KnownFile.__slots__)
-            | {"id": 1, "job_id": 1, "train_id": f"./{self.path.parent.name}", "name": self.path.name}
-            | {"kind": parsed.kind, "file_time": parsed.timestamp, "generation": 1, "current": True}
-            | {"state": "open", "size_bytes": 0, "byte_offset": 0, "quarantined_bytes": 0, "closed": False}
-            | {"fingerprint_bytes": 0, "anchor_bytes": 0, "strikes": 0}
+            id=1,
+            job_id=1,
+            train_id=f"./{self.path.parent.name}",
+            name=self.path.name,
+            kind=parsed.kind,
+            file_time=parsed.timestamp,
+            device=parsed.device,
+            generation=1,
+            current=True,
+            state="open",
+            size_bytes=0,
+            byte_offset=0,
+            quarantined_bytes=0,
+            closed=False,
+            stat_stamp=None,
+            fingerprint=None,
+            fingerprint_bytes=0,
+            anchor=None,
+            anchor_bytes=0,
+            suspect_since=None,
+            suspect_size=None,
+            grown_at=None,
+            last_wall_time=None,
+            strikes=0,
         )
 
     def read(self, *, grace_is_over: bool = False) -> list[Taken]:
