@@ -22,6 +22,7 @@ from lineage_store.eventlog.framing import encode_frame
 from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 
 VERSION = "MindSpore.Event:1"
+_ENCODED_ELEMENT_BYTES = 4
 _LINEAGE_FIELDS = {
     "train_lineage": "train_lineage",
     "eval_lineage": "evaluation_lineage",
@@ -39,6 +40,15 @@ class Entry:
     plugin: str
     tag: str
     value: Held
+
+    @property
+    def array_bytes(self) -> int:
+        """What the value takes in memory, now and encoded; a single number counts nothing."""
+        if isinstance(self.value, float):
+            return 0
+        if isinstance(self.value, bytes):
+            return 2 * len(self.value)
+        return self.value.nbytes + _ENCODED_ELEMENT_BYTES * self.value.size
 
 
 @dataclass(frozen=True, slots=True)

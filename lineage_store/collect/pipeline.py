@@ -1,9 +1,10 @@
 """Work in order behind the training's back: worker threads encode, one thread writes.
 
-In: things to encode, each with its size in bytes. Out: calls of `write`, all in one thread, with the results in the
-order in which they were handed over, and one call of `finish` at the end. Promises: what waits is bounded in bytes,
-so that a slow disk slows the training down instead of filling its memory; whatever was handed over is written before
-the interpreter exits; in a forked child nothing happens. `encode`, `write` and `finish` must not raise.
+In: things to encode, from any thread, each with its size in bytes. Out: calls of `write`, all in one thread, with the
+results in the order in which they were handed over, and one call of `finish` at the end. Promises: what waits is
+bounded in bytes, so that a slow disk slows the training down instead of filling its memory; whatever was handed over
+is written before the interpreter exits; in a forked child nothing happens. `encode`, `write` and `finish` must not
+raise.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Pipeline(Generic[Given, Made]):
         self._hurry.acquire()
         self._room = Condition()
         self._unwritten = 0
+        self._closed = False
         self.process = os.getpid()
 
     @property
@@ -55,7 +57,10 @@ class Pipeline(Generic[Given, Made]):
         return os.getpid() == self.process
 
     def put(self, given: Given, byte_count: int, *, light: bool) -> None:
-        """Hand over one thing of this size; what is `light` costs less to encode here than to pass on."""
+        """Hand over one thing of this size; what is `light` costs less to encode here than to pass on.
+
+        RuntimeError: it is closed, or there are no more threads to be had.
+        """
         if self._writer is None:
             self._start()
         made = self._encode(given) if light else self._pool().submit(self._encode, given)
@@ -63,8 +68,10 @@ class Pipeline(Generic[Given, Made]):
             if not self._has_room(byte_count):
                 self._hurry_up()
                 self._room.wait_for(lambda: self._has_room(byte_count))
+            if self._closed:
+                raise RuntimeError("the recorder was closed meanwhile")
             self._unwritten += byte_count
-        self._given.put((made, byte_count))
+            self._given.put((made, byte_count))
 
     def drain(self) -> None:
         """Return when all that was handed over has been written."""
@@ -83,19 +90,27 @@ class Pipeline(Generic[Given, Made]):
 
     def close(self) -> None:
         """Write what waits, and return when the writer has ended."""
+        if not self.is_ours:
+            return
+        with self._room:
+            self._closed = True
         self.stop()
-        if self.is_ours and self._writer is not None:
+        if self._writer is not None:
             self._writer.join()
 
     def _start(self) -> None:
-        self._writer = Thread(target=self._run, name="summary-writer", daemon=True)
-        self._writer.start()
-        atexit.register(self.close)
+        with self._room:
+            if self._writer is None:
+                writer = Thread(target=self._run, name="summary-writer", daemon=True)
+                writer.start()
+                self._writer = writer
+                atexit.register(self.close)
 
     def _pool(self) -> ThreadPoolExecutor:
-        if self._encoders is None:
-            self._encoders = ThreadPoolExecutor(self._workers, thread_name_prefix="summary-encoder")
-        return self._encoders
+        with self._room:
+            if self._encoders is None:
+                self._encoders = ThreadPoolExecutor(self._workers, thread_name_prefix="summary-encoder")
+            return self._encoders
 
     def _has_room(self, byte_count: int) -> bool:
         return not self._unwritten or self._unwritten + byte_count <= self._limit

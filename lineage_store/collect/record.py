@@ -13,12 +13,13 @@ import os
 import platform
 import time
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from itertools import chain
 from types import TracebackType
-from typing import Any, ParamSpec, Self, SupportsIndex
+from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
 from lineage_store.collect import arguments, operators, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
@@ -41,11 +42,11 @@ log = logging.getLogger(__name__)
 
 _ENTRY_BYTES = 256
 """What a value takes in memory beside its array."""
-_ENCODED_ELEMENT_BYTES = 4
 _LIGHT_BYTES = 1024
 """A batch of less than this is encoded at once: handing it to another thread would cost more."""
 
 Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def _in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -140,7 +141,7 @@ class SummaryRecord:
         self._operators = operators.Operators()
         self._mode: Mode = "train"
         self._graph_written = False
-        self._added: defaultdict[str, list[Entry]] = defaultdict(list)
+        self._added: deque[Entry] = deque()
         self._closed = False
         self._said_unusable = False
         if self.exclusive:
@@ -193,7 +194,7 @@ class SummaryRecord:
         tag = values.tag_of(name) if plugin in values.ARRAY_PLUGINS else str(name)
         entry = Entry(plugin, tag, values.held(plugin, tag, value))
         if self._is_usable():
-            self._added[plugin].append(entry)
+            self._added.append(entry)
 
     def record(
         self,
@@ -218,11 +219,10 @@ class SummaryRecord:
         self._losses.raise_untold()
         if self.exclusive and self._mode == "train":
             self._try("what summary operators emitted", self._take_emitted, number)
-        added, self._added = self._added, defaultdict(list)
+        added = self._take_added()
         taken = [entries for plugin, entries in added.items() if not plugin_filter or plugin_filter(plugin)]
         if self.network is not None and not self._graph_written:
-            self._try("the graph", self._add_graph, train_network)
-            taken.append(self._added.pop("graph", []))
+            taken.append(self._try("the graph", self._compiled_graph, train_network) or [])
         if any(taken):
             self._try("values", self._hand_over, number, tuple(chain.from_iterable(taken)))
         return True
@@ -259,27 +259,38 @@ class SummaryRecord:
         return False
 
     def _try(
-        self, what: str, work: Callable[Arguments, None], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> None:
+        self, what: str, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result | None:
         try:
-            work(*args, **kwargs)
+            return work(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - MindSpore's internals, or a lack of threads, end no training
             self._losses.add(what, error)
+            return None
+
+    def _take_added(self) -> dict[str, list[Entry]]:
+        """What waits, by plugin; each value once, also when other threads add and record meanwhile."""
+        added: defaultdict[str, list[Entry]] = defaultdict(list)
+        with suppress(IndexError):
+            while True:
+                entry = self._added.popleft()
+                added[entry.plugin].append(entry)
+        return added
 
     def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
-        array_bytes = sum(map(_array_bytes, entries))
+        array_bytes = sum(entry.array_bytes for entry in entries)
         batch = Batch(step, time.time(), entries, self._exports)
         size = array_bytes + _ENTRY_BYTES * len(entries)
         self._pipeline.put(batch, size, light=array_bytes < _LIGHT_BYTES)
 
-    def _add_graph(self, train_network: Any) -> None:
-        """Add the graph of the network, which is known when the network has been compiled."""
+    def _compiled_graph(self, train_network: Any) -> list[Entry]:
+        """The graph of the network; none before the network is compiled."""
         graph = operators.compiled_graph(self.network)
         if graph is None and train_network is not None:
             graph = operators.compiled_graph(train_network)
-        if graph is not None:
-            self.add_value("graph", "", graph)
-            self._graph_written = True
+        if graph is None:
+            return []
+        self._graph_written = True
+        return [Entry("graph", "", values.held("graph", "", graph))]
 
     def _take_emitted(self, step: int) -> None:
         for plugin, tag, value in self._operators.drain(step):
@@ -287,12 +298,3 @@ class SummaryRecord:
                 self.add_value(plugin, tag, value)
             except (TypeError, ValueError) as error:
                 self._losses.add(f"values of the operator {tag!r}", error)
-
-
-def _array_bytes(entry: Entry) -> int:
-    """What the value takes in memory, now and encoded; a single number counts nothing."""
-    if isinstance(entry.value, float):
-        return 0
-    if isinstance(entry.value, bytes):
-        return 2 * len(entry.value)
-    return entry.value.nbytes + _ENCODED_ELEMENT_BYTES * entry.value.size

@@ -73,6 +73,37 @@ def test_one_thing_larger_than_the_bound_waits_alone() -> None:
     assert disk.written == [0, 2, 4, 6, 8]
 
 
+def test_a_writer_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SlowDisk()
+    disk.go.set()
+    pipeline = Pipeline(double, disk.write, disk.finish, workers=1, pending_bytes=10)
+
+    def no_more_threads(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Thread, "start", no_more_threads)
+        for _ in range(3):  # which would wait for room, had the first been taken
+            with pytest.raises(RuntimeError, match="new thread"):
+                pipeline.put(1, 10, light=True)
+        pipeline.drain()
+    pipeline.put(2, 10, light=True)
+    pipeline.close()
+    assert disk.written == [4]
+
+
+def test_nothing_is_taken_when_it_is_closed() -> None:
+    disk = SlowDisk()
+    disk.go.set()
+    pipeline = Pipeline(double, disk.write, disk.finish, workers=1)
+    pipeline.put(1, 10, light=True)
+    pipeline.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pipeline.put(2, 10, light=True)
+    pipeline.drain()
+    assert disk.written == [2]
+
+
 def test_without_anything_to_write_there_is_nothing_to_finish() -> None:
     disk = SlowDisk()
     pipeline = Pipeline(double, disk.write, disk.finish, workers=1)

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,33 @@ def test_the_order_of_calls_is_the_order_in_the_file(tmp_path: Path) -> None:
             record.add_value("scalar", "loss", step)
             record.record(step)
     assert [event.step for event in told(tmp_path)[1:]] == list(range(200))
+
+
+def test_threads_that_record_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+    steps, threads = 60, 8
+    together = Barrier(threads)
+
+    def train(record: SummaryRecord, first: int) -> None:
+        together.wait()
+        for step in range(first, first + steps):
+            record.add_value("scalar", "loss", step)
+            record.record(step)
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for attempt in range(6):
+            with SummaryRecord(tmp_path / str(attempt)) as record:
+                running = [Thread(target=train, args=(record, steps * each)) for each in range(threads)]
+                for thread in running:
+                    thread.start()
+                for thread in running:
+                    thread.join()
+            values = sorted(value for _, _, value in scalars(tmp_path / str(attempt)))
+            assert values == list(range(steps * threads))
+            assert len(log_files(tmp_path / str(attempt))) == 1
+    finally:
+        sys.setswitchinterval(switching)
 
 
 def test_a_plugin_filter_drops_the_values_of_other_plugins(tmp_path: Path) -> None:
