@@ -82,6 +82,8 @@ def parse(specified: object, keep_default_action: object) -> Collected:
     require("keep_default_action", keep_default_action, bool)
     require("collect_specified_data", specified, dict, type(None))
     given: dict[str, Any] = specified if isinstance(specified, dict) else {}
+    for key in given:
+        require("a key of collect_specified_data", key, str)
     _check_keys("collect_specified_data", given, {*_DEFAULTS, _OURS})
     chosen = _DEFAULTS | given if keep_default_action else given
     for name in (*_SWITCHES, _OURS):
@@ -109,9 +111,7 @@ def require_positive(name: str, value: object, *, optional: bool = False) -> Non
 
 
 def _check_keys(name: str, given: dict[Any, Any], allowed: set[str]) -> None:
-    for key in given:
-        require(f"a key of {name}", key, str)
-    if unknown := sorted(set(given) - allowed):
+    if unknown := sorted(set(given) - allowed, key=str):
         raise LineageParamValueError(f"{name} does not know {unknown}; it takes {sorted(allowed)}.")
 
 
@@ -168,5 +168,6 @@ def _intervals(given: object) -> list[list[int]]:
                 f"an interval of collect_landscape must have {SHORTEST_INTERVAL} numbers or more, not {interval}."
             )
         for number in interval:
-            require("a number in an interval of collect_landscape", number, int)
+            # A bool is let pass, as by MindSpore.
+            require("a number in an interval of collect_landscape", number, int, bool)
     return [list(interval) for interval in intervals]

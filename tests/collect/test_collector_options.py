@@ -41,7 +41,6 @@ def landscape(**options: Any) -> dict[str, Any]:
         landscape(num_samples="128"),
         landscape(create_landscape=["train"]),
         landscape(create_landscape={"train": 1}),
-        {"collect_landscape": {1: 2}},
     ],
 )
 def test_a_wrong_type_is_a_type_error(specified: Any) -> None:
@@ -55,6 +54,8 @@ def test_a_wrong_type_is_a_type_error(specified: Any) -> None:
         ({"collect_loss": True}, "collect_loss"),
         ({"histogram_regular": "("}, "no regular expression"),
         (landscape(size=3), "size"),
+        ({"collect_landscape": {1: 2}}, "1"),
+        (landscape(create_landscape={1: True}), "1"),
         (landscape(landscape_size=2), "from 3 to 256"),
         (landscape(landscape_size=257), "from 3 to 256"),
         (landscape(unit="batch"), "'batch'"),
@@ -65,6 +66,12 @@ def test_a_wrong_type_is_a_type_error(specified: Any) -> None:
 def test_a_wrong_value_is_a_value_error_that_names_it(specified: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse(specified, True)
+
+
+def test_a_bool_counts_as_a_number_of_an_interval_as_with_mindspore() -> None:
+    kept = parse(landscape(intervals=[[True, 2, 3]]), True).landscape
+    assert kept is not None
+    assert kept.wants("step", 1)
 
 
 @pytest.mark.parametrize("keep", [None, 1, "yes"])
