@@ -29,6 +29,7 @@ from sqlalchemy.exc import (
     InvalidatePoolError,
     NoSuchModuleError,
     OperationalError,
+    ProgrammingError,
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -62,7 +63,8 @@ def parse_url(url: str) -> URL:
     """Read a database URL; `postgresql://` means psycopg, whatever SQLAlchemy's default driver is."""
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+        url.encode()
+    except (ArgumentError, UnicodeEncodeError) as error:
         raise ConfigError(
             f"{without_passwords(url)!r} is not a database URL.",
             hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
@@ -144,7 +146,8 @@ def _failures_named(engine: Engine) -> Iterator[None]:
         yield
     except DBAPIError as error:
         refused = getattr(error.orig, "sqlstate", None) in _NO_RIGHT
-        if not (refused or isinstance(error, OperationalError | InterfaceError)):
+        unfit_url = isinstance(error, ProgrammingError) and error.statement is None
+        if not (refused or unfit_url or isinstance(error, OperationalError | InterfaceError)):
             raise
         raise unavailable(engine, error) from error
 

@@ -66,6 +66,8 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
     """
     if _without_blank(statement) == "":
         raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
+    if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
+        raise LineageParamValueError("The SQL statement holds bytes that are no UTF-8 text.")
     runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql
     with runner(engine, statement, timeout_s) as answer:
         yield answer

@@ -151,3 +151,9 @@ def test_a_table_shows_the_first_rows_and_says_so(run: Run) -> None:
     assert shown.out.splitlines()[-1].strip() == "1000"
     assert "first 1,000 rows" in shown.err
     assert len(json.loads(run("sql", many, "--json").out)) == 1001
+
+
+def test_a_statement_that_is_no_text_is_refused(run: Run, url: str) -> None:
+    refused = run("--database", url, "sql", "SELECT 1 /* \udcfe */")
+    assert refused.code == 2
+    assert "no UTF-8 text" in refused.err

@@ -201,3 +201,17 @@ def test_connections_that_a_server_dropped_while_they_rested_are_replaced(
     with reading(engine) as connection:
         assert connection.execute(text("SELECT 1")).scalar_one() == 1
     engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["it's", "x?no_such_option=1"])
+def test_a_url_that_the_driver_cannot_read_is_said_to_be_one(name: str) -> None:
+    with (
+        pytest.raises(DatabaseUnavailableError, match="failed: "),
+        reading(open_engine(f"postgresql://h/{name}")),
+    ):
+        pass
+
+
+def test_a_url_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not a database URL"):
+        open_engine("postgresql://host/\udcfe")
