@@ -15,6 +15,11 @@ MOST_TENSORS = 20
 PluginFilter = Callable[[str], bool]
 
 
+def nothing(plugin: str) -> bool:
+    """No plugin."""
+    return False
+
+
 def everything(plugin: str) -> bool:
     """Every plugin."""
     return True

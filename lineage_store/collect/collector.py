@@ -21,6 +21,7 @@ from lineage_store.collect.collecting_steps import (
     CollectingSteps,
     PluginFilter,
     everything,
+    nothing,
     only_tensors,
     plan,
 )
@@ -131,6 +132,10 @@ class SummaryCollector(RecordingCallback):
             return
         if run["dataset_sink_mode"]:
             self._collect_when_due(run, run["cur_epoch_num"])
+        elif self._steps is not None and self._steps.at(run["cur_step_num"]) is not None:
+            # MindSpore records the step again, with what summary operators emitted in an evaluation meanwhile: no
+            # values of this step, nor of the next one.
+            self._record.record(run["cur_step_num"], plugin_filter=nothing)
         # Model.fit has evaluated by now, and passes its evaluations by callbacks of this name.
         self._record_evaluation(run)
         self._keep_state(run, "epoch")

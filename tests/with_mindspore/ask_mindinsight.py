@@ -17,15 +17,19 @@ from mindinsight.lineagemgr.model import filter_summary_lineage  # type: ignore[
 
 
 def scalars(job_dir: str) -> dict[str, list[list[float]]]:
-    """Every scalar of a job; MindInsight refuses a directory without a summary file."""
+    """Every scalar of a job; MindInsight refuses a directory without a summary file, and a plugin without tags."""
     if not any(name.endswith("_MS") for name in os.listdir(job_dir)):
         return {}
     loader = MSDataLoader(job_dir)
     loader.load()
     events = loader.get_events_data()
+    try:
+        tags = events.list_tags_by_plugin("scalar")
+    except KeyError:
+        return {}
     return {
         tag.rpartition("/")[0]: [[sample.step, sample.value] for sample in events.tensors(tag)]
-        for tag in events.list_tags_by_plugin("scalar")
+        for tag in tags
     }
 
 

@@ -110,6 +110,17 @@ def test_every_evaluation_in_fit_is_recorded(sides: Sides) -> None:
     assert others == [event for number, event in enumerate(theirs) if event not in theirs[:number]]
 
 
+def test_what_an_evaluation_in_fit_emits_after_a_collected_step_is_no_training_value(sides: Sides) -> None:
+    theirs, ours = (
+        [event for event in events if event.what == "summary"]
+        for events in sides.told("differs_in_fit_with_operators")
+    )
+    steps = [event.step for event in theirs]
+    assert steps == [1, 1, 2, 4, 6, 6, 8, 10, 12, 12]
+    assert "evaluated" in {value["tag"] for value in theirs[5].content["value"]}
+    assert ours == [event for number, event in enumerate(theirs) if number not in (5, 9)]
+
+
 def test_optimizers_that_mindspore_passes_over_are_recorded(sides: Sides) -> None:
     theirs, ours = sides.told("differs_with_an_experimental_optimizer")
     assert len(ours) == len(theirs)

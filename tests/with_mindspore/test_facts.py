@@ -12,7 +12,7 @@ import pytest
 from mindspore import dataset, nn
 from mindspore.mindrecord import FileWriter
 
-from lineage_store.collect.facts import datasets, learning_rates
+from lineage_store.collect.facts import datasets, learning_rates, run
 from lineage_store.collect.facts.dataset_graph import graph_of
 from with_mindspore.trainings import BATCH, Net, batches_of
 
@@ -70,6 +70,21 @@ def test_of_joined_sources_the_first_counts(tmp_path: Path) -> None:
 def test_sizes_are_of_examples_and_of_a_batch() -> None:
     facts = datasets.facts_of(batches_of(3))
     assert (facts.path, facts.count, facts.batch_size) == (None, 3 * BATCH, BATCH)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "loss"),
+    [
+        (None, None),
+        ((), None),
+        (mindspore.Tensor([0.5, 1.5]), 1.0),
+        ((mindspore.Tensor(0.5), mindspore.Tensor(7.0)), 0.5),
+        ([3, 4], 3.0),
+        (mindspore.Tensor(0.5, mindspore.bfloat16), 0.5),
+    ],
+)
+def test_the_loss_is_the_mean_of_the_first_output(outputs: Any, loss: float | None) -> None:
+    assert run.loss_of({"net_outputs": outputs}) == loss
 
 
 def test_what_the_format_has_no_room_for_is_text(monkeypatch: pytest.MonkeyPatch) -> None:

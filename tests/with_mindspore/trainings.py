@@ -191,6 +191,17 @@ def loss_in_the_network(collector: Collector, directory: str) -> None:
 
 
 @training
+def no_output(collector: Collector, directory: str) -> None:
+    """A network that gives an empty tuple: there is no loss."""
+
+    class Silent(LossOutputs):
+        def construct(self, images: mindspore.Tensor, labels: mindspore.Tensor) -> tuple[()]:
+            return ()
+
+    Model(Silent(Net())).train(1, batches_of(3), collector(directory, 2, collect_specified_data=NO_LANDSCAPE))
+
+
+@training
 def a_pipeline_with_operations(collector: Collector, directory: str) -> None:
     """Map with MindSpore's operations and a Python function, rename, shuffle, repeat, a sampler."""
     from mindspore.dataset import transforms, vision
@@ -322,6 +333,21 @@ def differs_in_fit(collector: Collector, directory: str) -> None:
     model = model_of(Net())
     ours = collector(directory, 2, collect_specified_data=NO_LANDSCAPE)
     model.fit(2, batches_of(3), batches_of(2, 2), callbacks=ours)
+
+
+@training
+def differs_in_fit_with_operators(collector: Collector, directory: str) -> None:
+    """The evaluations emit values, too: one after a collected step, one after another."""
+
+    class Evaluated(SpeakingNet):
+        def construct(self, images: mindspore.Tensor) -> mindspore.Tensor:
+            outputs = super().construct(images)
+            if not self.training:
+                self.scalar("evaluated", outputs.mean())
+            return outputs
+
+    ours = collector(directory, 2, collect_specified_data=NO_LANDSCAPE)
+    model_of(Evaluated()).fit(4, batches_of(3), batches_of(2, 2), valid_frequency=[2, 3], callbacks=ours)
 
 
 @training

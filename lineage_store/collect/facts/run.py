@@ -42,16 +42,18 @@ def loss_function_of(run: RunArguments) -> Any | None:
 
 
 def loss_of(run: RunArguments) -> np.floating[Any] | None:
-    """The mean of the network's first output, in the output's precision.
+    """The mean of the network's first output, in the output's precision; in float32 for bfloat16, which numpy lacks.
 
     Raises TypeError when that is no number, number list or tensor.
     """
     output = run.get("net_outputs")
-    if isinstance(output, list | tuple) and output:
-        output = output[0]
+    if isinstance(output, list | tuple):
+        output = output[0] if output else None
     if output is None:
         return None
     values = np.asarray(output.asnumpy() if hasattr(output, "asnumpy") else output)
+    if values.dtype.name == "bfloat16":
+        values = values.astype(np.float32)
     mean: np.floating[Any] = np.mean(values)
     return mean
 
