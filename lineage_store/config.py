@@ -50,8 +50,13 @@ class Settings:
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
     )
+    progress_deadline_s: float = _setting(
+        60.0,
+        "seconds without progress in a base dir after which the daemon ends, to be started anew",
+        least=1,
+    )
     reading_deadline_s: float = _setting(
-        60.0, "seconds that the daemon's reading process may take for one batch", least=0.1
+        30.0, "seconds that the daemon's reading process may take for one batch", least=0.1
     )
     reading_memory_bytes: int = _setting(
         1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE

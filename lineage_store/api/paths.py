@@ -8,14 +8,32 @@ from pathlib import Path
 from lineage_store.errors import LineageParamSummaryPathError
 
 PathLike = str | os.PathLike[str]
+LONGEST_BYTES, LONGEST_NAME_BYTES = 4095, 255
+"""What Linux takes of a path, and of each name in it."""
 
 
 def real_path(path: PathLike) -> Path:
     """The one spelling of a path that the store uses. Raises LineageParamSummaryPathError for what is no path."""
+    return Path(os.path.realpath(absolute_path(path)))
+
+
+def absolute_path(path: PathLike) -> Path:
+    """A path as it was named, from the root; unlike `real_path` it asks no disk, which might not answer."""
     try:
         text = os.fspath(path)
     except TypeError as error:
         raise LineageParamSummaryPathError(f"{path!r} is no path; give a str or a pathlib.Path.") from error
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
+    if not isinstance(text, str) or not text.strip() or not _can_be(text):
         raise LineageParamSummaryPathError(f"{path!r} is no path.")
-    return Path(os.path.realpath(os.path.expanduser(text)))
+    named = Path(os.path.expanduser(text))
+    return named if named.is_absolute() else Path.cwd() / named
+
+
+def _can_be(text: str) -> bool:
+    """Whether a file can have this path at all."""
+    try:
+        path = os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    longest = max(map(len, path.split(b"/")))
+    return b"\0" not in path and len(path) <= LONGEST_BYTES and longest <= LONGEST_NAME_BYTES

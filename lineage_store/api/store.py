@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store import config
-from lineage_store.api.paths import PathLike, real_path
+from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.config import Settings
 from lineage_store.errors import (
     LineageParamSummaryPathError,
@@ -144,11 +144,12 @@ class LineageStore:
     def run_daemon(self, base_dirs: Sequence[PathLike] = (), *, stop: threading.Event | None = None) -> None:
         """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
 
-        Raises ConfigError when there is no base dir to follow.
+        Raises ConfigError when there is no base dir to follow. Ends the whole process, with exit code 7, when a base
+        dir makes no progress for `progress_deadline_s`: it needs a process of its own, and someone who starts it anew.
         """
         from lineage_store.ingest import daemon
 
-        paths = [real_path(path) for path in base_dirs or self.settings.base_dirs]
+        paths = [absolute_path(path) for path in base_dirs or self.settings.base_dirs]
         daemon.run(self._engine, paths, self.settings, stop)
 
     # --- lineage --------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
@@ -108,10 +108,17 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
         problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
 
 
-def finish_discovery(engine: Engine, lease: Lease, paths: Mapping[str, Problem], rows_at_a_time: int) -> None:
+def finish_discovery(
+    engine: Engine,
+    lease: Lease,
+    paths: Mapping[str, Problem],
+    rows_at_a_time: int,
+    should_stop: Callable[[], bool],
+) -> None:
     """Note which paths could not be looked at, and remove what rewritten files left behind, in bounded transactions.
 
-    Writes nothing when there is nothing to say: most discoveries end here.
+    `should_stop` is asked between those; what is left goes with the next discovery. Writes nothing when there is
+    nothing to say: most discoveries end here.
     """
     with reading(engine) as connection:
         more = generations.any_replaced(connection, lease.base_dir_id)
@@ -121,7 +128,7 @@ def finish_discovery(engine: Engine, lease: Lease, paths: Mapping[str, Problem],
     with writing(engine) as connection:
         leases.confirm(connection, lease)
         problems.set_path_problems(connection, lease.base_dir_id, paths, database_time(connection))
-    while more:
+    while more and not should_stop():
         with writing(engine) as connection:
             leases.confirm(connection, lease)
             more = generations.remove_replaced(connection, lease.base_dir_id, rows_at_a_time)
@@ -133,6 +140,12 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
         leases.confirm(connection, lease)
         if searched:
             registry.note_discovery(connection, lease.base_dir_id, database_time(connection))
+
+
+def renew(engine: Engine, lease: Lease) -> None:
+    """Renew the lease beside a pass that takes long. Raises LeaseHeldError where the pass is writing just now."""
+    with writing(engine) as connection:
+        leases.renew(connection, lease)
 
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:

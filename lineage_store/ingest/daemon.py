@@ -1,36 +1,52 @@
-"""The daemon: APScheduler triggers, followers work, signals end it.
+"""The daemon: APScheduler triggers, followers work, a guard watches over both, signals end it.
 
 In: an engine, base dirs, settings. Out: nothing; it runs until SIGTERM or SIGINT, finishes the transaction at hand and
-returns. Promises: one base dir does not wait for another; a tick never overlaps with the one before.
+returns. Promises: one base dir does not wait for another; a tick never overlaps with the one before; the wall clock may
+be set at any time; what comes to a standstill ends the process with STANDSTILL, for its supervisor to start it anew.
 The only module that knows APScheduler.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.guard import LOOK_EVERY_S, ClockWatch, StandstillWatch
+from lineage_store.ingest.systemd import notify
 
 log = logging.getLogger(__name__)
+
+STANDSTILL = 7
+"""Exit code of a daemon that came to a standstill. Nothing is lost: it goes on at its bookmarks."""
+STOPS_WITHIN_S = 20.0
+"""How long the transaction at hand may take when it is told to stop; systemd kills after TimeoutStopSec."""
+READING_ENDS_WITHIN_S = 15.0
+"""A file that hangs must be found out by its own deadline, before that of progress."""
 
 
 def run(
     engine: Engine, base_dirs: Sequence[Path], settings: Settings, stop: threading.Event | None = None
 ) -> None:
-    """Follow base dirs until `stop` is set or a signal comes. Raises ConfigError when there is nothing to follow."""
+    """Follow base dirs until `stop` is set or a signal comes. Raises ConfigError when there is nothing to follow.
+
+    Ends the whole process, with exit code STANDSTILL, when a follower makes no progress or does not stop.
+    """
     if not base_dirs:
         raise ConfigError(
             "There is no base dir to follow.",
@@ -38,20 +54,80 @@ def run(
         )
     stop = stop or threading.Event()
     followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
-    scheduler = _scheduler(len(followers))
+    scheduler = _scheduler(2 * len(followers))
     for follower in followers:
-        at_once = datetime.now(UTC)
-        scheduler.add_job(follower.tick, "interval", seconds=settings.poll_interval_s, next_run_time=at_once)
+        _every(scheduler, settings.poll_interval_s, follower.tick)
+        _every(scheduler, settings.lease_s / 3, follower.renew)
     with _stopped_by_signals(stop):
         scheduler.start()
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
-        stop.wait()
-        # A paused scheduler submits nothing more, so shutting down cannot race with a new tick.
-        scheduler.pause()
-        scheduler.shutdown(wait=True)
+        notify("READY=1")
+        _watch(scheduler, followers, settings, stop)
+        notify("STOPPING=1")
+        _within(STOPS_WITHIN_S, lambda: _finish(scheduler, followers))
+    log.info("stopped")
+
+
+def _watch(
+    scheduler: BackgroundScheduler, followers: Sequence[Follower], settings: Settings, stop: threading.Event
+) -> None:
+    """Look after clocks and progress until it is time to stop."""
+    deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
+    standstill = StandstillWatch([follower.pulse for follower in followers], deadline_s)
+    clock, told = ClockWatch(tolerance_s=settings.poll_interval_s), ""
+    while not stop.wait(LOOK_EVERY_S):
+        if moved_s := clock.moved_s():
+            log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
+            _wake(scheduler)
+        if still := standstill.look():
+            fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
+            _end(f"no progress in {still.name} since {still.last_at:%Y-%m-%d %H:%M:%S} UTC", fields)
+        if standstill.all_have_beaten():
+            notify("WATCHDOG=1")
+        if (status := _status(followers)) != told:
+            notify(f"STATUS={status}")
+            told = status
+
+
+def _status(followers: Sequence[Follower]) -> str:
+    """How all followers stand, in a line: `2 lead; /runs: database full`."""
+    standings = [(follower.standing, follower.pulse.name) for follower in followers]
+    counts = Counter(standing for standing, _ in standings if standing in Follower.WELL)
+    well = [f"{counts[standing]} {standing}" for standing in Follower.WELL if counts[standing]]
+    return "; ".join([*well, *(f"{name}: {what}" for what, name in standings if what not in Follower.WELL)])
+
+
+def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> None:
+    # A paused scheduler submits nothing more, so shutting down cannot race with a new tick.
+    scheduler.pause()
+    scheduler.shutdown(wait=True)
     for follower in followers:
         follower.close()
-    log.info("stopped")
+
+
+def _within(seconds: float, finish: Callable[[], None]) -> None:
+    thread = threading.Thread(target=finish, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        _end(f"the work at hand did not end within {seconds:g} s", {"deadline_s": seconds})
+
+
+def _end(reason: str, fields: dict[str, object]) -> None:
+    """End the process at once: a thread that hangs would keep an orderly end waiting."""
+    log.critical("standstill", extra={**fields, "reason": reason, "exit_code": STANDSTILL})
+    notify(f"STATUS=Ended: {reason}.")
+    os._exit(STANDSTILL)
+
+
+class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Fires so long after now: APScheduler's own interval makes up a list of every time that a clock was set past."""
+
+    def __init__(self, seconds: float) -> None:
+        self._interval = timedelta(seconds=seconds)
+
+    def get_next_fire_time(self, _previous_fire_time: datetime | None, now: datetime) -> datetime:
+        return now + self._interval
 
 
 def _scheduler(workers: int) -> BackgroundScheduler:
@@ -61,6 +137,17 @@ def _scheduler(workers: int) -> BackgroundScheduler:
         job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
         timezone="UTC",
     )
+
+
+def _every(scheduler: BackgroundScheduler, seconds: float, call: Callable[[], None]) -> None:
+    """Call at once, and again so long after each call has begun."""
+    scheduler.add_job(call, _Every(seconds), next_run_time=datetime.now(UTC))
+
+
+def _wake(scheduler: BackgroundScheduler) -> None:
+    """Let everything be due: by a clock that was set back it would be, for as long as that, in the future."""
+    for job in scheduler.get_jobs():
+        job.modify(next_run_time=datetime.now(UTC))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Collection, Container
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -93,17 +93,19 @@ def scan(
     follow_symlinks: bool = False,
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
+    on_directory: Callable[[], object] = lambda: None,
 ) -> Found:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
 
     Args:
         only: look into these directories and nowhere else.
         known: with `only`: look also into the directories below those, as far as a search goes, except for these.
+        on_directory: called with each directory that is looked into.
 
     Raises OSError when the base dir itself cannot be listed.
     """
     found = Found()
-    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, known or (), found)
+    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, known or (), found, on_directory)
     if only is None:
         walk.directory(ROOT, depth=None if recursive else 1, required=True)
     else:
@@ -125,9 +127,11 @@ class _Walk:
     follow_symlinks: bool
     known: Container[str]
     found: Found
+    on_directory: Callable[[], object]
 
     def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
         """Take in one directory and, down to `depth` more levels (None: any), those below it."""
+        self.on_directory()
         path = path_of(self.base_dir, train_id)
         below: list[str] = []
         try:

@@ -1,15 +1,17 @@
 """Following one base dir: what a daemon does at each tick.
 
-In: an engine, a base dir, settings; ticks at any pace. Out: an up-to-date store, log lines on what changed.
-Promises: live jobs are looked at every tick, new directories and all files that may grow within one discovery interval,
-directories that rest a thousand in each discovery, and their files when the directory changed or the finished interval
-has passed; a failure waits with backoff and never ends the daemon; who leads is settled by the lease. Does not know who
-ticks.
+In: an engine, a base dir, settings; ticks at any pace. Out: an up-to-date store, log lines on what changed, a pulse
+that beats with every tick, batch and directory. Promises: live jobs are looked at every tick, new directories and all
+files that may grow within one discovery interval, directories that rest a thousand in each discovery, and their files
+when the directory changed or the finished interval has passed; a failure waits with backoff and never ends the daemon;
+who leads is settled by the lease. Touches no disk before its first tick. Does not know who ticks.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,9 +30,11 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit, ingester
 from lineage_store.ingest.cycles import record_cycle
 from lineage_store.ingest.failures import unlistable_base_dir
+from lineage_store.ingest.guard import Pulse
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import holder_name, let_go
 from lineage_store.ingest.memory import Memory, Signs
+from lineage_store.ingest.patience import Patience
 from lineage_store.ingest.report import Counts
 from lineage_store.ingest.surveying import survey_changes
 from lineage_store.ingest.worker import ReaderStuckError, Worker
@@ -43,16 +47,19 @@ log = logging.getLogger(__name__)
 
 SCAN_SHARE = 0.1
 """A discovery may take this share of the time at most; where directories are many, discoveries become rarer."""
-LONGEST_BACKOFF_S = 10.0
 QUIET_CYCLE_S = 60.0
 """A pass that read nothing leaves a row in the history this often."""
 
 
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
+_SPREADING = threading.Lock()
+"""Of the followers in this process one at a time takes a base dir from a daemon that leads more: the count changes."""
 
 
 class Follower:
     """The state of following one base dir."""
+
+    WELL = ("leads", "stands by")
 
     def __init__(
         self,
@@ -61,33 +68,40 @@ class Follower:
         settings: Settings,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._engine, self._base_dir = engine, base_dir
+        self._engine, self._named, self._base_dir = engine, base_dir, base_dir
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
-        self._memory = self._nothing_remembered()
+        self._memory = Memory()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
-        self._not_before, self._failures, self._standing_by = 0.0, 0, False
-        self._searched, self._survey_ended = False, 0.0
+        self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
+        self._searched, self._survey_ended, self._fit = False, 0.0, True
         self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
+        self.pulse = Pulse(str(base_dir))
+
+    @property
+    def standing(self) -> str:
+        """What it does: one of WELL, or what is the matter."""
+        return self._patience.trouble or self.WELL[bool(self._stands_by_for)]
 
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
-        if time.monotonic() < self._not_before:
+        if self._patience.is_over():
+            self._at_work = True
+            try:
+                self._try()
+            finally:
+                self._at_work = False
+        self.pulse.beat()
+
+    def renew(self) -> None:
+        """Keep the lead for as long as a tick is at work; may be called from another thread, once in `lease_s` / 3."""
+        lease = self._lease
+        if lease is None or not self._at_work or self._patience.failures:
             return
-        try:
-            self._work()
-        except LeaseHeldError as error:
-            self._stand_by(error)
-        except LeaseLostError as error:
-            self._lease = None
-            log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
-        except _EXPECTED as error:
-            self._back_off(error, expected=True)
-        except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
-            self._back_off(error, expected=False)
-        else:
-            self._failures = 0
+        # Whatever fails here fails the tick's next write too, which says so.
+        with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
+            commit.renew(self._engine, lease)
 
     def close(self) -> None:
         """Let another ingester lead at once."""
@@ -97,6 +111,22 @@ class Follower:
             let_go(self._engine, self._lease)
             self._lease = None
 
+    def _try(self) -> None:
+        try:
+            self._work()
+        except LeaseHeldError as error:
+            self._stand_by(error)
+        except LeaseLostError as error:
+            self._lease = None
+            log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
+        except _EXPECTED as error:
+            self._fail(error, expected=True)
+        except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
+            self._fail(error, expected=False)
+        else:
+            self._patience.succeed()
+            self._fit = True
+
     def _work(self) -> None:
         lease = self._lease = self._lease or self._lead()
         this = Ingester(
@@ -104,7 +134,7 @@ class Follower:
             self._base_dir,
             lease,
             self._settings,
-            should_stop=self._should_stop,
+            should_stop=self._beat_and_ask,
             reader=self._reader,
         )
         if time.monotonic() >= self._discovery_due:
@@ -117,20 +147,35 @@ class Follower:
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
 
-    def _nothing_remembered(self) -> Memory:
-        distrust = is_network(filesystem_type(self._base_dir))
-        return Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+    def _beat_and_ask(self) -> bool:
+        self.pulse.beat()
+        return self._should_stop()
 
     def _lead(self) -> Lease:
         """Take the lead. Who led before may have changed anything: nothing that is remembered holds."""
+        self._base_dir = Path(os.path.realpath(self._named))
         base_dir_id = base_dirs.register(self._engine, self._base_dir)
-        with writing(self._engine) as connection:
-            lease = leases.acquire(connection, base_dir_id, self._holder, self._settings.lease_s, "daemon")
+        lease = self._acquire(base_dir_id)
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
-        self._standing_by = False
-        self._memory, self._discovery_due = self._nothing_remembered(), 0.0
+        self._stands_by_for = ""
+        distrust = is_network(filesystem_type(self._base_dir))
+        self._memory = Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+        self._discovery_due = 0.0
         self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
         return lease
+
+    def _acquire(self, base_dir_id: int) -> Lease:
+        """Base dirs spread over the daemons: one that did not fail here itself takes from one that leads two more."""
+        may_spread = self._fit and _SPREADING.acquire(blocking=False)
+        try:
+            with writing(self._engine) as connection:
+                lasts_s = self._settings.lease_s
+                return leases.acquire(
+                    connection, base_dir_id, self._holder, lasts_s, "daemon", spread=may_spread
+                )
+        finally:
+            if may_spread:
+                _SPREADING.release()
 
     def _discover(self, this: Ingester) -> None:
         """Look for new jobs and files, and at a part of what rests."""
@@ -145,7 +190,8 @@ class Follower:
             return self._pass(this, self._memory.signs(self._base_dir, relist_after_s=relist_after_s))
         except OSError as error:
             problem = {".": unlistable_base_dir(str(self._base_dir), error)}
-            commit.finish_discovery(self._engine, this.lease, problem, self._settings.batch_rows)
+            rows_at_a_time = self._settings.batch_rows
+            commit.finish_discovery(self._engine, this.lease, problem, rows_at_a_time, self._beat_and_ask)
             raise
 
     def _poll_live_jobs(self, this: Ingester) -> None:
@@ -165,6 +211,7 @@ class Follower:
             self._memory,
             signs,
             distrust=not trusted,
+            on_directory=self.pulse.beat,
         )
         self._survey_ended = time.monotonic()
         return ingester.carry_out(this, todo, searched=searched) if todo or searched else todo.counts
@@ -182,14 +229,16 @@ class Follower:
         return counts
 
     def _stand_by(self, error: LeaseHeldError) -> None:
-        if not self._standing_by:
-            log.info("stands by", extra={"base_dir": str(self._base_dir), "reason": error.message})
-        self._standing_by = True
-        self._not_before = time.monotonic() + self._settings.lease_s / 3
+        if self._stands_by_for != error.message:
+            fields = {"base_dir": str(self._base_dir), "reason": error.message, "remedy": error.hint}
+            log.info("stands by", extra=fields)
+        self._stands_by_for = error.message
+        self._patience.succeed()
+        self._patience.wait(self._settings.lease_s / 3)
 
-    def _back_off(self, error: Exception, *, expected: bool) -> None:
-        self._failures += 1
-        wait_s = min(LONGEST_BACKOFF_S, 2.0 ** min(self._failures, 10) / 2)
-        self._not_before = time.monotonic() + wait_s
-        fields = {"base_dir": str(self._base_dir), "reason": str(error), "again_in_s": wait_s}
-        log.error("pass failed", extra=fields, exc_info=None if expected else error)
+    def _fail(self, error: Exception, *, expected: bool) -> None:
+        if isinstance(error, DatabaseUnavailableError):
+            self._engine.dispose()  # what was connected before it came back may never work again
+        else:
+            self._fit = False
+        self._patience.fail(error, expected=expected)

@@ -72,7 +72,8 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     counts = _read_all(ingester, [*todo.changed, *_register(ingester, todo.new)], todo.counts)
     if searched:
         problems = path_problems(str(ingester.base_dir), todo.unreadable)
-        commit.finish_discovery(ingester.engine, ingester.lease, problems, ingester.settings.batch_rows)
+        rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
+        commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     if counts.events >= EVENTS_BEFORE_ANALYSE:
         maintenance.analyse(ingester.engine)
@@ -82,8 +83,12 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
 def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:
     """Files that the store does not know yet, as it knows them from now on."""
     size = ingester.settings.batch_files
-    parts = [new[start : start + size] for start in range(0, len(new), size)]
-    return [file for part in parts for file in commit.register(ingester.engine, ingester.lease, part)]
+    files: list[KnownFile] = []
+    for start in range(0, len(new), size):
+        if start and ingester.should_stop():
+            break  # the rest is new to the next pass too
+        files += commit.register(ingester.engine, ingester.lease, new[start : start + size])
+    return files
 
 
 def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) -> Counts:

@@ -7,7 +7,7 @@ Does not know leases, nor what becomes of the files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -49,10 +49,13 @@ def find(
     settings: Settings,
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
+    on_directory: Callable[[], object] = lambda: None,
 ) -> Found:
     """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
-    links = settings.follow_symlinks
-    return scan(base_dir, recursive=settings.recursive, follow_symlinks=links, only=only, known=known)
+    links, deep = settings.follow_symlinks, settings.recursive
+    return scan(
+        base_dir, recursive=deep, follow_symlinks=links, only=only, known=known, on_directory=on_directory
+    )
 
 
 def survey(
@@ -82,14 +85,16 @@ def survey_changes(
     *,
     kinds: Collection[str] = ALL_KINDS,
     distrust: bool = False,
+    on_directory: Callable[[], object] = lambda: None,
 ) -> Survey:
     """Compare what may have changed with the store, and remember what has not. Raises OSError likewise.
 
-    `distrust` asks for a look at every open file, whatever its stamp says (network filesystems).
+    `distrust` asks for a look at every open file, whatever its stamp says (network filesystems). `on_directory` is
+    called with each directory that is listed.
     """
     if not (signs.directories or signs.files):
         return Survey()
-    found = find(base_dir, settings, signs.directories, memory)
+    found = find(base_dir, settings, signs.directories, memory, on_directory)
     listed = {*signs.directories, *found.directories, *memory.gone(found)}
     found.files += signs.files
     files = {(file.train_id, file.name) for file in signs.files}

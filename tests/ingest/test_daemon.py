@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,3 +120,24 @@ def test_another_daemon_goes_on_where_a_killed_one_stood(
     assert rows(engine, "SELECT sample_count, last_value FROM series") == [(1500, 1499.0)]
     assert column(engine, "SELECT event_count FROM log_file") == [1501]
     assert column(engine, "SELECT epoch FROM ingest_lease") == [2]
+
+
+def leads(engine: Engine) -> dict[int, int]:
+    """How many base dirs each process leads now."""
+    holders = column(engine, "SELECT leader FROM v_base_dir WHERE leader IS NOT NULL")
+    return dict(Counter(int(holder.split(":")[1]) for holder in holders))
+
+
+def test_base_dirs_spread_over_daemons_and_come_back_when_one_dies(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    base_dirs = [tmp_path / name for name in ("one", "two", "three", "four")]
+    for base_dir in base_dirs:
+        Log().scalar(1, base_dir.name, 0.5).write_summary(base_dir / "job")
+    with running(database_url, *base_dirs) as first:
+        wait_until(lambda: leads(engine) == {first.pid: 4})
+        with running(database_url, *base_dirs) as second:
+            wait_until(lambda: leads(engine) == {first.pid: 2, second.pid: 2})
+        wait_until(lambda: leads(engine) == {first.pid: 4})
+    for base_dir in base_dirs:
+        assert visible_scalars(engine, base_dir.name) == {1: 0.5}

@@ -67,7 +67,8 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     """Follow base dirs as their log files grow.
 
     Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
-    it finish the transaction at hand and exit 0.
+    it finish the transaction at hand and exit 0. Exits 7, to be started anew, when a base dir makes no progress for
+    progress_deadline_s.
 
     \b
     lineage-store daemon /shared/summaries

@@ -1,0 +1,181 @@
+"""A follower whose database fails: what is said of it, and that it goes on when the cause has ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, text
+
+from helpers.ingesting import column, let_leases_expire, visible_scalars
+from helpers.log_writer import Log
+from lineage_store.config import Settings
+from lineage_store.errors import LeaseHeldError
+from lineage_store.ingest import commit
+from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.patience import Patience
+from lineage_store.store import engine as engines
+from lineage_store.store import leases
+from lineage_store.store.engine import open_engine, writing
+
+EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
+
+
+class Followed:
+    """A follower of a base dir with a log that grows."""
+
+    def __init__(self, url: str, base_dir: Path) -> None:
+        self.log = Log().scalar(0, "loss", 0.5)
+        self.path = self.log.write_summary(base_dir / "job")
+        self.engine = open_engine(url)
+        self.follower = Follower(self.engine, base_dir, Settings(**EAGER))
+        self.expected = {0: 0.5}
+        self.catches_up()
+
+    def grows(self) -> None:
+        step = len(self.expected)
+        self.log.scalar(step, "loss", 0.5).write(self.path)
+        self.expected[step] = 0.5
+
+    def until(self, condition: Callable[[], object]) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < end, "it never came to be"
+            self.follower.tick()
+            time.sleep(0.02)
+
+    def is_in(self, standing: str) -> None:
+        self.until(lambda: self.follower.standing == standing)
+
+    def catches_up(self) -> None:
+        self.until(
+            lambda: self.follower.standing == "leads" and visible_scalars(self.engine) == self.expected
+        )
+
+
+@contextmanager
+def followed(url: str, base_dir: Path) -> Iterator[Followed]:
+    this = Followed(url, base_dir)
+    try:
+        yield this
+    finally:
+        this.follower.close()
+        this.engine.dispose()
+
+
+def test_a_locked_store_is_waited_for(
+    sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    other = open_engine(sqlite_url)
+    with followed(sqlite_url, base_dir) as this:
+        with writing(other):
+            this.grows()
+            this.is_in("database locked")
+        this.catches_up()
+    other.dispose()
+    (failed,) = (line for line in caplog.records if line.message == "pass failed")
+    assert f"Process {os.getpid()} holds its write lock" in failed.__dict__["reason"]
+    assert "goes on" in caplog.messages
+
+
+@contextmanager
+def every_connection(engine: Engine, *pragmas: str) -> Iterator[None]:
+    """Let all connections of an engine be opened with these pragmas."""
+
+    def set_up(connection: Any, _: Any) -> None:
+        for pragma in pragmas:
+            connection.execute(pragma)
+
+    event.listen(engine, "connect", set_up)
+    engine.dispose()
+    try:
+        yield
+    finally:
+        event.remove(engine, "connect", set_up)
+
+
+def test_a_full_disk_is_waited_for(sqlite_url: str, base_dir: Path) -> None:
+    with followed(sqlite_url, base_dir) as this:
+        (pages,) = column(this.engine, "PRAGMA page_count")
+        with every_connection(this.engine, f"PRAGMA max_page_count = {pages}"):
+            for step in range(1, 5000):
+                this.log.scalar(step, "loss", 0.5)
+                this.expected[step] = 0.5
+            this.log.write(this.path)
+            this.is_in("database full")
+        this.catches_up()
+
+
+def test_a_store_that_is_read_only_for_a_while_is_waited_for(sqlite_url: str, base_dir: Path) -> None:
+    with followed(sqlite_url, base_dir) as this:
+        with every_connection(this.engine, "PRAGMA query_only = ON"):
+            this.grows()
+            this.is_in("database read-only")
+        this.catches_up()
+
+
+def test_a_server_that_is_away_is_waited_for(
+    postgres_server: str, empty_postgres_url: str, base_dir: Path
+) -> None:
+    from lineage_store.store.upgrade import upgrade
+
+    upgrade(empty_postgres_url)
+    administrator = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    with followed(empty_postgres_url, base_dir) as this:
+        name = this.engine.url.database
+        with administrator.connect() as connection:
+            connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+            ended = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = :name"
+            connection.execute(text(ended), {"name": name})
+            this.grows()
+            this.is_in("database down")
+            connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+        this.catches_up()
+    administrator.dispose()
+
+
+def test_a_trouble_that_lasts_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    patience = Patience("/runs")
+    for _ in range(5):
+        patience.fail(OSError("away"), expected=True)
+    assert caplog.messages == ["pass failed"]
+    patience.fail(OSError("something else"), expected=True)
+    assert caplog.messages == ["pass failed"] * 2
+
+
+def test_a_long_tick_keeps_the_lead(engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    follower = Follower(engine, base_dir, Settings(**EAGER))
+    led: list[object] = []
+
+    def long_reading(*_: object) -> None:
+        let_leases_expire(engine)
+        follower.renew()
+        led.extend(column(engine, "SELECT leader FROM v_base_dir"))
+
+    monkeypatch.setattr(commit, "refresh_quiet_jobs", long_reading)
+    follower.tick()
+    let_leases_expire(engine)
+    follower.renew()  # between ticks nothing is renewed
+    assert [type(leader) for leader in led] == [str]
+    assert column(engine, "SELECT leader FROM v_base_dir") == [None]
+    follower.close()
+
+
+def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: str, base_dir: Path) -> None:
+    with followed(postgres_url, base_dir) as this:
+        lease = this.follower._lease
+        assert lease is not None
+        with writing(this.engine) as connection:
+            leases.confirm(connection, lease)
+            with pytest.raises(LeaseHeldError, match="its transaction is at work"):
+                commit.renew(this.engine, lease)
+        commit.renew(this.engine, lease)
