@@ -19,6 +19,7 @@ from lineage_store.operations.cleaning import (
 )
 from lineage_store.operations.repair import cycles, problems, problems_below, reingest, retry
 from lineage_store.operations.state import (
+    concerns,
     forget,
     holdings,
     job_report,
@@ -35,6 +36,7 @@ __all__ = [
     "RemovableJob",
     "RemovedJob",
     "Total",
+    "concerns",
     "cycles",
     "forget",
     "holdings",

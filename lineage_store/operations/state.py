@@ -5,7 +5,7 @@ In: an open LineageStore. Out: frozen reports; nothing is changed but by `publis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from lineage_store.ingest import forgetting
 from lineage_store.ingest import why as ingest_why
 from lineage_store.ingest.why import Verdict
 from lineage_store.query.status import JobReport, StoreStatus, read_job, read_status
+from lineage_store.query.wellbeing import Concern, read_concerns
+from lineage_store.store import causes, read_only, wal
 from lineage_store.store import engine as engines
 from lineage_store.store import publish as publishing
-from lineage_store.store import read_only, wal
 from lineage_store.store.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 from lineage_store.texts import from_stored, to_stored
@@ -36,6 +37,27 @@ def status(store: LineageStore, base_dir: PathLike | None = None, *, problems: i
         raise LineageParamSummaryPathError(
             f"The store does not know the base dir {path}.", hint=f"Known base dirs: {known}."
         )
+    return found
+
+
+def concerns(
+    store: LineageStore, base_dir: PathLike | None = None, *, within_s: float = 60.0
+) -> Sequence[Concern]:
+    """What is not well with ingest, of one base dir or of all; nothing when it is.
+
+    A base dir is well when an ingester leads it or has searched it `within_s`. Where that is not so and something keeps
+    the SQLite file from being written, that is told too.
+    Raises LineageParamSummaryPathError when the store does not know the base dir.
+    """
+    path = None if base_dir is None else to_stored(str(real_path(base_dir)))
+    if base_dir is not None:
+        status(store, base_dir, problems=0)
+    with engines.reading(store.engine) as connection:
+        found = read_concerns(connection, path, within_s)
+    file = engines.sqlite_path(store.engine.url.render_as_string(hide_password=False))
+    obstacle = causes.obstacle_to(file) if file and any(each.standstill for each in found) else None
+    if obstacle is not None:
+        found.insert(0, Concern("the store", True, f"It is {obstacle.kind}.", obstacle.remedy))
     return found
 
 

@@ -6,6 +6,7 @@ waiting for; codes come before words, since only some failures have a code.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ class Cause:
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
 _SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
+_READ_ONLY = "The file or its directory is read-only for this user."
+_LITTLE_BYTES = 1 << 20
 _OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 13: "full"}
 """By primary result code: BUSY, LOCKED, READONLY, FULL."""
 _OF_SQLSTATE = {
@@ -56,7 +59,7 @@ _REMEDIES = (
         "read-only",
         "This server or role only reads: ingest where it may write.",
     ),
-    ("readonly", "read-only", "The file or its directory is read-only for this user."),
+    ("readonly", "read-only", _READ_ONLY),
     ("unable to open", "failed", UNABLE_TO_OPEN),
     ("no such table", "failed", "Run `lineage-store init` first."),
     ("full", "full", _SPACE),
@@ -73,6 +76,19 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Caus
     )
     kind = _kind_by_code(error) or kind
     return Cause(kind, _locked_remedy(path) if kind == "locked" and path is not None else remedy)
+
+
+def obstacle_to(path: Path) -> Cause | None:
+    """What keeps a SQLite file from being written now, as far as it can be told without writing."""
+    try:
+        disk = os.statvfs(path)
+    except OSError as error:
+        return Cause("failed", f"{path}: {error.strerror}.")
+    if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return Cause("read-only", _READ_ONLY)
+    if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES:
+        return Cause("full", _SPACE)
+    return None if writer_of(path) is None else Cause("locked", _locked_remedy(path))
 
 
 def _kind_by_code(error: BaseException | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.durations import seconds
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from lineage_store.ingest.doctor import Finding
 
 PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
+STANDSTILL, SOME_FILES = 1, 3
+"""What `status --check` exits with when something is not well."""
 CYCLE_COLUMNS = (
     "base_dir",
     "finished_at",
@@ -32,21 +35,44 @@ CYCLE_COLUMNS = (
 @click.argument("base_dir", required=False)
 @click.option("--problems", default=10, show_default=True, help="Show at most so many open problems.")
 @click.option("--cycles", type=click.IntRange(min=1), help="Show the last passes, so many per base dir.")
+@click.option("--check", is_flag=True, help="Tell only what is not well, and exit 1 or 3 for it.")
+@click.option(
+    "--within",
+    callback=seconds,
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="With --check: a base dir must be led, or have been searched so lately.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def status_verb(
-    session: Session, base_dir: str | None, problems: int, cycles: int | None, as_json: bool
-) -> None:
+    session: Session,
+    base_dir: str | None,
+    problems: int,
+    cycles: int | None,
+    check: bool,
+    within: float,
+    as_json: bool,
+) -> int:
     """Tell how the store stands.
 
     Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass.
+
+    With --check a sentence for each thing that is not well, and an exit code: 0 all is well; 1 somewhere nothing is
+    read (no ingester leads, or the base dir cannot be listed); 3 some log files are suspect, poisonous, torn or
+    unreadable, the others are read; 5 the database is unreachable or locked.
 
     \b
     lineage-store status
     lineage-store status /shared/summaries --json
     lineage-store status --cycles 20
+    lineage-store status --check --within 2h
     """
     from lineage_store import operations
+
+    if check:
+        return _check(session, base_dir, within, as_json)
 
     with session.open_store() as store:
         found = operations.status(store, base_dir, problems=problems)
@@ -61,7 +87,7 @@ def status_verb(
             "write_ahead_log": None if log is None else asdict(log),
         }
         write_json(report)
-        return
+        return 0
     click.echo(f"Store: {url}")
     if log is not None and log.warning:
         session.note(f"{log.warning} {log.remedy}")
@@ -75,6 +101,7 @@ def status_verb(
         _print_rows("Open problems", PROBLEM_COLUMNS, found.problems)
     if cycles:
         _print_rows("Last passes", CYCLE_COLUMNS, passes)
+    return 0
 
 
 @click.command("doctor")
@@ -104,6 +131,24 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
         rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
         write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
     return 1 if any(finding.verdict == "failed" for finding in findings) else 0
+
+
+def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
+    """Tell what is not well; the exit code."""
+    from lineage_store import operations
+
+    with session.open_store() as store:
+        concerns = operations.concerns(store, base_dir, within_s=within_s)
+    if as_json:
+        write_json({"well": not concerns, "concerns": [asdict(concern) for concern in concerns]})
+    elif not concerns:
+        click.echo("All is well.")
+    else:
+        for concern in concerns:
+            click.echo(escaped(f"{concern.subject}: {concern.reason} {concern.remedy}"))
+    if any(concern.standstill for concern in concerns):
+        return STANDSTILL
+    return SOME_FILES if concerns else 0
 
 
 def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,0 +1,99 @@
+"""`status --check`: what a monitor relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from helpers.log_writer import Log
+from helpers.program import Run
+from lineage_store.config import Settings
+from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.leading import leading
+from lineage_store.store.engine import open_engine, writing
+
+
+def long_ago(url: str) -> None:
+    """Let the last search be long ago."""
+    engine = open_engine(url)
+    with writing(engine) as connection:
+        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01T00:00:00.000Z'"))
+    engine.dispose()
+
+
+def test_all_is_well_after_an_ingest(run: Run, stored: Path) -> None:
+    checked = run("status", "--check")
+    assert (checked.code, checked.out) == (0, "All is well.\n")
+    assert json.loads(run("status", stored, "--check", "--json").out) == {"well": True, "concerns": []}
+
+
+@pytest.mark.usefixtures("on_sqlite")
+def test_an_empty_store_is_not_well(run: Run) -> None:
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert "holds no base dir" in checked.out
+
+
+def test_a_base_dir_that_nobody_leads_is_a_standstill(run: Run, on_sqlite: str, stored: Path) -> None:
+    long_ago(on_sqlite)
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert f"{stored}: No ingester leads it" in checked.out
+    assert "Is the daemon running?" in checked.out
+    assert run("status", "--check", "--within", "10000w").code == 0
+
+
+def test_a_base_dir_that_is_led_is_well(run: Run, on_sqlite: str, stored: Path) -> None:
+    long_ago(on_sqlite)
+    engine = open_engine(on_sqlite)
+    with leading(engine, register(engine, stored), 60, mode="daemon"):
+        assert run("status", "--check").code == 0
+    engine.dispose()
+
+
+def test_a_base_dir_that_cannot_be_listed_is_a_standstill(run: Run, on_sqlite: str, stored: Path) -> None:
+    engine = open_engine(on_sqlite)
+    away = stored.rename(stored.with_name("away"))
+    follower = Follower(engine, stored, Settings())
+    follower.tick()
+    follower.close()
+    engine.dispose()
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert f"{stored}: It cannot be listed: No such file or directory" in checked.out
+    assert "Is the share mounted?" in checked.out
+    assert away.is_dir()
+
+
+def test_files_with_problems_are_told_and_the_rest_is_well(run: Run, stored: Path) -> None:
+    torn = Log().scalar(1, "loss", 0.5).torn(5).write_summary(stored / "torn")
+    torn.chmod(0o400)
+    (stored / "damaged").mkdir()
+    (stored / "damaged" / torn.name).write_bytes(os.urandom(100))
+    assert run("ingest", stored).code == 3
+    checked = run("status", "--check")
+    assert checked.code == 3
+    assert "Files that end in the middle of a frame: 1, such as torn/" in checked.out
+    assert "Files with bytes that make no frame: 1, such as damaged/" in checked.out
+
+
+def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: str, stored: Path) -> None:
+    long_ago(on_sqlite)
+    engine = open_engine(on_sqlite)
+    with writing(engine):
+        checked = run("status", "--check")
+    engine.dispose()
+    assert checked.code == 1
+    assert "the store: It is locked." in checked.out
+    assert f"Process {os.getpid()} holds its write lock" in checked.out
+
+
+def test_a_database_that_is_down_exits_5(run: Run) -> None:
+    checked = run("--database", "postgresql://me@127.0.0.1:1/db", "status", "--check")
+    assert checked.code == 5
+    assert "Is the server up" in checked.err
