@@ -69,6 +69,21 @@ with SummaryRecord("./summary_dir", network=net, raise_exception=True) as summar
         summary_record.record(3)
 """
 
+GRAPH_EXAMPLE = """
+import numpy as np
+import mindspore as ms
+from mindspore import Tensor, nn
+from lineage_store.collect import SummaryRecord
+
+ms.set_context(mode=ms.GRAPH_MODE)
+net = nn.Dense(2, 1)
+net(Tensor(np.ones((4, 2), np.float32)))
+with SummaryRecord("./summary_dir", network=net) as summary_record:
+    for step in (1, 2):
+        summary_record.add_value("scalar", "loss", Tensor(step / 2))
+        summary_record.record(step)
+"""
+
 
 def run(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -91,3 +106,12 @@ def test_an_operator_that_emits_no_image_costs_one_warning(tmp_path: Path) -> No
         (step, "mean") for step in range(3)
     ]
     assert said.stderr.count("Not recorded: values of the operator 'no image'") == 1
+
+
+def test_the_step_that_writes_the_graph_keeps_its_values(tmp_path: Path) -> None:
+    run(GRAPH_EXAMPLE, tmp_path)
+    version, graph, first, second = told(tmp_path / "summary_dir")
+    assert (version.what, graph.what) == ("version", "graph_def")
+    assert [(event.step, event.content["value"]) for event in (first, second)] == [
+        (step, [{"tag": "loss", "scalar_value": step / 2}]) for step in (1, 2)
+    ]
