@@ -28,6 +28,20 @@ _MOST_STEPS = 2**63
 _EXPORT_FORMATS = ("npy", None)
 
 
+def require(name: str, value: object, *types: type) -> None:
+    """Raise LineageParamTypeError unless the value is of one of the types; a bool counts as int nowhere."""
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
+        raise LineageParamTypeError(f"{name} must be {expected}, not {value!r}.")
+
+
+def require_positive(name: str, value: object, *, optional: bool = False) -> None:
+    """Raise unless the value is an int above 0, or None where it is optional."""
+    require(name, value, int, *([type(None)] if optional else []))
+    if isinstance(value, int) and value <= 0:
+        raise LineageParamValueError(f"{name} must be greater than 0, not {value}.")
+
+
 def check_names(file_prefix: object, file_suffix: object) -> None:
     """What a log file's name begins and ends with: readers must know the file by it, and by its kind."""
     for argument, text in (("file_prefix", file_prefix), ("file_suffix", file_suffix)):
@@ -55,20 +69,6 @@ def check_size(max_file_size: object) -> None:
         raise LineageParamTypeError(f"max_file_size must be an int or None, but is {max_file_size!r}.")
     if max_file_size < 0:
         log.warning("max_file_size is %d, which is below 0: files have no limit.", max_file_size)
-
-
-def check_flag(argument: str, flag: object) -> None:
-    """True or False."""
-    if not isinstance(flag, bool):
-        raise LineageParamTypeError(f"{argument} must be a bool, but is {flag!r}.")
-
-
-def check_count(argument: str, count: object) -> None:
-    """An integer from 1."""
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise LineageParamTypeError(f"{argument} must be an int, but is {count!r}.")
-    if count < 1:
-        raise LineageParamValueError(f"{argument} must be at least 1, but is {count}.")
 
 
 def check_network(argument: str, network: object) -> None:

@@ -15,7 +15,7 @@ from mindspore._c_expression import security
 from mindspore.train import RunContext
 
 from lineage_store.collect import custom_values
-from lineage_store.collect.arguments import exports_tensors, made_directory
+from lineage_store.collect.arguments import exports_tensors, made_directory, require_positive
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.collecting_steps import (
     CollectingSteps,
@@ -25,7 +25,7 @@ from lineage_store.collect.collecting_steps import (
     only_tensors,
     plan,
 )
-from lineage_store.collect.collector_options import parse, require_positive
+from lineage_store.collect.collector_options import parse
 from lineage_store.collect.facts.dataset_graph import graph_of
 from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments

@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.collect.arguments import require
+from lineage_store.errors import LineageParamValueError
 
 UNITS = ("step", "epoch")
 SHORTEST_INTERVAL = 3
@@ -94,20 +95,6 @@ def parse(specified: object, keep_default_action: object) -> Collected:
         histogram_names=_pattern(chosen.get("histogram_regular")),
         landscape=_landscape(chosen.get("collect_landscape")),
     )
-
-
-def require(name: str, value: object, *types: type) -> None:
-    """Raise LineageParamTypeError unless the value is of one of the types; a bool counts as int nowhere."""
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
-        raise LineageParamTypeError(f"{name} must be {expected}, not {value!r}.")
-
-
-def require_positive(name: str, value: object, *, optional: bool = False) -> None:
-    """Raise unless the value is an int above 0, or None where it is optional."""
-    require(name, value, int, *([type(None)] if optional else []))
-    if isinstance(value, int) and value <= 0:
-        raise LineageParamValueError(f"{name} must be greater than 0, not {value}.")
 
 
 def _check_keys(name: str, given: dict[Any, Any], allowed: set[str]) -> None:

@@ -28,12 +28,10 @@ def encode(values: NDArray[Any]) -> bytes:
         values = values.astype(np.uint8)
     finite = np.isfinite(values)
     valid = int(np.count_nonzero(finite))
-    invalid = (np.isnan, np.isposinf, np.isneginf) if valid < values.size else ()
-    nan_count, pos_inf_count, neg_inf_count = [int(np.count_nonzero(kind(values))) for kind in invalid] or (
-        0,
-        0,
-        0,
-    )
+    nan_count = pos_inf_count = neg_inf_count = 0
+    if valid < values.size:
+        invalid = (np.isnan, np.isposinf, np.isneginf)
+        nan_count, pos_inf_count, neg_inf_count = (int(np.count_nonzero(kind(values))) for kind in invalid)
     counts = (
         varint_field(_HISTOGRAM.NAN_COUNT_FIELD_NUMBER, nan_count)
         + varint_field(_HISTOGRAM.POS_INF_COUNT_FIELD_NUMBER, pos_inf_count)

@@ -113,8 +113,8 @@ class SummaryRecord:
         self._refuse_second()
         arguments.check_names(file_prefix, file_suffix)
         arguments.check_size(max_file_size)
-        arguments.check_flag("raise_exception", raise_exception)
-        arguments.check_count("num_process", num_process)
+        arguments.require("raise_exception", raise_exception, bool)
+        arguments.require_positive("num_process", num_process)
         arguments.check_network("network", network)
         self._exports = arguments.exports_tensors(export_options)
         self.network = network
@@ -237,8 +237,9 @@ class SummaryRecord:
         """Write everything recorded, and give the files their closed mode; a second call does nothing."""
         self._closed = True
         self._dropped.detach()
-        self._pipeline.close()
-        self._losses.raise_untold()
+        if self._pipeline.is_ours:
+            self._pipeline.close()
+            self._losses.raise_untold()
 
     def _refuse_second(self) -> None:
         other = SummaryRecord._open() if SummaryRecord._open is not None else None

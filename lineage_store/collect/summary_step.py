@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mindspore.train import Callback, RunContext
 
-from lineage_store.collect.collector_options import require_positive
+from lineage_store.collect.arguments import require_positive
 from lineage_store.collect.recording import RECORDS, Record
 from lineage_store.errors import LineageParamSummaryRecordError
 

@@ -105,9 +105,8 @@ def _array(plugin: str, name: str, value: Any) -> NDArray[Any]:
 def _as_numpy(plugin: str, name: str, value: Any) -> NDArray[Any]:
     if hasattr(value, "asnumpy"):  # MindSpore
         value = value.asnumpy()
-    elif hasattr(
-        value, "detach"
-    ):  # PyTorch, which gives no array while it keeps a gradient or lives on a device
+    elif hasattr(value, "detach"):
+        # PyTorch, which gives no array of a tensor that keeps a gradient or lives on a device.
         value = value.detach().cpu().numpy()
     if not isinstance(value, float | int) and not hasattr(value, "__array__"):
         raise LineageParamTypeError(

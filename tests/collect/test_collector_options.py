@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lineage_store.collect.collector_options import Collected, parse, require_positive
+from lineage_store.collect.arguments import require_positive
+from lineage_store.collect.collector_options import Collected, parse
 
 
 def landscape(**options: Any) -> dict[str, Any]:
