@@ -81,12 +81,7 @@ class Followed:
                 self.known, has_more = advance.after, advance.has_more
                 taken += _lineage(advance)
                 self.event_count += advance.rows.event_count
-                ranges = [
-                    (each.range_start, each.range_end)
-                    for each in advance.rows.problems
-                    if each.kind in QUARANTINES
-                ]
-                self.given_up += ranges
+                self.given_up += _given_up(advance)
             taken += [each for columns in seen.samples for each in _samples(columns)]
         return taken
 

@@ -23,14 +23,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import DBAPIError
 
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
-from lineage_store.ingest import commit, refresh
+from lineage_store.ingest import commit, leading, refresh
 from lineage_store.store import leases
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema import log_file
@@ -72,13 +72,13 @@ def _prove(run: Run) -> Outcome:
 
 def _attack(run: Run, kind: str) -> _Attacked:
     with run.store(kind) as url, opened(url) as engine:
-        kills = _kill_one_by_one(run, kind, url)
+        kills = _kill_one_by_one(run, kind, engine)
         accounted = ledger.check(engine)
     with run.store(kind) as url, opened(url) as engine:
-        racing = _kill_racing(run, f"{kind}_racing", url, _without_lease)
+        racing = _kill_racing(run, f"{kind}_racing", engine, _without_lease)
         accounted += ledger.check(engine)
     with run.store(kind) as url, opened(url) as engine:
-        _kill_racing(run, f"{kind}_control", url, _without_lease, _without_bookmark_check)
+        _kill_racing(run, f"{kind}_control", engine, _without_lease, _without_bookmark_check)
         failures = len(list(ledger.complaints(engine, Settings())))
     counts = f"{kills:,} kills on {kind}", f"{racing:,} with two ingesters and no lease"
     return _Attacked(counts, accounted, failures)
@@ -87,35 +87,34 @@ def _attack(run: Run, kind: str) -> _Attacked:
 # --- at random moments ---
 
 
-def _kill_one_by_one(run: Run, kind: str, url: str) -> int:
+def _kill_one_by_one(run: Run, kind: str, engine: Engine) -> int:
     """Kill ingesting processes while their files grow; how many were still at work."""
     chance, kills, latest = run.chance(kind), 0, 0.1
     for number in count():
         base_dir = run.directory(f"{kind}_{number}")
         for _ in _growing(base_dir, chance):
-            with forked(partial(_ingest, url, base_dir)) as child:
+            with forked(partial(_ingest, engine, base_dir)) as child:
                 was_killed = child.kill_after(chance.uniform(0, latest)) == KILLED
             kills += was_killed
             latest *= 1.01 if was_killed else 0.9  # one in ten comes to its end
-            _expire_leases(url)
-        _finish(url, base_dir)
+        _finish(engine, base_dir)
         if kills >= run.size:
             break
     return kills
 
 
-def _kill_racing(run: Run, part: str, url: str, *guards: Callable[[], None]) -> int:
+def _kill_racing(run: Run, part: str, engine: Engine, *guards: Callable[[], None]) -> int:
     """Kill processes of which two are at work at once, without some guards; how many."""
     chance, kills, base_dir = run.chance(part), 0, run.directory(part)
     for file in _files(base_dir, chance, steps=2_000):
         file.reveal_all()
     for _ in range(max(RACES, run.size // 100)):
         with ExitStack() as both:
-            work = partial(_ingest_over_and_over, url, base_dir, guards)
+            work = partial(_ingest_over_and_over, engine, base_dir, guards)
             first, second = (both.enter_context(forked(work)) for _ in range(2))
             kills += first.kill_after(chance.uniform(0.3, 0.8)) == KILLED
             kills += second.kill_after(chance.uniform(0, 0.3)) == KILLED
-    _finish(url, base_dir)
+    _finish(engine, base_dir)
     return kills
 
 
@@ -151,19 +150,24 @@ def _contents(chance: random.Random, steps: int) -> Iterator[tuple[str, bytes]]:
 # --- what runs in the children ---
 
 
-def _ingest(url: str, base_dir: Path) -> None:
-    with opened(url) as engine:
-        refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+def _ingest(engine: Engine, base_dir: Path) -> None:
+    """With the lease of the one before, so that nothing keeps it waiting until that one's transaction has ended."""
+    _replace_function(leading, holder_name)
+    refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
 
 
-def _ingest_over_and_over(url: str, base_dir: Path, guards: tuple[Callable[[], None], ...]) -> None:
+def _ingest_over_and_over(engine: Engine, base_dir: Path, guards: tuple[Callable[[], None], ...]) -> None:
     _dawdle()
     for take_away in guards:
         take_away()
-    with opened(url) as engine:
-        while True:
-            with suppress(DBAPIError, LineageStoreError):  # the other one was first
-                refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+    while True:
+        with suppress(DBAPIError, LineageStoreError):  # the other one was first
+            refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+
+
+def holder_name() -> str:
+    """Who leads, whichever process it is."""
+    return "killed"
 
 
 def _dawdle() -> None:
@@ -206,16 +210,11 @@ def _replace_function(module: ModuleType, function: Callable[..., Any], name: st
 # --- afterwards ---
 
 
-def _finish(url: str, base_dir: Path) -> None:
+def _finish(engine: Engine, base_dir: Path) -> None:
     """Read to the end what is left, as the ingester would that comes after the killed ones."""
-    _expire_leases(url)
-    with opened(url) as engine:
-        ingest(engine, base_dir)
-
-
-def _expire_leases(url: str) -> None:
-    with opened(url) as engine:
-        let_leases_expire(engine)
+    let_leases_expire(engine)
+    ingest(engine, base_dir)
+    engine.dispose()
 
 
 # --- at every write and fsync call ---
@@ -230,26 +229,26 @@ def _kill_at_calls(run: Run) -> tuple[int, ledger.Ledger]:
         log.scalar(step, "loss", chance.random())
     file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", log.content)
     segment_bytes = len(log.content) // SEGMENTS
-    with run.store(SQLITE) as url:
+    with run.store(SQLITE) as url, opened(url) as engine:
         store = Path(url.removeprefix("sqlite:///"))
         before = store.with_name("before.sqlite3")
         for _ in range(SEGMENTS):
             shutil.copy(store, before)
             file.reveal(segment_bytes)
-            calls = _calls_of(url, base_dir, run.scratch / "calls.txt")
+            calls = _calls_of(engine, base_dir, run.scratch / "calls.txt")
             for number in range(1 + chance.randrange(stride), calls + 1, stride):
                 _replace(store, before)
-                with _traced(url, base_dir, f"--inject={CALLS}:signal=SIGKILL:when={number}") as child:
+                with _traced(engine, base_dir, f"--inject={CALLS}:signal=SIGKILL:when={number}") as child:
                     kills += child.wait() == KILLED
-                _finish(url, base_dir)
-                with opened(url) as engine:
-                    accounted += ledger.check(engine)
+                _finish(engine, base_dir)
+                accounted += ledger.check(engine)
+                engine.dispose()
     return kills, accounted
 
 
-def _calls_of(url: str, base_dir: Path, listed: Path) -> int:
+def _calls_of(engine: Engine, base_dir: Path, listed: Path) -> int:
     """How many write and fsync calls an ingest makes."""
-    with _traced(url, base_dir, f"--output={listed}") as child:
+    with _traced(engine, base_dir, f"--output={listed}") as child:
         assert child.wait() == 0
     return len(listed.read_text().splitlines())
 
@@ -261,13 +260,13 @@ def _replace(store: Path, before: Path) -> None:
 
 
 @contextmanager
-def _traced(url: str, base_dir: Path, option: str) -> Iterator[Child]:
+def _traced(engine: Engine, base_dir: Path, option: str) -> Iterator[Child]:
     """An ingest with strace at its side from its beginning."""
     read_end, write_end = os.pipe()
 
     def work() -> None:
         os.read(read_end, 1)
-        _ingest(url, base_dir)
+        _ingest(engine, base_dir)
 
     with forked(work) as child:
         command = ["strace", "-f", "-qqq", "--output=/dev/null", f"--trace={CALLS}", option, f"-p{child.pid}"]
