@@ -77,7 +77,7 @@ class Follower:
         self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
         self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
-        self.pulse = Pulse(str(base_dir))
+        self.pulse, self._renewed_at = Pulse(str(base_dir)), 0
 
     @property
     def standing(self) -> str:
@@ -95,9 +95,15 @@ class Follower:
         self.pulse.beat()
 
     def renew(self) -> None:
-        """Keep the lead for as long as a tick is at work; may be called from another thread, once in `lease_s` / 3."""
-        lease = self._lease
-        if lease is None or not self._at_work or self._patience.failures:
+        """Keep the lead while a tick takes long; may be called from another thread, once in `lease_s` / 3.
+
+        A tick that makes no progress, unless the reader's deadline is running, loses the lead: another host's disk may
+        answer.
+        """
+        lease, beats = self._lease, self.pulse.beats
+        goes_on = self._reader.is_awaited or beats != self._renewed_at
+        self._renewed_at = beats
+        if lease is None or not self._at_work or not goes_on or self._patience.failures:
             return
         # Whatever fails here fails the tick's next write too, which says so.
         with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):

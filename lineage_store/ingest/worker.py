@@ -67,6 +67,8 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._unanswered = False
+        self.is_awaited = False
+        """Whether somebody waits for an answer now, with the deadline running."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of an importable function; its deadline runs from when its result is asked for.
@@ -87,11 +89,13 @@ class Worker:
     def result(self) -> Any:
         """What the last call returned."""
         assert self._channel is not None
-        self._unanswered = False
+        self._unanswered, self.is_awaited = False, True
         try:
             answer: _Answer = self._channel.recv()
         except (OSError, EOFError) as error:
             raise self._failure(error) from error
+        finally:
+            self.is_awaited = False
         if isinstance(answer.error, MemoryError):
             self.close()
             mebibytes = self._memory_bytes >> 20

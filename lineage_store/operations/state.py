@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lineage_store.api import LineageStore, PathLike, real_path
+from lineage_store.api.paths import absolute_path
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
 from lineage_store.ingest import forgetting
 from lineage_store.ingest import why as ingest_why
@@ -22,6 +23,10 @@ from lineage_store.store import publish as publishing
 from lineage_store.store.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 from lineage_store.texts import from_stored, to_stored
+
+_NOT_IN_STORE = (
+    "Is the daemon running? Its log tells why it does not read this base dir, which the settings name."
+)
 
 
 def status(store: LineageStore, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
@@ -45,8 +50,8 @@ def concerns(
 ) -> Sequence[Concern]:
     """What is not well with ingest, of one base dir or of all; nothing when it is.
 
-    A base dir is well when an ingester leads it or has searched it `within_s`. Where that is not so and something keeps
-    the SQLite file from being written, that is told too.
+    A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`. Where
+    that is not so and something keeps the SQLite file from being written, that is told too.
     Raises LineageParamSummaryPathError when the store does not know the base dir.
     """
     path = None if base_dir is None else to_stored(str(real_path(base_dir)))
@@ -54,11 +59,23 @@ def concerns(
         status(store, base_dir, problems=0)
     with engines.reading(store.engine) as connection:
         found = read_concerns(connection, path, within_s)
+    if base_dir is None:
+        found += [
+            Concern(str(each), True, "It is not in the store.", _NOT_IN_STORE) for each in _unread(store)
+        ]
     file = engines.sqlite_path(store.engine.url.render_as_string(hide_password=False))
     obstacle = causes.obstacle_to(file) if file and any(each.standstill for each in found) else None
     if obstacle is not None:
         found.insert(0, Concern("the store", True, f"It is {obstacle.kind}.", obstacle.remedy))
     return found
+
+
+def _unread(store: LineageStore) -> Iterator[Path]:
+    """Base dirs of the settings that the store does not know."""
+    known = set(map(Path, store.base_dirs()))
+    for named in map(absolute_path, store.settings.base_dirs):
+        if named not in known and real_path(named) not in known:  # the disk is asked only where it matters
+            yield named
 
 
 def write_ahead_log(store: LineageStore) -> WriteAheadLog | None:

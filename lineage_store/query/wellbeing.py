@@ -25,6 +25,10 @@ _OF_FILES = {
 _UNLISTABLE = "unlistable_base_dir"
 _START = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
 
+_LOOK = "The log of that ingester tells what it does; does the disk answer?"
+LONGEST_SEARCH_S = 900.0
+"""A base dir with very many directories on a slow disk takes minutes to be searched, and rests between two searches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Concern:
@@ -49,17 +53,19 @@ def read_concerns(connection: Connection, base_dir: str | None, within_s: float)
 
 
 def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float) -> Iterator[Concern]:
-    if row["leader"] is not None:
+    led, searched_at = row["leader"] is not None, row["discovered_at"]
+    if searched_at is None:
+        if not led:
+            reason = "No ingester leads it, and it was never searched in full."
+            yield Concern(row["base_dir"], True, reason, _START)
         return
-    if row["discovered_at"] is None:
-        yield Concern(
-            row["base_dir"], True, "No ingester leads it, and it was never searched in full.", _START
-        )
-        return
-    age_s = (database_time(connection) - row["discovered_at"]).total_seconds()
-    if age_s > within_s:
+    age_s = (database_time(connection) - searched_at).total_seconds()
+    if not led and age_s > within_s:
         reason = f"No ingester leads it, and it was last searched {age_s:,.0f} s ago."
         yield Concern(row["base_dir"], True, reason, _START)
+    elif led and age_s > max(within_s, LONGEST_SEARCH_S):
+        reason = f"{row['leader']} leads it, but it was last searched {age_s:,.0f} s ago."
+        yield Concern(row["base_dir"], True, reason, _LOOK)
 
 
 def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Concern]:

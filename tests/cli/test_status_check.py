@@ -49,11 +49,34 @@ def test_a_base_dir_that_nobody_leads_is_a_standstill(run: Run, on_sqlite: str, 
 
 
 def test_a_base_dir_that_is_led_is_well(run: Run, on_sqlite: str, stored: Path) -> None:
-    long_ago(on_sqlite)
     engine = open_engine(on_sqlite)
     with leading(engine, register(engine, stored), 60, mode="daemon"):
-        assert run("status", "--check").code == 0
+        assert run("status", "--check", "--within", "0s").code == 0
+    assert run("status", "--check", "--within", "0s").code == 1
     engine.dispose()
+
+
+def test_one_that_leads_and_never_gets_through_is_a_standstill(
+    run: Run, on_sqlite: str, stored: Path
+) -> None:
+    long_ago(on_sqlite)
+    engine = open_engine(on_sqlite)
+    with leading(engine, register(engine, stored), 60, mode="daemon") as lease:
+        checked = run("status", "--check")
+        assert checked.code == 1
+        assert f"{lease.holder} leads it, but it was last searched" in checked.out
+    engine.dispose()
+
+
+def test_a_base_dir_of_the_settings_that_was_never_read_is_a_standstill(
+    run: Run, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(stored)
+    monkeypatch.setenv("LINEAGE_STORE_BASE_DIRS", f"{tmp_path / 'link'}:{tmp_path / 'unread'}")
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert checked.out.startswith(f"{tmp_path / 'unread'}: It is not in the store.")
+    assert str(tmp_path / "link") not in checked.out
 
 
 def test_a_base_dir_that_cannot_be_listed_is_a_standstill(run: Run, on_sqlite: str, stored: Path) -> None:

@@ -202,8 +202,9 @@ os.scandir = hang
 daemon.READING_ENDS_WITHIN_S = 0.5
 daemon.STOPS_WITHIN_S = 0.5
 logs.configure("info", "json")
-settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, reading_deadline_s=1.0,
-    progress_deadline_s=1.0)
+patience_s = float(os.environ["PATIENCE_S"])
+settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, reading_deadline_s=patience_s,
+    progress_deadline_s=patience_s)
 LineageStore(url, settings=settings).run_daemon(base_dirs)
 """
 """A daemon for which listing a base dir hangs as long as the file `hang` is in it."""
@@ -212,7 +213,7 @@ LineageStore(url, settings=settings).run_daemon(base_dirs)
 @contextmanager
 def running(url: str, hung: Path, *base_dirs: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", DAEMON, url, str(hung), *map(str, base_dirs)]
-    settings = {**os.environ, **environment}
+    settings = {**os.environ, "PATIENCE_S": "5", **environment}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as process:
         try:
             yield process
@@ -245,7 +246,7 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
     (end,) = (line for line in lines if line["message"] == "standstill")
     assert end["base_dir"] == str(hung)
     assert f"no progress in {hung} since " in end["reason"]
-    with running(sqlite_url, hung, hung, base_dir) as process:
+    with running(sqlite_url, hung, hung, base_dir, PATIENCE_S="600"):
         (hung / "hang").unlink()
         wait_until(lambda: visible_scalars(sqlite_engine, "other") == {1: 0.5})
 

@@ -151,23 +151,29 @@ def test_a_trouble_that_lasts_is_told_once_a_minute(caplog: pytest.LogCaptureFix
     assert caplog.messages == ["pass failed"] * 2
 
 
-def test_a_long_tick_keeps_the_lead(engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_tick_keeps_the_lead_while_it_makes_progress_or_the_readers_deadline_runs(
+    engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch, reading: bool
+) -> None:
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
     follower = Follower(engine, base_dir, Settings(**EAGER))
-    led: list[object] = []
+    led: list[bool] = []
 
-    def long_reading(*_: object) -> None:
+    def is_renewed() -> bool:
         let_leases_expire(engine)
         follower.renew()
-        led.extend(column(engine, "SELECT leader FROM v_base_dir"))
+        return column(engine, "SELECT leader FROM v_base_dir") != [None]
 
-    monkeypatch.setattr(commit, "refresh_quiet_jobs", long_reading)
+    def take_long(*_: object) -> None:
+        led.append(is_renewed())  # the directory was searched before
+        monkeypatch.setattr(follower._reader, "is_awaited", reading)
+        led.append(is_renewed())
+
+    monkeypatch.setattr(commit, "refresh_quiet_jobs", take_long)
     follower.tick()
-    let_leases_expire(engine)
-    follower.renew()  # between ticks nothing is renewed
-    assert [type(leader) for leader in led] == [str]
-    assert column(engine, "SELECT leader FROM v_base_dir") == [None]
+    led.append(is_renewed())
     follower.close()
+    assert led == [True, reading, False]
 
 
 def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: str, base_dir: Path) -> None:
