@@ -51,7 +51,7 @@ class Settings:
         True, "decode many events at once; false takes the plain path, for comparison"
     )
     progress_deadline_s: float = _setting(
-        60.0,
+        50.0,
         "seconds without progress in a base dir after which the daemon ends, to be started anew",
         least=1,
     )

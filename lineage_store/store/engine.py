@@ -35,7 +35,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.causes import UNABLE_TO_OPEN, cause_of
-from lineage_store.store.filesystem import refuse_network_filesystem
+from lineage_store.store.filesystem import filesystem_type, is_network, refuse_network_filesystem
 from lineage_store.store.types import UtcTime
 from lineage_store.texts import without_passwords
 
@@ -166,10 +166,11 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
 def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) -> Engine:
     path = sqlite_path(url.render_as_string(hide_password=False))
     if path is not None:
-        # A published snapshot belongs to someone else: it can be read, from anywhere, and not written.
-        read_only = read_only or _is_write_protected(path)
         if not (read_only or allow_network_filesystem):
-            refuse_network_filesystem(path)
+            # A published snapshot belongs to someone else: it can be read, from anywhere, and not written.
+            read_only = _is_write_protected(path) and is_network(filesystem_type(path))
+            if not read_only:
+                refuse_network_filesystem(path)
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     engine.dialect.statement_compiler = _HintingCompiler
@@ -184,7 +185,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         connection.isolation_level = None  # the driver must not begin transactions of its own
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_SQLITE_CACHE_KIB}")
-        if read_only:
+        if read_only or (path is not None and _is_write_protected(path)):
             connection.execute("PRAGMA query_only = ON")
         elif _is_ours_or_empty(connection):
             connection.execute("PRAGMA journal_mode = WAL")

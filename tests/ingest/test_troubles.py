@@ -122,6 +122,25 @@ def test_a_store_that_is_read_only_for_a_while_is_waited_for(sqlite_url: str, ba
         this.catches_up()
 
 
+def test_a_store_that_was_write_protected_when_it_was_opened_is_written_when_it_is_not(
+    sqlite_url: str, base_dir: Path
+) -> None:
+    file = Path(sqlite_url.removeprefix("sqlite:///"))
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    file.chmod(0o400)
+    engine = open_engine(sqlite_url)
+    follower = Follower(engine, base_dir, Settings(**EAGER))
+    follower.tick()
+    assert follower.standing == "database read-only"
+    file.chmod(0o600)
+    end = time.monotonic() + 60
+    while visible_scalars(engine) != {1: 0.5}:
+        assert time.monotonic() < end, "it never came to be"
+        follower.tick()
+    follower.close()
+    engine.dispose()
+
+
 def test_a_server_that_is_away_is_waited_for(
     postgres_server: str, empty_postgres_url: str, base_dir: Path
 ) -> None:
