@@ -183,7 +183,7 @@ PROOF = Proof(
     "ledger",
     "every byte is ingested, quarantined or pending, and every row is what the bytes say",
     unit="jobs",
-    ci_size=200,
-    full_size=5_000,
+    ci_size=100,
+    full_size=2_000,
     prove=_prove,
 )
