@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proofs import bounds, damage, fence, identity, kill, ledger, nfs_like, powercut, same, torn
+from proofs import bounds, damage, fence, identity, kill, ledger, nfs_like, powercut, same, stuck, torn
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
 
 PROOFS: Sequence[Proof] = [
@@ -31,6 +31,7 @@ PROOFS: Sequence[Proof] = [
     fence.PROOF,
     nfs_like.PROOF,
     powercut.PROOF,
+    stuck.PROOF,
     same.PROOF,
     bounds.PROOF,
 ]

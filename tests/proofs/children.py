@@ -6,6 +6,7 @@ clean-up of the parent runs in a child.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 KILLED = -signal.SIGKILL
+# From linux/sched.h, linux/mount.h and linux/prctl.h.
+_NEW_MOUNTS, _ALL_PRIVATE, _SIGNAL_AT_DEATH_OF_PARENT = 0x20000, 0x44000, 1
 
 
 @dataclass(slots=True)
@@ -105,7 +108,15 @@ def _received(channel: Connection) -> Any:
     return answer
 
 
+def own_mounts() -> None:
+    """Let what this process mounts from now on be seen by its children only, and vanish with them."""
+    libc = ctypes.CDLL(None)
+    if libc.unshare(_NEW_MOUNTS) == 0:
+        libc.mount(None, b"/", None, _ALL_PRIVATE, None)
+
+
 def _run(work: Callable[[], object]) -> None:
+    ctypes.CDLL(None).prctl(_SIGNAL_AT_DEATH_OF_PARENT, signal.SIGKILL)
     code = 1
     try:
         work()

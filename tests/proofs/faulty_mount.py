@@ -18,11 +18,12 @@ import ctypes
 import errno
 import json
 import os
+import select
 import stat
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,30 @@ _LONGEST_REQUEST = 1 << 17
 _DETACH = 2
 """MNT_DETACH: also when somebody waits for an answer."""
 _ROOT = 1
+
+
+class Share:
+    """A directory, and what a mount shows of it."""
+
+    def __init__(self, home: Path) -> None:
+        self.directory, self.mount, self._faults = home / "disk", home / "mount", home / "faults.json"
+        for path in (self.directory, self.mount):
+            path.mkdir()
+        self.fail()
+
+    def shown(self) -> AbstractContextManager[None]:
+        """Mounts it for the length of a block. Raises SkippedError where that cannot be done."""
+        return mounted(self.directory, self.mount, self._faults)
+
+    def fail(self, **faults: Any) -> None:
+        """Have these faults from now on, and no others."""
+        new = self._faults.with_suffix(".new")
+        new.write_text(json.dumps(faults))
+        os.replace(new, self._faults)
+
+    def path(self, path: Path) -> str:
+        """A path in the directory as the faults name it."""
+        return path.relative_to(self.directory).as_posix()
 
 
 @contextmanager
@@ -66,8 +91,12 @@ def mounted(directory: Path, mount_point: Path, faults: Path) -> Iterator[None]:
 
 
 def _serve(device: int, directory: Path, faults: Path) -> None:
-    view = _View(directory, faults)
+    """Answer until the mount is gone. What hangs is answered when it does not any more."""
+    view, waiting = _View(directory, faults), list[bytes]()
     while True:
+        if not select.select([device], [], [], 0.05 if waiting else None)[0]:
+            waiting = [request for request in waiting if not _answer(device, view, request)]
+            continue
         try:
             request = os.read(device, _LONGEST_REQUEST)
         except OSError as error:
@@ -76,15 +105,23 @@ def _serve(device: int, directory: Path, faults: Path) -> None:
             if error.errno in (errno.EINTR, errno.ENOENT, errno.EAGAIN):
                 continue
             raise
-        _, operation, unique, node, *_ = _REQUEST.unpack_from(request)
-        if operation in _SILENT:
-            continue
-        try:
-            code, body = 0, view.answer(operation, node, request[_REQUEST.size :])
-        except OSError as error:
-            code, body = -(error.errno or errno.EIO), b""
-        if body is not None:
+        if not _answer(device, view, request):
+            waiting.append(request)
+
+
+def _answer(device: int, view: _View, request: bytes) -> bool:
+    """Answer a request; False when it hangs."""
+    _, operation, unique, node, *_ = _REQUEST.unpack_from(request)
+    if operation in _SILENT:
+        return True
+    try:
+        code, body = 0, view.answer(operation, node, request[_REQUEST.size :])
+    except OSError as error:
+        code, body = -(error.errno or errno.EIO), b""
+    if body is not None:
+        with suppress(FileNotFoundError):  # nobody waits for it any more
             os.write(device, _ANSWER.pack(_ANSWER.size + len(body), code, unique) + body)
+    return body is not None
 
 
 @dataclass
@@ -99,7 +136,7 @@ class _View:
     """When the attributes of a path were last fetched, and which they were."""
 
     def answer(self, operation: int, node: int, body: bytes) -> bytes | None:
-        """The answer to a request; None for never. Raises OSError."""
+        """The answer to a request; None for not yet. Raises OSError."""
         if operation == _INIT:
             return struct.pack("<IIIIHHIII", 7, 31, 1 << 16, 0, 0, 0, 1 << 16, 1, 0) + bytes(32)
         path, faults = self.paths[node], _read(self.faults)

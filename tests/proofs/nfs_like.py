@@ -7,8 +7,6 @@ When all is well again, the store holds what was written. The control trusts siz
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import statistics
 import time
@@ -27,8 +25,8 @@ from lineage_store.config import Settings
 from lineage_store.ingest import follower
 from lineage_store.ingest.follower import Follower
 from proofs import ledger
-from proofs.children import at_once, forked
-from proofs.faulty_mount import mounted
+from proofs.children import at_once, forked, own_mounts
+from proofs.faulty_mount import Share
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
 
 POLL_S = 0.2
@@ -67,21 +65,22 @@ class _Attacked:
 
 
 def _attack(run: Run, kind: str, faults: int) -> _Attacked:
+    own_mounts()
     chance, attacked = run.chance(kind), _Attacked()
-    share = _Share(run, kind)
+    share = _Growing(run, kind)
     logs = {file: Log() for file in share.files}
     with run.store(kind) as url, opened(url) as engine, share.followed(url, lambda: None):
         for number in range(faults):
-            share.fail(_some_fault(share, chance))
+            share.fail(**_some_fault(share, chance))
             for file in chance.sample(share.files, 2):
                 _append(file, logs[file], chance)
             time.sleep(chance.uniform(0, 0.5))
             if number % 5 == 0:
-                share.fail({"stale_s": _STALE_S})
+                share.fail(stale_s=_STALE_S)
                 _await_all_read(engine, share.files)
                 _append(share.files[0], logs[share.files[0]], chance)
                 attacked.lags.append(_await_all_read(engine, share.files))
-        share.fail({})
+        share.fail()
         _await_all_read(engine, share.files)
         attacked.samples = sum(len(log.spans) for log in logs.values())
         assert column(engine, "SELECT sum(event_count) FROM log_file") == [attacked.samples]
@@ -92,20 +91,21 @@ def _attack(run: Run, kind: str, faults: int) -> _Attacked:
 
 def _control(run: Run) -> int:
     """How often a daemon that trusts sizes sees no growth in good time."""
-    share, unseen = _Share(run, "control"), 0
+    own_mounts()
+    share, unseen = _Growing(run, "control"), 0
     logs = {file: Log() for file in share.files}
     with run.store(SQLITE) as url, opened(url) as engine, share.followed(url, _trust):
         for file in share.files:
             _append(file, logs[file], run.chance("control"))
         _await_all_read(engine, share.files)
-        share.fail({"stale_s": _STALE_S})
+        share.fail(stale_s=_STALE_S)
         time.sleep(1)  # by now it has seen the sizes, and that of its closed directories
         for number in range(_CONTROL_EVENTS):
             file = share.files[number]
             _append(file, logs[file], run.chance("control", number))
             time.sleep(2 * SEEN_WITHIN_S)
             unseen += not _all_read(engine, share.files)
-        share.fail({})
+        share.fail()
     return unseen
 
 
@@ -113,39 +113,22 @@ def _trust() -> None:
     vars(follower)["is_network"] = lambda _: False
 
 
-class _Share:
-    """A directory, the mount that shows it, and the faults of that."""
+class _Growing(Share):
+    """A share with log files that grow."""
 
     def __init__(self, run: Run, name: str) -> None:
-        home = run.directory(name)
-        self.directory, self.mount, self._faults = home / "disk", home / "mount", home / "faults.json"
-        for path in (self.directory, self.mount):
-            path.mkdir()
-        self.fail({})
+        super().__init__(run.directory(name))
+        name = "events.out.events.summary.17000000{:02}.0.host_MS"
         self.files = [
-            GrowingFile(
-                self.directory / f"job_{number}" / f"events.out.events.summary.17000000{number:02}.0.host_MS",
-                b"",
-            )
+            GrowingFile(self.directory / f"job_{number}" / name.format(number), b"")
             for number in range(_FILES)
         ]
 
     @contextmanager
     def followed(self, url: str, fault: Callable[[], None]) -> Iterator[None]:
         """A daemon that follows the mount, for the length of a block."""
-        view = mounted(self.directory, self.mount, self._faults)
-        with view, forked(partial(_follow, url, self.mount, fault)):
+        with self.shown(), forked(partial(_follow, url, self.mount, fault)):
             yield
-
-    def fail(self, faults: dict[str, Any]) -> None:
-        """Have these faults from now on, and no others."""
-        new = self._faults.with_suffix(".new")
-        new.write_text(json.dumps(faults))
-        os.replace(new, self._faults)
-
-    def path(self, file: GrowingFile) -> str:
-        """A file as the faults name it."""
-        return file.path.relative_to(self.directory).as_posix()
 
 
 def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
@@ -157,9 +140,9 @@ def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
             time.sleep(POLL_S)
 
 
-def _some_fault(share: _Share, chance: random.Random) -> dict[str, Any]:
+def _some_fault(share: _Growing, chance: random.Random) -> dict[str, Any]:
     """One or several faults at once."""
-    files = {share.path(file): file for file in chance.sample(share.files, 2)}
+    files = {share.path(file.path): file for file in chance.sample(share.files, 2)}
     one, other = files
     possible = {
         "stale_s": _STALE_S,

@@ -38,7 +38,7 @@ from lineage_store.store.upgrade import upgrade
 from lineage_store.store.writes import bookmarks
 from lineage_store.texts import from_stored
 from proofs import ledger
-from proofs.children import at_once, forked
+from proofs.children import at_once, forked, own_mounts
 from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
 
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
@@ -78,6 +78,7 @@ def _prove(run: Run) -> Outcome:
 
 def _cut_sqlite(run: Run) -> tuple[int, ledger.Ledger, int]:
     """(cuts after which a part of all was stored, what was accounted for, failures of the control)."""
+    own_mounts()
     part_stored, total = 0, ledger.Ledger()
     base_dir = run.directory("written")
     for job in range(3):

@@ -1,0 +1,435 @@
+"""Whatever brings ingest to a halt shows in `status --check`; when it ends, ingest goes on.
+
+In: a run whose size counts faults. Out: counts, or an AssertionError. A daemon follows a base dir; then its clock is
+set by two hours, its database locked, filled up or made read-only, reading or listing its files hangs, or its own work
+never ends. Meanwhile `status --check` says that something is not well, and the daemon waits or ends itself within a
+minute (to be started again by its supervisor). Afterwards a new sample is in the store within 15 s, and all is well.
+The controls: no guard beside the scheduler, and no watch over progress.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from helpers.ingesting import column
+from helpers.log_writer import GrowingFile, Log
+from lineage_store import LineageStore
+from lineage_store.cli import main
+from lineage_store.config import Settings
+from lineage_store.ingest import daemon, ingester
+from lineage_store.store.engine import writing
+from proofs import ledger
+from proofs.children import Child, at_once, forked, own_mounts
+from proofs.faulty_mount import Share
+from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, SkippedError, opened
+
+RESUMES_WITHIN_S = 15.0
+ENDS_WITHIN_S = 60.0
+TWO_HOURS_S = 7200
+_CONTROL_PATIENCE_S = 6.0
+_DATABASE_BYTES = 24 << 20
+_START_WITHIN_S = 60.0
+_STEPS_S = (-TWO_HOURS_S, TWO_HOURS_S)
+_TIMERS: dict[str, Any] = {
+    "poll_interval_s": 0.1,
+    "discovery_interval_s": 0.1,
+    "finished_interval_s": 1,
+    "lease_s": 1.5,
+    "reading_deadline_s": 6,
+    "progress_deadline_s": 8,
+}
+_SETTINGS = Settings(**_TIMERS)
+_NOBODY = Child(0, code=0)
+_CLOCKED_DAEMON = """
+import sys
+from lineage_store.cli import main
+from lineage_store.ingest import daemon
+if sys.argv[2:]:
+    daemon._wake = lambda _: None
+sys.exit(main(["-q", "daemon", sys.argv[1]]))
+"""
+
+
+def _prove(run: Run) -> Outcome:
+    run.stores.start()
+    rounds = -(-run.size // (sum(map(len, FAULTS)) + len(_STEPS_S)))
+    tries: list[Callable[[], list[_Tried]]] = [partial(_try_all, run, faults, rounds) for faults in FAULTS]
+    tries.append(partial(_set_clock, run, rounds))
+    tried = [each for of_one in at_once(tries) for each in of_one]
+    held = [each for each in tried if not each.skipped]
+    ended_s = [each.ended_s for each in held if each.ended_s]
+    counts = (
+        f"{len(held)} faults ({', '.join(sorted({each.name for each in held}))})",
+        "each but a set clock seen in status",
+        f"went on {max(each.resumed_s for each in held):.1f} s after the end at most",
+        f"{len(ended_s)} ended the daemon, in {max(ended_s, default=0):.0f} s at most",
+        str(sum((each.accounted for each in held), ledger.Ledger())),
+    )
+    clock, progress = at_once([partial(_without_guard, run), partial(_without_watch, run)])
+    controls = Control("guard beside the scheduler", clock), Control("watch over progress", progress)
+    return Outcome(counts, controls, tuple(sorted({each.skipped for each in tried if each.skipped})))
+
+
+@dataclass(slots=True)
+class _Tried:
+    """How one fault went."""
+
+    name: str
+    skipped: str = ""
+    resumed_s: float = 0.0
+    ended_s: float = 0.0
+    """After which time the daemon ended itself; 0 when it did not."""
+    accounted: ledger.Ledger = field(default_factory=ledger.Ledger)
+
+
+class _Place:
+    """A store, a base dir with one file that grows, and a daemon that is started again when it ends."""
+
+    def __init__(self, run: Run, name: str, kind: str, lifetime: ExitStack) -> None:
+        self.home, self.lifetime = run.directory(name.replace(" ", "_")), lifetime
+        self.url = lifetime.enter_context(run.store(kind))
+        self.base_dir = self.directory = self.home / "base"
+        self.log, self.child = Log(), _NOBODY
+        self.flag = self.home / "hang"
+
+    def on_small_disk(self) -> None:
+        """Move the store to a disk of its own, which is soon full."""
+        disk = self.home / "disk"
+        disk.mkdir()
+        mounting = ["mount", "-t", "tmpfs", "-o", f"size={_DATABASE_BYTES}", "tmpfs", str(disk)]
+        if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True).returncode:
+            raise SkippedError("no tmpfs mount")
+        self.lifetime.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        self.url = f"sqlite:///{shutil.copy(self.url.removeprefix('sqlite:///'), disk)}"
+
+    def on_share(self) -> Share:
+        """Move the base dir behind a mount that can have faults."""
+        share = Share(self.home)
+        self.lifetime.enter_context(share.shown())
+        self.base_dir, self.directory = share.mount, share.directory
+        return share
+
+    def follow(self) -> None:
+        """Start, and see that it works."""
+        self.file = GrowingFile(
+            self.directory / "job" / "events.out.events.summary.1700000000.0.host_MS", b""
+        )
+        self.start()
+        self.grow()
+        self.await_all_read(_START_WITHIN_S)
+
+    def start(self) -> None:
+        self.child = self.lifetime.enter_context(forked(partial(_daemon, self.url, self.base_dir, self.flag)))
+
+    def tend(self) -> bool:
+        """Do what a supervisor does: start the daemon again when it came to a standstill; whether it had."""
+        if not self.child.ended():
+            return False
+        assert self.child.wait() == daemon.STANDSTILL, f"{self.home.name}: exit code {self.child.wait()}"
+        self.start()
+        return True
+
+    def grow(self) -> None:
+        """Let the file have one more event."""
+        self.log.scalar(len(self.log.spans), "loss", 0.5)
+        self.file.content = self.log.content
+        self.file.reveal_all()
+
+    def all_read(self) -> bool:
+        with opened(self.url) as engine:
+            try:
+                return column(engine, "SELECT sum(event_count) FROM log_file") == [len(self.log.spans)]
+            except DBAPIError:
+                return False
+
+    def await_all_read(self, seconds: float) -> float:
+        """Wait until the last event is in the store; how long that took."""
+        started = time.monotonic()
+        while not self.all_read():
+            if self.child is not _NOBODY:
+                self.tend()
+            late = time.monotonic() > started + seconds
+            assert not late, f"{self.home.name}: not everything was read after {seconds:.0f} s"
+            time.sleep(0.05)
+        return time.monotonic() - started
+
+    def is_well(self) -> bool:
+        """What `status --check` says."""
+        quiet = io.StringIO()
+        with redirect_stdout(quiet), redirect_stderr(quiet):
+            return main(["--database", self.url, "status", "--check", "--within", "3s"]) == 0
+
+
+def _daemon(url: str, base_dir: Path, flag: Path) -> None:
+    """A daemon whose work does not end as long as there is a flag; for a process of its own."""
+    carry_out = ingester.carry_out
+
+    def carry_out_unless_hung(*args: Any, **more: Any) -> Any:
+        while flag.exists():
+            time.sleep(0.05)
+        return carry_out(*args, **more)
+
+    vars(ingester)["carry_out"] = carry_out_unless_hung
+    with LineageStore(url, settings=_SETTINGS) as store:
+        store.run_daemon([base_dir])
+
+
+# --- the faults ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    name: str
+    kind: str
+    inject: Callable[[_Place], AbstractContextManager[None]]
+    """Prepares the place when it is called, and has the fault for the length of the block."""
+    ends_daemon: bool = False
+
+
+def _try_all(run: Run, faults: Sequence[_Fault], rounds: int) -> list[_Tried]:
+    """Try the faults that must not be tried at the same time."""
+    own_mounts()
+    return [_try(run, f"{fault.name} {again}", fault) for again in range(rounds) for fault in faults]
+
+
+def _try(run: Run, name: str, fault: _Fault) -> _Tried:
+    tried = _Tried(fault.name)
+    try:
+        with ExitStack() as lifetime:
+            place = _Place(run, name, fault.kind, lifetime)
+            injected = fault.inject(place)
+            place.follow()
+            with injected:
+                place.grow()
+                _watch(place, fault, tried)
+            tried.resumed_s = place.await_all_read(RESUMES_WITHIN_S)
+            _await_well(place, fault.name)
+            with opened(place.url) as engine:
+                place.child.send(signal.SIGTERM)
+                place.child.wait()
+                tried.accounted = ledger.check(engine)
+    except SkippedError as error:
+        tried.skipped = f"{fault.name}: {error}"
+    return tried
+
+
+def _watch(place: _Place, fault: _Fault, tried: _Tried) -> None:
+    """See that `status --check` tells, and that a daemon which cannot go on ends."""
+    began, seen = time.monotonic(), False
+    while not (seen and (tried.ended_s or not fault.ends_daemon)):
+        waited = time.monotonic() - began
+        assert waited < ENDS_WITHIN_S, f"{fault.name}: not seen in status, or the daemon did not end"
+        seen = seen or not place.is_well()
+        if place.tend() and not tried.ended_s:
+            tried.ended_s = waited
+        time.sleep(0.1)
+
+
+def _await_well(place: _Place, name: str) -> None:
+    began = time.monotonic()
+    while not place.is_well():
+        assert time.monotonic() < began + RESUMES_WITHIN_S, f"{name}: it is over, but status does not say so"
+        time.sleep(0.1)
+
+
+def _locked(place: _Place) -> AbstractContextManager[None]:
+    @contextmanager
+    def locked() -> Iterator[None]:
+        with opened(place.url) as engine, writing(engine) as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+            yield
+
+    return locked()
+
+
+def _full(place: _Place) -> AbstractContextManager[None]:
+    place.on_small_disk()
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        filling = Path(place.url.removeprefix("sqlite:///")).with_name("filling")
+        with forked(partial(_fill, filling)):  # whatever becomes free, too
+            yield
+        filling.unlink()
+
+    return full()
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        while True:
+            with suppress(OSError):
+                while file.write(bytes(4096)):
+                    pass
+            time.sleep(0.01)
+
+
+def _read_only(place: _Place) -> AbstractContextManager[None]:
+    def set_all(value: str) -> None:
+        with opened(place.url) as engine, engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.exec_driver_sql("SET default_transaction_read_only = off")
+            connection.exec_driver_sql(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+            connection.exec_driver_sql("SELECT pg_reload_conf()")
+
+    @contextmanager
+    def read_only() -> Iterator[None]:
+        set_all("on")
+        try:
+            yield
+        finally:
+            set_all("off")
+
+    return read_only()
+
+
+def _hung_read(place: _Place) -> AbstractContextManager[None]:
+    share = place.on_share()
+    return _failing(share, lambda: share.path(place.file.path))
+
+
+def _hung_listing(place: _Place) -> AbstractContextManager[None]:
+    share = place.on_share()
+    return _failing(share, lambda: "job")
+
+
+@contextmanager
+def _failing(share: Share, path: Callable[[], str]) -> Iterator[None]:
+    share.fail(hang=[path()])
+    try:
+        yield
+    finally:
+        share.fail()
+
+
+def _hung_job(place: _Place) -> AbstractContextManager[None]:
+    @contextmanager
+    def hung() -> Iterator[None]:
+        place.flag.touch()
+        try:
+            yield
+        finally:
+            place.flag.unlink()
+
+    return hung()
+
+
+FAULTS: Sequence[Sequence[_Fault]] = (
+    [_Fault("locked SQLite", SQLITE, _locked), _Fault("full disk", SQLITE, _full)],
+    [
+        _Fault("locked PostgreSQL", POSTGRESQL, _locked),
+        _Fault("read-only PostgreSQL", POSTGRESQL, _read_only),
+    ],
+    [
+        _Fault("hung read", SQLITE, _hung_read),
+        _Fault("hung listing", SQLITE, _hung_listing),
+    ],
+    [_Fault("hung job", SQLITE, _hung_job, ends_daemon=True)],
+)
+
+
+# --- the clock ---
+
+
+def _set_clock(run: Run, rounds: int) -> list[_Tried]:
+    """Set the wall clock of a daemon, its database's included."""
+    return [_set_clock_by(run, step, f"clock {again} {step}") for again in range(rounds) for step in _STEPS_S]
+
+
+def _set_clock_by(
+    run: Run, step: int, name: str, *faults: str, patience_s: float = RESUMES_WITHIN_S
+) -> _Tried:
+    tried = _Tried(f"clock {step // 3600:+} h")
+    with ExitStack() as lifetime:
+        place = _Place(run, name, SQLITE, lifetime)
+        place.file = GrowingFile(
+            place.directory / "job" / "events.out.events.summary.1700000000.0.host_MS", b""
+        )
+        shift = place.home / "shift"
+        shift.write_text("0")
+        try:
+            settings = _clocked(place, shift)
+        except SkippedError as error:
+            tried.skipped = f"set clock: {error}"
+            return tried
+        command = [sys.executable, "-c", _CLOCKED_DAEMON, str(place.base_dir), *faults]
+        process = lifetime.enter_context(subprocess.Popen(command, env=settings))
+        lifetime.callback(process.kill)
+        place.grow()
+        place.await_all_read(_START_WITHIN_S)
+        shift.write_text(str(step))
+        time.sleep(1)  # ticks that were due already
+        place.grow()
+        tried.resumed_s = place.await_all_read(patience_s)
+    return tried
+
+
+def _clocked(place: _Place, shift: Path) -> dict[str, str]:
+    """The environment of a daemon whose wall clock can be set."""
+    library, compiler = place.home / "wall_clock.so", shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise SkippedError("no C compiler")
+    source = Path(__file__).with_name("wall_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    settings = {"database_url": place.url, **_TIMERS}
+    given = {f"LINEAGE_STORE_{name.upper()}": str(value) for name, value in settings.items()}
+    return {**os.environ, **given, "LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": str(shift)}
+
+
+# --- the controls ---
+
+
+def _without_guard(run: Run) -> int:
+    """Whether a clock that is set back stops a daemon that has no guard."""
+    try:
+        tried = _set_clock_by(run, -TWO_HOURS_S, "no_guard", "no guard", patience_s=_CONTROL_PATIENCE_S)
+    except AssertionError:
+        return 1
+    return int(bool(tried.skipped))
+
+
+def _without_watch(run: Run) -> int:
+    """Whether a daemon whose progress nobody watches hangs for longer than it may."""
+    vars(daemon)["StandstillWatch"].look = lambda _: None
+    fault = _Fault("hung job", SQLITE, _hung_job)
+    with ExitStack() as lifetime:
+        place = _Place(run, "no_watch", fault.kind, lifetime)
+        injected = fault.inject(place)
+        place.follow()
+        with injected:
+            place.grow()
+            time.sleep(2 * _TIMERS["progress_deadline_s"] + _CONTROL_PATIENCE_S)
+            return int(not place.child.ended())
+
+
+PROOF = Proof(
+    "stuck",
+    "nothing stands still in silence, nor for ever",
+    unit="faults",
+    ci_size=18,
+    full_size=400,
+    prove=_prove,
+)
