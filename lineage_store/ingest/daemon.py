@@ -62,9 +62,11 @@ def run(
         scheduler.start()
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
         notify("READY=1")
-        _watch(scheduler, followers, settings, stop)
-        notify("STOPPING=1")
-        _within(STOPS_WITHIN_S, lambda: _finish(scheduler, followers))
+        try:
+            _watch(scheduler, followers, settings, stop)
+        finally:
+            notify("STOPPING=1")
+            _within(STOPS_WITHIN_S, lambda: _finish(scheduler, followers))
     log.info("stopped")
 
 
