@@ -36,7 +36,7 @@ from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
 
 AT_ONCE = 50
 """So many histories share a base dir."""
-ROUNDS = 4
+ROUNDS = 3
 PATIENCE_S = 30.0
 NAMES = [f"events.out.events.summary.{1_700_000_000 + number}.0.host_MS" for number in range(2)]
 _SHOWN = (
