@@ -140,6 +140,7 @@ class Follower:
             self._base_dir,
             lease,
             self._settings,
+            progress=lambda _: self.pulse.beat(),
             should_stop=self._beat_and_ask,
             reader=self._reader,
         )

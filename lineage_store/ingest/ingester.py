@@ -85,9 +85,8 @@ def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:
     size = ingester.settings.batch_files
     files: list[KnownFile] = []
     for start in range(0, len(new), size):
-        if start and ingester.should_stop():
-            break  # the rest is new to the next pass too
         files += commit.register(ingester.engine, ingester.lease, new[start : start + size])
+        ingester.progress(Progress(0, 0, len(files)))
     return files
 
 
