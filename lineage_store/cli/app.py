@@ -1,8 +1,8 @@
 """The program itself: its verbs by name, its global options, and what becomes of errors and signals.
 
 In: command-line arguments. Out: an exit code (0 ok · 1 failure · 2 usage · 3 partly done · 4 schema too old or too
-new · 5 database unreachable or locked · 6 another ingester leads · 130 and 143 by signal).
-Promises: no bare traceback; an error says what was wrong and what to do, on stderr. Does not know any verb's work.
+new · 5 database unreachable or locked · 6 another ingester leads · 7 the daemon came to a standstill · 130 and 143 by
+signal). Promises: no bare traceback; an error says what was wrong and what to do, on stderr. Does not know any verb.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _invoke(arguments: list[str], session: Session) -> object:
 def report(error: Exception, verbosity: int) -> int:
     """Tell the user; returns the exit code."""
     if verbosity > 0:
-        click.echo(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
+        trace = without_passwords("".join(traceback.format_exception(error)))
+        click.echo(escaped(trace, keep_lines=True), err=True, nl=False)
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code

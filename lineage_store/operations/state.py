@@ -104,8 +104,8 @@ def sql(store: LineageStore, statement: str, *, timeout_s: float = 60.0) -> Iter
 
 
 def why(store: LineageStore, path: PathLike) -> Verdict:
-    """Why a file or job is, or is not, in the store."""
-    return ingest_why.why(store.engine, Path(path), store.settings)
+    """Why a file or job is, or is not, in the store. Raises LineageParamSummaryPathError for what is no path."""
+    return ingest_why.why(store.engine, absolute_path(path), store.settings)
 
 
 def holdings(store: LineageStore, base_dir: PathLike) -> Holdings:

@@ -16,6 +16,7 @@ from lineage_store import (
     SampleNotFoundError,
     filter_summary_lineage,
     get_summary_lineage,
+    operations,
 )
 from lineage_store.config import Settings
 from lineage_store.store import location
@@ -107,3 +108,10 @@ def test_without_any_directory_for_the_default_store_the_error_says_what_to_set(
     monkeypatch.setattr(location, "FALLBACK", tmp_path / "file" / "store")
     with pytest.raises(DatabaseUnavailableError, match="LINEAGE_STORE_DATABASE_URL"):
         LineageStore(settings=Settings())
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800", "a" * 256, "a/" * 2048])
+def test_what_cannot_be_a_path_is_no_base_dir(store: LineageStore, path: str) -> None:
+    for ask in (store.train_jobs, store.ingest, lambda path: operations.why(store, path)):
+        with pytest.raises(LineageParamSummaryPathError, match="is no path"):
+            ask(path)

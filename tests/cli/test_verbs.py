@@ -213,3 +213,12 @@ def test_config_show_tells_origins_and_hides_passwords(run: Run, monkeypatch: py
     assert rows["database_url"]["origin"] == "flag"
     assert "secret" not in shown.out + shown.err
     assert rows["lease_s"]["origin"] == "default"
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    "words", [("filter", "--explain", "--where", "network=\u2028\x1b[2J"), ("-v", "show", "\x1b[2J")]
+)
+def test_neither_a_plan_nor_a_traceback_can_steer_a_terminal(run: Run, words: tuple[str, ...]) -> None:
+    finished = run(*words)
+    assert (finished.out + finished.err).replace("\n", "").isprintable()

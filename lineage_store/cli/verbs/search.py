@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
@@ -68,7 +69,7 @@ def filter_verb(
         _set_page(wanted, limit, page)
     with session.open_store() as store:
         if explain:
-            click.echo(str(store.explain(wanted, base_dir=base_dir)))
+            click.echo(escaped(str(store.explain(wanted, base_dir=base_dir)), keep_lines=True))
             return
         if base_dir is None:
             answer = store.filter_lineage(wanted)
