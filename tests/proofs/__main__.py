@@ -19,7 +19,20 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proofs import bounds, damage, fence, identity, kill, ledger, nfs_like, powercut, same, stuck, torn
+from proofs import (
+    bounds,
+    damage,
+    fence,
+    hostile,
+    identity,
+    kill,
+    ledger,
+    nfs_like,
+    powercut,
+    same,
+    stuck,
+    torn,
+)
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
 
 PROOFS: Sequence[Proof] = [
@@ -33,6 +46,7 @@ PROOFS: Sequence[Proof] = [
     powercut.PROOF,
     stuck.PROOF,
     same.PROOF,
+    hostile.PROOF,
     bounds.PROOF,
 ]
 
