@@ -23,7 +23,9 @@ from lineage_store.config import SETTING_FIELDS, Settings, load
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-if os.environ.get("LINEAGE_STORE_VECTORISED") == "false":  # `make test-plain`: not only where settings are loaded
+if (
+    os.environ.get("LINEAGE_STORE_VECTORISED") == "false"
+):  # `make test-plain`: not only where settings are loaded
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
 DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
