@@ -139,8 +139,8 @@ class _Group:
 
     def stop_and_wake(self, moment: str, chance: random.Random, patience_s: float = 2 * LEASE_S) -> float:
         """Stop who leads, see another take over, wake the first; how long the takeover took."""
-        stopped = self.stop_leader(moment, chance)
-        since, epoch = time.monotonic(), self.epoch()
+        stopped, epoch = self.stop_leader(moment, chance)
+        since = time.monotonic()
         _wait_until(lambda: self.epoch() > epoch, 60, f"takeover of what was stopped {moment}")
         took = time.monotonic() - since
         assert took <= patience_s, f"stopped {moment}, another took over after {took:.1f} s"
@@ -148,19 +148,20 @@ class _Group:
         stopped.send(signal.SIGCONT)
         return took
 
-    def stop_leader(self, moment: str, chance: random.Random) -> Child:
-        """Let who leads stop, or be stopped; who that was."""
+    def stop_leader(self, moment: str, chance: random.Random) -> tuple[Child, int]:
+        """Let who leads stop, or be stopped; who that was, and by which epoch it led."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             self.grow()
-            self.order.write_text(f"{moment} {self.epoch()}")
+            epoch = self.epoch()
+            self.order.write_text(f"{moment} {epoch}")
             time.sleep(chance.uniform(0.02, 0.3))
             leader = self.leader()
             if moment == ANYWHERE and leader in self.daemons:
                 self.daemons[leader].send(signal.SIGSTOP)
             for pid, child in self.daemons.items():
                 if _is_stopped(pid):
-                    return child
+                    return child, epoch
         raise AssertionError(f"nobody could be stopped {moment}")
 
     def grow(self) -> None:
