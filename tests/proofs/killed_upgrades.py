@@ -25,6 +25,7 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.errors import SchemaTooNewError
 from lineage_store.store.engine import sqlite_path
+from lineage_store.store.schema import metadata
 from lineage_store.store.upgrade import VERSION_TABLE, check, head, upgrade
 from proofs import ledger
 from proofs.children import KILLED, forked
@@ -155,9 +156,13 @@ def _everything(kind: str, url: str, engine: Engine) -> object:
     if path is not None:
         engine.dispose()  # the last connection brings the write-ahead log home
         return [hashlib.sha256(each.read_bytes()).hexdigest() for each in sorted(path.parent.iterdir())]
+    newest = "SELECT count(*), max(xmin::text::bigint) FROM {}"
     with engine.connect() as connection:
-        newest = "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables"
-        return _schema(engine), sorted(connection.execute(text(newest)).tuples().all())
+        versions = [
+            connection.exec_driver_sql(newest.format(table)).one()
+            for table in (VERSION_TABLE, *metadata.tables)
+        ]
+    return _schema(engine), versions
 
 
 def _schema(engine: Engine) -> frozenset[str]:
