@@ -103,7 +103,7 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
     problem = poisonous_file(reason, strikes)
     with writing(engine) as connection:
         leases.confirm(connection, lease)
-        registry.mark_struck(connection, {file.id: strikes}, reason, state)
+        registry.mark_struck(connection, file.id, strikes, reason, state)
         now = database_time(connection)
         problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
 

@@ -116,12 +116,10 @@ def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
     )
 
 
-def mark_struck(connection: Connection, strikes: Mapping[int, int], reason: str, state: str) -> None:
-    """Log files whose reading failed the reader: their strikes by id."""
-    rows = [{"of_id": file_id, "strikes": number} for file_id, number in strikes.items()]
-    struck = update(log_file).where(log_file.c.id == bindparam("of_id"))
-    values = struck.values(strikes=bindparam("strikes"), state=state, stat_stamp=None, last_problem=reason)
-    connection.execute(values, rows)
+def mark_struck(connection: Connection, file_id: int, strikes: int, reason: str, state: str) -> None:
+    """A log file whose reading failed the reader so many times in a row."""
+    values = {"strikes": strikes, "state": state, "stat_stamp": None, "last_problem": reason}
+    connection.execute(update(log_file).where(log_file.c.id == file_id).values(values))
 
 
 @dataclass(frozen=True, slots=True)
