@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import mindspore
 import numpy as np
@@ -73,6 +74,8 @@ def train(summary_dir: str) -> dict[str, object]:
         summary_dir, collect_freq=1, collect_specified_data=specified, custom_lineage_data=CUSTOM_LINEAGE
     )
     model.train(EPOCHS, images_and_labels(TRAIN_BATCHES, 1), [witness, collector], dataset_sink_mode=False)
+    # MindSpore names files by the second, and truncates one that is there: what was trained would be gone.
+    time.sleep(1)
     collector = SummaryCollector(summary_dir, collect_specified_data=specified)
     metrics = model.eval(images_and_labels(2, 2), callbacks=[collector], dataset_sink_mode=False)
     return {"losses": witness.losses, "metrics": metrics}

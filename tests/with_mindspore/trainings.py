@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,8 @@ def defaults_then_evaluation(collector: Collector, directory: str) -> None:
         custom_lineage_data={"owner": "vision", "trial": 7, "dropout": 0.1},
     )
     model.train(2, batches_of(5), [checkpoint, ours], dataset_sink_mode=False)
+    # MindSpore names files by the second, and truncates one that is there: what was trained would be gone.
+    time.sleep(1)
     again = collector(directory, collect_specified_data=NO_LANDSCAPE)
     model.eval(batches_of(2, 2), callbacks=[again], dataset_sink_mode=False)
 
