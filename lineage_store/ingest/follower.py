@@ -76,8 +76,8 @@ class Follower:
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
-        self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
         self.pulse, self._renewed_at = Pulse(str(base_dir)), 0
+        self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
 
     @property
     def standing(self) -> str:

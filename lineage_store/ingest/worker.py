@@ -1,13 +1,15 @@
 """A process beside this one that reads and decodes log files, so that no file can cost more than itself.
 
 In: calls of plain functions with plain values. Out: what they return, or why they did not: past their deadline, out of
-memory, ended by a signal. Promises: whatever a file or its disk does to the process, this one goes on; a process that
-not even SIGKILL ends (a disk that does not answer) is left alone, and no second one is started beside it.
+memory, ended by a signal. Promises: whatever a file or its disk does to the process, this one goes on; a deadline runs
+from when the process is ready, so that a machine which starts it slowly is no fault of a file; a process that not even
+SIGKILL ends (a disk that does not answer) is left alone, and no second one is started beside it.
 Does not know what is called.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import signal
@@ -27,6 +29,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 
+STARTS_WITHIN_S = 30.0
+"""How long a process may take until it is ready: libraries are imported from a disk that may be busy."""
 _ENDS_WITHIN_S = 5.0
 """How soon a killed process is gone, unless it waits for a disk."""
 
@@ -36,7 +40,7 @@ class ReadingFailedError(Exception):
 
 
 class ReaderStuckError(LineageStoreError):
-    """The reading process waits for a disk that does not answer."""
+    """The reading process waits for a disk that does not answer, or does not start."""
 
 
 class Pending(Protocol[T_co]):
@@ -62,8 +66,10 @@ class _Answer:
 class Worker:
     """One process, started when it is needed, and again after it had to be ended."""
 
-    def __init__(self, deadline_s: float, memory_bytes: int) -> None:
-        self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
+    def __init__(
+        self, deadline_s: float, memory_bytes: int, on_ready: Callable[[], None] = lambda: None
+    ) -> None:
+        self._deadline_s, self._memory_bytes, self._on_ready = deadline_s, memory_bytes, on_ready
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._unanswered = False
@@ -73,12 +79,13 @@ class Worker:
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of an importable function; its deadline runs from when its result is asked for.
 
-        The answer to a call before that nobody asked for is dropped.
+        The answer to a call before that nobody asked for is dropped. Raises ReaderStuckError when there is no process
+        that could answer.
         """
         if self._unanswered:
             with suppress(Exception):
                 self.result()
-        channel = self._running()
+        channel = self._channel or self._started(call.__module__)
         try:
             channel.send((call, args, kwargs))
         except OSError as error:
@@ -115,20 +122,42 @@ class Worker:
             self._await_end(self._process)
             self._process = None
 
-    def _running(self) -> Connection:
-        if self._channel is not None:
-            return self._channel
+    def _started(self, module: str) -> Connection:
+        """The channel to a new process, which has imported what it will call."""
         if self._process is not None:  # it was stuck when last seen
             self._await_end(self._process)
         ours, theirs = Pipe()
         with theirs:
-            end = theirs.fileno()
-            serving = f"from lineage_store.ingest import worker; worker.serve({end}, {self._memory_bytes})"
+            end, most = theirs.fileno(), self._memory_bytes
+            serving = f"from lineage_store.ingest import worker; worker.serve({end}, {most}, {module!r})"
             command = [sys.executable, "-c", serving]
             self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
+        _limit_waiting(ours, STARTS_WITHIN_S)
+        self.is_awaited = True
+        try:
+            ours.recv()
+        except (OSError, EOFError) as error:
+            ours.close()
+            raise self._not_started(error) from error
+        finally:
+            self.is_awaited = False
         _limit_waiting(ours, self._deadline_s)
         self._channel = ours
+        self._on_ready()
         return ours
+
+    def _not_started(self, error: BaseException) -> ReaderStuckError:
+        """Why the process did not become ready; it is ended."""
+        assert self._process is not None
+        late = isinstance(error, BlockingIOError)
+        how = (
+            f"was not ready after {STARTS_WITHIN_S:g} s" if late else f"did not start: {_how(self._process)}"
+        )
+        self.close()
+        return ReaderStuckError(
+            f"The reading process {how}.",
+            hint="Is the machine overloaded, or reading_memory_bytes too little? No file is blamed; it is tried again.",
+        )
 
     def _failure(self, error: BaseException) -> ReadingFailedError:
         """Why the process did not answer; it is ended."""
@@ -166,13 +195,15 @@ class _Refused:
         raise self.failure
 
 
-def serve(descriptor: int, memory_bytes: int) -> None:
-    """The other end: answer calls until the channel is closed. For a process of its own."""
+def serve(descriptor: int, memory_bytes: int, module: str) -> None:
+    """The other end: say when it is ready, answer calls until the channel is closed. For a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
+        importlib.import_module(module)
+        channel.send(None)
         while True:
             call, args, kwargs = channel.recv()
             channel.send(_answer(call, args, kwargs))

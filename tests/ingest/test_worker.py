@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -64,6 +65,51 @@ def test_a_call_that_fails_the_process_says_how_and_the_next_call_has_a_new_one(
     assert patient.submit(int, "7").result() == 7
     worker.close()
     patient.close()
+
+
+SLOW = """
+import os, time
+if os.getpid() != {pid}:
+    {before}
+
+def answer():
+    return 7
+"""
+"""A module that does something first when it is imported by another process."""
+
+
+def imported(name: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
+    """The function of a module of this name, which the reading process finds too."""
+    (tmp_path / f"{name}.py").write_text(SLOW.format(pid=os.getpid(), before=before))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    call: Callable[[], object] = importlib.import_module(name).answer
+    return call
+
+
+def test_a_process_that_starts_slowly_has_its_deadline_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, ready = imported("slow_to_import", "time.sleep(1.5)", tmp_path, monkeypatch), list[bool]()
+    worker = Worker(1.0, 500 * MEBIBYTE, lambda: ready.append(True))
+    assert worker.submit(call).result() == 7
+    assert ready == [True]
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "how"),
+    [("os._exit(3)", "did not start: exit code 3"), ("time.sleep(60)", r"was not ready after 0\.5 s")],
+)
+def test_a_process_that_does_not_start_is_nobodys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker, before: str, how: str
+) -> None:
+    monkeypatch.setattr("lineage_store.ingest.worker.STARTS_WITHIN_S", 0.5 if "sleep" in before else 60)
+    call = imported(f"never_{before[:2]}", before, tmp_path, monkeypatch)
+    with pytest.raises(ReaderStuckError, match=how):
+        worker.submit(call)
+    monkeypatch.undo()
+    assert worker.submit(int, "7").result() == 7
 
 
 def test_an_answer_that_nobody_asked_for_is_dropped(worker: Worker) -> None:
