@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -17,7 +19,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any, TypeVar
+
+from proofs.proof import SkippedError
 
 T = TypeVar("T")
 
@@ -113,6 +118,24 @@ def own_mounts() -> None:
     libc = ctypes.CDLL(None)
     if libc.unshare(_NEW_MOUNTS) == 0:
         libc.mount(None, b"/", None, _ALL_PRIVATE, None)
+
+
+def shared_library(source: str, directory: Path) -> Path:
+    """Compile a file of this package, to be preloaded. Raises SkippedError where that cannot be done."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise SkippedError("no C compiler")
+    library = directory / Path(source).with_suffix(".so").name
+    command: list[str | Path] = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-o",
+        library,
+        Path(__file__).with_name(source),
+    ]
+    subprocess.run(command, check=True)
+    return library
 
 
 def _run(work: Callable[[], object]) -> None:

@@ -1,52 +1,44 @@
 """`kill -9` at any moment of an ingest loses nothing and repeats nothing.
 
-Files grow while ingesting processes are killed one after the other, at random moments of their work. On SQLite they are
-also killed at the write and fsync calls of a run of a hundred commits, each call in its turn (every tenth in the CI
-size). Then the lease is taken away: two processes write at once, and only the check that a bookmark stands where
-the read began keeps them from repeating each other; the control takes that away too. Afterwards everything is read to
-its end and the ledger is closed: what was lost or repeated shows there.
+Files grow while ingesting processes are killed one after the other, at random moments of their work, and at each
+write, send and fsync call of a run of a hundred transactions (`killed_calls`). Then the lease is taken away: two
+processes write at once, and only the check that a bookmark stands where the read began keeps them from repeating each
+other; the control takes that away too. Afterwards everything is read to its end and the ledger is closed: what was lost
+or repeated shows there.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import DBAPIError
 
-from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
-from lineage_store.ingest import commit, leading, refresh
+from lineage_store.ingest import commit, refresh
 from lineage_store.store import leases
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema import log_file
 from lineage_store.store.writes import bookmarks
-from proofs import ledger
-from proofs.children import KILLED, Child, at_once, forked
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, SkippedError, opened
+from proofs import killed_calls, ledger
+from proofs.children import KILLED, at_once, forked
+from proofs.killed_ingest import SMALL_BATCHES, finish, ingest_as_one_of_many, replace_function
+from proofs.proof import KINDS, Control, Outcome, Proof, Run, SkippedError, opened
 
-SMALL_BATCHES: dict[str, Any] = {"batch_rows": 5, "chunk_bytes": 4096, "batch_files": 2}
-"""Many transactions, so that a random moment is often inside one."""
 SLICES = (1, 13, 150, 400, 1500)
-CALLS = "pwrite64,write,fdatasync,fsync,unlink,ftruncate"
 RACES = 5
 """Fewer pairs of ingesters might never meet."""
-SEGMENTS, EVENTS_IN_SEGMENT = 10, 200
-"""The run of a hundred commits, in parts that each begin with a store that has the parts before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +57,11 @@ def _prove(run: Run) -> Outcome:
     accounted = sum((each.accounted for each in attacked), ledger.Ledger())
     skipped = []
     try:
-        kills, files = _kill_at_calls(run)
-        counts.append(f"{kills:,} at write and fsync calls")
-        accounted += files
+        for each in killed_calls.prove(run):
+            counts.append(f"{each.kills:,} at write, send and fsync calls on {each.kind}")
+            accounted += each.accounted
     except SkippedError as error:
-        skipped.append(f"kills at write and fsync calls: {error}")
+        skipped.append(f"kills at write, send and fsync calls: {error}")
     failures = sum(each.control_failures for each in attacked)
     counts += ["0 lost, 0 repeated", str(accounted)]
     return Outcome(tuple(counts), (Control("bookmark check", failures),), tuple(skipped))
@@ -98,11 +90,11 @@ def _kill_one_by_one(run: Run, kind: str, engine: Engine) -> int:
     for number in count():
         base_dir = run.directory(f"{kind}_{number}")
         for _ in _growing(base_dir, chance):
-            with forked(partial(_ingest, engine, base_dir)) as child:
+            with forked(partial(ingest_as_one_of_many, engine, base_dir)) as child:
                 was_killed = child.kill_after(chance.uniform(0, latest)) == KILLED
             kills += was_killed
             latest *= 1.01 if was_killed else 0.9  # one in ten comes to its end
-        _finish(engine, base_dir)
+        finish(engine, base_dir)
         if kills >= run.size:
             break
     return kills
@@ -119,7 +111,7 @@ def _kill_racing(run: Run, part: str, engine: Engine, *guards: Callable[[], None
             first, second = (both.enter_context(forked(work)) for _ in range(2))
             kills += first.kill_after(chance.uniform(0.3, 0.8)) == KILLED
             kills += second.kill_after(chance.uniform(0, 0.3)) == KILLED
-    _finish(engine, base_dir)
+    finish(engine, base_dir)
     return kills
 
 
@@ -155,13 +147,6 @@ def _contents(chance: random.Random, steps: int) -> Iterator[tuple[str, bytes]]:
 # --- what runs in the children ---
 
 
-def _ingest(engine: Engine, base_dir: Path) -> None:
-    """With the lease of the one before, so that nothing keeps it waiting until that one's transaction has ended."""
-    _replace_function(leading, holder_name)
-    refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
-    engine.dispose()
-
-
 def _ingest_over_and_over(engine: Engine, base_dir: Path, guards: tuple[Callable[[], None], ...]) -> None:
     _dawdle()
     for take_away in guards:
@@ -169,11 +154,6 @@ def _ingest_over_and_over(engine: Engine, base_dir: Path, guards: tuple[Callable
     while True:
         with suppress(DBAPIError, LineageStoreError):  # the other one was first
             refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
-
-
-def holder_name() -> str:
-    """Who leads, whichever process it is."""
-    return "killed"
 
 
 def _dawdle() -> None:
@@ -184,7 +164,7 @@ def _dawdle() -> None:
         time.sleep(chance.uniform(0, 0.02))
         write_batch(*args)
 
-    _replace_function(commit, write_batch_later, "write_batch")
+    replace_function(commit, write_batch_later, "write_batch")
 
 
 def _without_lease() -> None:
@@ -194,8 +174,8 @@ def _without_lease() -> None:
     def confirm(_: Any, lease: Lease) -> Lease:
         return lease
 
-    _replace_function(leases, acquire)
-    _replace_function(leases, confirm)
+    replace_function(leases, acquire)
+    replace_function(leases, confirm)
 
 
 def _without_bookmark_check() -> None:
@@ -205,93 +185,7 @@ def _without_bookmark_check() -> None:
             columns["event_count"] = log_file.c.event_count + advance.rows.event_count
             connection.execute(update(log_file).where(log_file.c.id == advance.file.id).values(columns))
 
-    _replace_function(bookmarks, move_bookmarks)
-
-
-def _replace_function(module: ModuleType, function: Callable[..., Any], name: str = "") -> None:
-    """For good: the process that does it is thrown away."""
-    setattr(module, name or function.__name__, function)
-
-
-# --- afterwards ---
-
-
-def _finish(engine: Engine, base_dir: Path) -> None:
-    """Read to the end what is left, as the ingester would that comes after the killed ones."""
-    let_leases_expire(engine)
-    ingest(engine, base_dir)
-    engine.dispose()
-
-
-# --- at every write and fsync call ---
-
-
-def _kill_at_calls(run: Run) -> tuple[int, ledger.Ledger]:
-    """Kill at the write and fsync calls of a run of a hundred commits on SQLite. Raises SkippedError without strace."""
-    if not shutil.which("strace"):
-        raise SkippedError("strace is not installed")
-    base_dir, chance, kills, accounted = run.directory("calls"), run.chance("calls"), 0, ledger.Ledger()
-    stride = max(1, 10_000 // run.size)
-    log = Log()
-    for step in range(SEGMENTS * EVENTS_IN_SEGMENT):
-        log.scalar(step, "loss", chance.random())
-    file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", log.content)
-    segment_bytes = len(log.content) // SEGMENTS
-    with run.store(SQLITE) as url, opened(url) as engine:
-        store = Path(url.removeprefix("sqlite:///"))
-        before = store.with_name("before.sqlite3")
-        for _ in range(SEGMENTS):
-            shutil.copy(store, before)
-            file.reveal(segment_bytes)
-            calls = _calls_of(engine, base_dir, run.scratch / "calls.txt")
-            for number in range(1 + chance.randrange(stride), calls + 1, stride):
-                _replace(store, before)
-                with _traced(engine, base_dir, f"--inject={CALLS}:signal=SIGKILL:when={number}") as child:
-                    kills += child.wait() == KILLED
-                _finish(engine, base_dir)
-                accounted += ledger.check(engine)
-                engine.dispose()
-    return kills, accounted
-
-
-def _calls_of(engine: Engine, base_dir: Path, listed: Path) -> int:
-    """How many write and fsync calls an ingest makes."""
-    with _traced(engine, base_dir, f"--output={listed}") as child:
-        assert child.wait() == 0
-    return len(listed.read_text().splitlines())
-
-
-def _replace(store: Path, before: Path) -> None:
-    for rest in store.parent.glob(f"{store.name}-*"):
-        rest.unlink()
-    shutil.copy(before, store)
-
-
-@contextmanager
-def _traced(engine: Engine, base_dir: Path, option: str) -> Iterator[Child]:
-    """An ingest with strace at its side from its beginning."""
-    read_end, write_end = os.pipe()
-
-    def work() -> None:
-        os.read(read_end, 1)
-        _ingest(engine, base_dir)
-
-    with forked(work) as child:
-        command = ["strace", "-f", "-qqq", "--output=/dev/null", f"--trace={CALLS}", option, f"-p{child.pid}"]
-        with subprocess.Popen(command) as strace:
-            while not _has_tracer(child.pid):
-                if strace.poll() is not None:
-                    raise SkippedError("strace may not look at other processes")
-                time.sleep(0.001)
-            os.write(write_end, b"!")
-            os.close(write_end)
-            os.close(read_end)
-            yield child
-            child.wait()
-
-
-def _has_tracer(pid: int) -> bool:
-    return "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
+    replace_function(bookmarks, move_bookmarks)
 
 
 PROOF = Proof(

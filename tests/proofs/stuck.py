@@ -41,7 +41,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest import daemon, ingester
 from lineage_store.store.engine import writing
 from proofs import ledger
-from proofs.children import Child, at_once, forked, own_mounts
+from proofs.children import Child, at_once, forked, own_mounts, shared_library
 from proofs.faulty_mount import Share
 from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, SkippedError, opened
 
@@ -389,11 +389,7 @@ def _set_clock_by(
 
 def _clocked(place: _Place, shift: Path) -> dict[str, str]:
     """The environment of a daemon whose wall clock can be set."""
-    library, compiler = place.home / "wall_clock.so", shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise SkippedError("no C compiler")
-    source = Path(__file__).with_name("wall_clock.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    library = shared_library("wall_clock.c", place.home)
     settings = {"database_url": place.url, **_TIMERS}
     given = {f"LINEAGE_STORE_{name.upper()}": str(value) for name, value in settings.items()}
     return {**os.environ, **given, "LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": str(shift)}

@@ -1,0 +1,95 @@
+"""`kill -9` at the calls by which an ingest changes files or tells a server something: a part of the proof `kill`.
+
+In: a run. Out: how many ingests were killed, and what was accounted for, or an AssertionError. What is killed is a run
+of a hundred transactions, in parts that each begin with what the part before left: at its first write, send, fsync,
+unlink or truncation, at its second, and so on until it ends alive. A preloaded library counts the calls, so that all of
+this happens in a process that is started with it, and in its forks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
+from unittest import mock
+
+from sqlalchemy import Engine
+
+from helpers.log_writer import GrowingFile, Log
+from proofs import ledger
+from proofs.children import KILLED, at_once, forked, shared_library
+from proofs.killed_ingest import finish, ingest_as_one_of_many
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, Stores, opened
+
+PARTS, EVENTS_IN_PART = 6, 300
+EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 3_000}
+"""From these sizes of a run on, every call is fatal in its turn; below them every second one, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """How many ingests were killed on a kind of store, and what was accounted for."""
+
+    kind: str
+    kills: int
+    accounted: ledger.Ledger
+
+
+def prove(run: Run) -> list[Killed]:
+    """Kill at every call on both kinds of stores. Raises SkippedError without a C compiler."""
+    library = shared_library("fatal_calls.c", run.scratch)
+    with (
+        mock.patch.dict(os.environ, {"LD_PRELOAD": str(library)}),
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as preloaded,
+    ):
+        return preloaded.submit(_prove_preloaded, run.size, run.seed, run.directory("calls")).result()
+
+
+def _prove_preloaded(size: int, seed: int, scratch: Path) -> list[Killed]:
+    del os.environ["LD_PRELOAD"]  # the server needs no library
+    with ExitStack() as lifetime:
+        run = Run(size, seed, scratch, Stores(scratch, lifetime))
+        run.stores.start()
+        return at_once([partial(_kill, run, kind) for kind in KINDS])
+
+
+def _kill(run: Run, kind: str) -> Killed:
+    chance, kills = run.chance("calls", kind), 0
+    stride = max(1, EVERY_CALL_FROM[kind] // run.size)
+    content = _content(run, kind)
+    with run.store(kind) as url, opened(url) as engine:
+        for number in count(1 + chance.randrange(stride), stride):
+            killed = _kill_parts(engine, run.directory(f"{kind}_{number}"), content, number)
+            if not killed:
+                break
+            kills += killed
+        return Killed(kind, kills, ledger.check(engine))
+
+
+def _content(run: Run, kind: str) -> bytes:
+    log, chance = Log(), run.chance("content", kind)
+    for step in range(PARTS * EVENTS_IN_PART):
+        log.scalar(step, "loss", chance.random())
+    return log.content
+
+
+def _kill_parts(engine: Engine, base_dir: Path, content: bytes, number: int) -> int:
+    """Kill an ingest of each part at its call of a number, and read on; how many had not ended before."""
+    file, kills = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", content), 0
+    for _ in range(PARTS):
+        file.reveal(-(-len(content) // PARTS))
+        with forked(partial(_ingest_until, number, engine, base_dir)) as child:
+            kills += child.wait() == KILLED
+        finish(engine, base_dir)
+    return kills
+
+
+def _ingest_until(number: int, engine: Engine, base_dir: Path) -> None:
+    ctypes.CDLL(None).kill_at_call(ctypes.c_long(number))
+    ingest_as_one_of_many(engine, base_dir)
