@@ -5,10 +5,10 @@ In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in the
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -22,12 +22,30 @@ def as_row(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
+class Sent:
+    """A frozen record that goes through the reading process's pipe, in thousands: as a call of its class.
+
+    The way of frozen dataclasses sets field after field by name and takes several times as long.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[Any], tuple[Any, ...]]:
+        return type(self), _values_of(type(self))(self)
+
+
+@cache
+def _values_of(record: Any) -> attrgetter[tuple[Any, ...]]:
+    """What gets all fields of a record type; there are two at least."""
+    return attrgetter(*record.__slots__)
+
+
 Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
 """Numbers, or text as objects; NaN stands for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Valued:
+class Valued(Sent):
     """A named value of any JSON kind: a metric, or what the user recorded."""
 
     position: int
@@ -38,7 +56,7 @@ class Valued:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageRow:
+class LineageRow(Sent):
     """A lineage event with its place; `content` is JSON. `metrics` are an evaluation's results."""
 
     byte_offset: int
@@ -86,7 +104,7 @@ class FoldedLineage:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Sent):
     """Something that ingest could not do. Without a range it is about the file as a whole."""
 
     kind: str
@@ -97,7 +115,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRows:
+class FileRows(Sent):
     """What a stretch of one log file holds, beside its samples; `end` is where the next stretch begins."""
 
     end: int
@@ -112,7 +130,7 @@ class FileRows:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSight:
+class FileSight(Sent):
     """What a look at an open log file showed."""
 
     size_bytes: int
@@ -122,7 +140,7 @@ class FileSight:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFile:
+class KnownFile(Sent):
     """A row of `log_file` as ingest needs it: the newest generation of one path."""
 
     id: int
@@ -153,7 +171,7 @@ class KnownFile:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesName:
+class SeriesName(Sent):
     """One tag in one log file; the plugin is that of the columns which it is part of."""
 
     file: KnownFile
@@ -161,7 +179,7 @@ class SeriesName:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleColumns:
+class SampleColumns(Sent):
     """Samples of one plugin, of any number of series; a row is a sample."""
 
     plugin: str
@@ -189,7 +207,7 @@ class NewFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(Sent):
     """One file's part of a write transaction: the bookmark's move and the rows that go with it."""
 
     file: KnownFile
@@ -209,16 +227,3 @@ class Advance:
     def has_more(self) -> bool:
         """Whether to look again at once: for more to read, or at a closed file's suspect bytes."""
         return not self.caught_up or (self.rows.suspect is not None and self.sight.closed)
-
-
-def _pickle_as_call(of: type[Any]) -> None:
-    """Let a record go through a pipe as a call of its class: they come in thousands.
-
-    The way of frozen dataclasses sets field after field by name and takes several times as long.
-    """
-    values = attrgetter(*of.__slots__)
-    copyreg.pickle(of, lambda record: (of, values(record)))
-
-
-for _record in (KnownFile, FileSight, FileRows, Advance, SeriesName, LineageRow, Valued):
-    _pickle_as_call(_record)
