@@ -30,14 +30,15 @@ class Sent:
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[type[Any], tuple[Any, ...]]:
-        return type(self), _values_of(type(self))(self)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        of: Any = type(self)
+        return of, _values_of(of)(self)
 
 
 @cache
-def _values_of(record: Any) -> attrgetter[tuple[Any, ...]]:
+def _values_of(of: Any) -> attrgetter[tuple[Any, ...]]:
     """What gets all fields of a record type; there are two at least."""
-    return attrgetter(*record.__slots__)
+    return attrgetter(*of.__slots__)
 
 
 Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
