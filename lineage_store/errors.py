@@ -202,7 +202,7 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
     def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
-        """down, locked, full, read-only, refused or failed: what somebody who waits is waiting for."""
+        """down, locked, full, read-only, refused, gone, replaced or failed: what somebody who waits is waiting for."""
 
 
 class LeaseHeldError(LineageStoreError):

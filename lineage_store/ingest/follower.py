@@ -42,6 +42,7 @@ from lineage_store.store import leases, registry
 from lineage_store.store.engine import reading, writing
 from lineage_store.store.filesystem import filesystem_type, is_network
 from lineage_store.store.leases import Lease
+from lineage_store.store.replaced import GONE, REPLACED
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ QUIET_CYCLE_S = 60.0
 
 
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
+_MAY_BE_ANOTHER = ("down", GONE, REPLACED)
+"""After these causes the store may be a backup: nothing that is remembered of the other one holds."""
 _SPREADING = threading.Lock()
 """Of the followers in this process one at a time takes a base dir from a daemon that leads more: the count changes."""
 
@@ -246,6 +249,8 @@ class Follower:
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
             self._engine.dispose()  # what was connected before it came back may never work again
+            if error.cause in _MAY_BE_ANOTHER:
+                self._lease = None
         else:
             self._fit = False
         self._patience.fail(error, expected=expected)

@@ -34,6 +34,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.store import replaced
 from lineage_store.store.causes import UNABLE_TO_OPEN, cause_of
 from lineage_store.store.filesystem import filesystem_type, is_network, refuse_network_filesystem
 from lineage_store.store.types import UtcTime
@@ -174,6 +175,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     engine.dialect.statement_compiler = _HintingCompiler
+    replaced.watch(engine, path, reads_snapshots=read_only)
 
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
