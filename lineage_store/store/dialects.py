@@ -1,40 +1,107 @@
-"""The few statements that SQLite and PostgreSQL spell in their own modules.
+"""The few statements that SQLite and PostgreSQL spell in their own modules, and those of many rows.
 
-In: a connection and a table. Out: an INSERT that meets an existing key without an error, or one of many plain rows.
+In: a connection, a table or a statement, rows. Out: an INSERT that meets an existing key without an error; a statement
+executed for each of many rows. Promises: the values arrive as SQLAlchemy's own execution would send them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, insert
+from sqlalchemy import Connection, Dialect, Insert, Table, Update, UpdateBase, bindparam, insert, update
+
+from lineage_store.store.types import UtcTime
 
 T = TypeVar("T")
 
 
-def upsert(connection: Connection, table: Table, keys: Sequence[str], update: Sequence[str] = ()) -> Any:
-    """INSERT; where a row with these `keys` exists, set the columns `update`, or leave it alone if none."""
-    if connection.dialect.name == "sqlite":
+def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
+    """INSERT; where a row with these `keys` exists, set the columns `changing`, or leave it alone if none."""
+    return _upsert(connection.dialect.name, table, tuple(keys), tuple(changing))
+
+
+@cache
+def _upsert(dialect_name: str, table: Table, keys: Sequence[str], changing: Sequence[str]) -> Any:
+    if dialect_name == "sqlite":
         from sqlalchemy.dialects import sqlite as dialect
     else:
         from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]  # slow to import
     statement: Any = dialect.insert(table)
-    if not update:
+    if not changing:
         return statement.on_conflict_do_nothing(index_elements=list(keys))
-    changed = {name: statement.excluded[name] for name in update}
+    changed = {name: statement.excluded[name] for name in changing}
     return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
 
 
 def insert_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """INSERT rows of numbers and text, which the driver takes as they are: SQLAlchemy would look at each value."""
-    if not rows:
-        return
-    statement = insert(table).compile(dialect=connection.dialect, column_keys=list(rows[0]))
-    names: Sequence[str] | None = statement.positiontup
-    values = rows if names is None else [tuple(row[name] for name in names) for row in rows]
-    connection.exec_driver_sql(str(statement), values)
+    """INSERT rows that name the same columns."""
+    if rows:
+        execute_rows(connection, _insert(table), rows)
+
+
+@cache
+def _insert(table: Table) -> Insert:
+    return insert(table)
+
+
+def update_by_id(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Of each row, UPDATE the one with the id `of_id` to the other values; all name the same columns."""
+    if rows:
+        execute_rows(connection, _update(table, tuple(rows[0])), rows)
+
+
+@cache
+def _update(table: Table, names: Sequence[str]) -> Update:
+    columns: dict[str, Any] = {name: bindparam(name) for name in names if name != "of_id"}
+    return update(table).where(table.c.id == bindparam("of_id")).values(columns)
+
+
+def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Execute a statement for each row; give back how many rows of the database it met.
+
+    SQLAlchemy would look at each value of each row; here only instants are converted, for the drivers take all else as
+    it is. What was compiled is found again by the statement's identity: pass the same object each time.
+
+    Args:
+        rows: at least one; all have the keys of the first.
+    """
+    compiled = _compiled(statement, connection.dialect, tuple(rows[0]))
+    return connection.exec_driver_sql(compiled.text, compiled.parameters(rows)).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    text: str
+    positions: tuple[str, ...] | None
+    """The parameters' names in their order, where the driver counts them instead of naming them."""
+    conversions: Mapping[str, Callable[[Any], Any]]
+
+    def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        if self.conversions:
+            rows = [
+                {**row, **{name: convert(row[name]) for name, convert in self.conversions.items()}}
+                for row in rows
+            ]
+        if self.positions is None:
+            return list(rows)
+        if len(self.positions) == 1:
+            return [(row[self.positions[0]],) for row in rows]
+        values = itemgetter(*self.positions)
+        return [values(row) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def _compiled(statement: UpdateBase, dialect: Dialect, names: Sequence[str]) -> _Compiled:
+    compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
+    convert = UtcTime().bind_processor(dialect)
+    instants = (name for name, bind in compiled.binds.items() if isinstance(bind.type, UtcTime))
+    conversions = dict.fromkeys(instants, convert) if convert and compiled.positional else {}
+    return _Compiled(str(compiled), tuple(compiled.positiontup) if compiled.positional else None, conversions)
 
 
 def in_parts(items: Iterable[T], size: int = 500) -> Iterator[list[T]]:

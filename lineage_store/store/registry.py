@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column
 
 from lineage_store.store import tombstones
 from lineage_store.store.batch import KnownFile, NewFile
-from lineage_store.store.dialects import in_parts, upsert
+from lineage_store.store.dialects import execute_rows, in_parts, upsert
 from lineage_store.store.schema import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
 
@@ -72,7 +72,7 @@ def register(
     """Make rows for files (and jobs) that the store does not know; give back the files as known."""
     jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
     rows = [_new_row(file, jobs[file.train_id], now) for file in files]
-    connection.execute(upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
+    execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     return [
@@ -180,7 +180,7 @@ def _ensure_jobs(
 ) -> dict[str, int]:
     fresh = {"state": "stalled", "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
     rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
-    connection.execute(upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
+    execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
     found = (connection.execute(query.where(train_job.c.train_id.in_(part))) for part in in_parts(train_ids))
     return {row.train_id: row.id for part in found for row in part}

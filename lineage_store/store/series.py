@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, select
 
 from lineage_store.store.batch import as_row
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import in_parts, update_by_id
 from lineage_store.store.schema import log_file, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 
@@ -55,15 +55,13 @@ def recompute_supersession(
                 group = (row.job_id, row.plugin, row.tag_key, row.device)
                 groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
     changed = [
-        {"of_id": segment.id, "first": first}
+        {"of_id": segment.id, "superseded_from": first}
         for segments in groups.values()
         for outcome in [supersession(segments)]
         for segment in segments
         if (first := outcome[segment.id]) != segment.superseded_from
     ]
-    if changed:
-        statement = update(series).where(series.c.id == bindparam("of_id"))
-        connection.execute(statement.values(superseded_from=bindparam("first")), changed)
+    update_by_id(connection, series, changed)
 
 
 _SEGMENTS = (
@@ -89,11 +87,7 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
     """Write the statistics of existing series."""
-    rows = [{"of_id": series_id, **as_row(found)} for series_id, found in of]
-    if rows:
-        names = (name for name in rows[0] if name != "of_id")
-        statement = update(series).where(series.c.id == bindparam("of_id"))
-        connection.execute(statement.values({name: bindparam(name) for name in names}), rows)
+    update_by_id(connection, series, [{"of_id": series_id, **as_row(found)} for series_id, found in of])
 
 
 def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_id: int) -> Statistics:

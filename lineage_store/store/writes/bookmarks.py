@@ -8,28 +8,33 @@ the old bookmark without the rows or the new one with them. Does not know files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, update
+from sqlalchemy import Connection, Update, bindparam, update
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.batch import Advance
+from lineage_store.store.dialects import execute_rows
 from lineage_store.store.schema import log_file
 
 
 def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
     """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more."""
     rows = [_row(advance) for advance in advances]
-    columns: dict[str, ColumnElement[Any]] = {
-        name: bindparam(name) for name in rows[0] if not name.startswith("of_")
-    }
-    columns["event_count"] = log_file.c.event_count + bindparam("of_events")
-    unmoved = (log_file.c.id == bindparam("of_id")) & (log_file.c.byte_offset == bindparam("of_offset"))
-    moved = connection.execute(update(log_file).where(unmoved).values(columns), rows)
-    if moved.rowcount != len(rows):
+    moved = execute_rows(connection, _move(tuple(rows[0])), rows)
+    if moved != len(rows):
         raise BookmarkMovedError(
-            f"{len(rows) - moved.rowcount} of {len(rows)} bookmarks had moved; nothing was written."
+            f"{len(rows) - moved} of {len(rows)} bookmarks had moved; nothing was written."
         )
+
+
+@cache
+def _move(names: Sequence[str]) -> Update:
+    unmoved = (log_file.c.id == bindparam("of_id")) & (log_file.c.byte_offset == bindparam("of_offset"))
+    columns: dict[str, Any] = {name: bindparam(name) for name in names if not name.startswith("of_")}
+    counted = log_file.c.event_count + bindparam("of_events")
+    return update(log_file).where(unmoved).values(**columns, event_count=counted)
 
 
 def _row(advance: Advance) -> dict[str, object]:
