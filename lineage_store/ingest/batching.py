@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -24,11 +24,14 @@ from lineage_store.ingest.advancing import Look
 from lineage_store.ingest.discovery import path_of
 from lineage_store.ingest.failures import unreadable_file
 from lineage_store.ingest.reader import Rewritten, Wanted
-from lineage_store.ingest.worker import Pending, Reader, ReaderStuckError, ReadingFailedError
+from lineage_store.ingest.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.store.batch import Advance, KnownFile, Problem, SampleColumns
 from lineage_store.texts import to_stored
 
 log = logging.getLogger(__name__)
+
+MANY_FILES = 1000
+"""So many are read in a process where nobody gives a reader: it takes a third of a second to start."""
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         with ExitStack() as lifetime:
-            reader = self._reader or lifetime.enter_context(ThreadPoolExecutor(1, "read-ahead"))
+            reader = self._reader or lifetime.enter_context(_own_reader(len(self._waiting), self._settings))
             files, ahead = self._begin(reader)
             while ahead is not None:
                 batch = self._finished(files, ahead)
@@ -122,6 +125,22 @@ class Batches:
             batch = Batch(files_taken=1, struck=(files[0], _failure(files[0], error)))
         self._one_by_one = max(0, self._one_by_one - batch.files_taken)
         return batch
+
+
+def _own_reader(files: int, settings: Settings) -> AbstractContextManager[Reader]:
+    """A thread, or for many files a process.
+
+    The arrays of big files leave Python's lock to the one who writes; small files are Python's own work.
+    """
+    if files >= MANY_FILES:
+        worker = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
+        try:
+            worker.start(__name__)
+        except (OSError, ReaderStuckError) as error:
+            log.warning("no reading process, files are read in a thread", extra={"reason": str(error)})
+        else:
+            return closing(worker)
+    return ThreadPoolExecutor(1, "read-ahead")
 
 
 def _failure(file: KnownFile, error: Exception) -> str:

@@ -76,6 +76,33 @@ class Worker:
         self.is_awaited = False
         """Whether somebody waits for an answer now, with the deadline running."""
 
+    def start(self, module: str) -> Connection:
+        """Start the process: the channel to it, when it has imported what it will call. A call does so if need be.
+
+        Raises ReaderStuckError when it does not become ready, OSError when the system refuses one.
+        """
+        if self._process is not None:  # it was stuck when last seen
+            self._await_end(self._process)
+        ours, theirs = Pipe()
+        with theirs:
+            end, most = theirs.fileno(), self._memory_bytes
+            serving = f"from lineage_store.ingest import worker; worker.serve({end}, {most}, {module!r})"
+            command = [sys.executable, "-c", serving]
+            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
+        _limit_waiting(ours, STARTS_WITHIN_S)
+        self.is_awaited = True
+        try:
+            ours.recv()
+        except (OSError, EOFError) as error:
+            ours.close()
+            raise self._not_started(error) from error
+        finally:
+            self.is_awaited = False
+        _limit_waiting(ours, self._deadline_s)
+        self._channel = ours
+        self._on_ready()
+        return ours
+
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of an importable function; its deadline runs from when its result is asked for.
 
@@ -85,7 +112,7 @@ class Worker:
         if self._unanswered:
             with suppress(Exception):
                 self.result()
-        channel = self._channel or self._started(call.__module__)
+        channel = self._channel or self.start(call.__module__)
         try:
             channel.send((call, args, kwargs))
         except OSError as error:
@@ -121,30 +148,6 @@ class Worker:
             self._process.kill()
             self._await_end(self._process)
             self._process = None
-
-    def _started(self, module: str) -> Connection:
-        """The channel to a new process, which has imported what it will call."""
-        if self._process is not None:  # it was stuck when last seen
-            self._await_end(self._process)
-        ours, theirs = Pipe()
-        with theirs:
-            end, most = theirs.fileno(), self._memory_bytes
-            serving = f"from lineage_store.ingest import worker; worker.serve({end}, {most}, {module!r})"
-            command = [sys.executable, "-c", serving]
-            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
-        _limit_waiting(ours, STARTS_WITHIN_S)
-        self.is_awaited = True
-        try:
-            ours.recv()
-        except (OSError, EOFError) as error:
-            ours.close()
-            raise self._not_started(error) from error
-        finally:
-            self.is_awaited = False
-        _limit_waiting(ours, self._deadline_s)
-        self._channel = ours
-        self._on_ready()
-        return ours
 
     def _not_started(self, error: BaseException) -> ReaderStuckError:
         """Why the process did not become ready; it is ended."""
