@@ -1,9 +1,9 @@
 """The daemon: APScheduler triggers, followers work, a guard watches over both, signals end it.
 
-In: an engine, base dirs, settings. Out: nothing; it runs until SIGTERM or SIGINT, finishes the transaction at hand and
-returns. Promises: one base dir does not wait for another; a tick never overlaps with the one before; the wall clock may
-be set at any time; what comes to a standstill ends the process with STANDSTILL, for its supervisor to start it anew.
-The only module that knows APScheduler.
+In: an engine, base dirs, settings. Out: a notice of how it is, for as long as it runs; on SIGTERM or SIGINT it finishes
+the transaction at hand and returns. Promises: one base dir does not wait for another; a tick never overlaps with the
+one before; the wall clock may be set at any time; what comes to a standstill ends the process with STANDSTILL, for its
+supervisor to start it anew. The only module that knows APScheduler.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -28,7 +29,9 @@ from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.ingest.follower import Follower
 from lineage_store.ingest.guard import LOOK_EVERY_S, ClockWatch, StandstillWatch
+from lineage_store.ingest.notices import LEADS, STANDS_BY, Noticeboard, Standing, Trouble
 from lineage_store.ingest.systemd import notify
+from lineage_store.store.engine import identity
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ def run(
         )
     stop = stop or threading.Event()
     followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
-    scheduler = _scheduler(2 * len(followers))
+    scheduler, board = _scheduler(2 * len(followers)), Noticeboard(identity(engine.url))
     for follower in followers:
         _every(scheduler, settings.poll_interval_s, follower.tick)
         _every(scheduler, settings.lease_s / 3, follower.renew)
@@ -63,17 +66,22 @@ def run(
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
         notify("READY=1")
         try:
-            _watch(scheduler, followers, settings, stop)
+            _watch(scheduler, followers, settings, board, stop)
         finally:
             notify("STOPPING=1")
-            _within(STOPS_WITHIN_S, lambda: _finish(scheduler, followers))
+            _finish_within(STOPS_WITHIN_S, scheduler, followers, board)
+            board.take_down()
     log.info("stopped")
 
 
 def _watch(
-    scheduler: BackgroundScheduler, followers: Sequence[Follower], settings: Settings, stop: threading.Event
+    scheduler: BackgroundScheduler,
+    followers: Sequence[Follower],
+    settings: Settings,
+    board: Noticeboard,
+    stop: threading.Event,
 ) -> None:
-    """Look after clocks and progress until it is time to stop."""
+    """Look after clocks and progress, and say how it is, until it is time to stop."""
     deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
     standstill = StandstillWatch([follower.pulse for follower in followers], deadline_s)
     clock, told = ClockWatch(tolerance_s=settings.poll_interval_s), ""
@@ -81,22 +89,37 @@ def _watch(
         if moved_s := clock.moved_s():
             log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
-        if still := standstill.look():
+        still = standstill.look()
+        standings = [
+            follower.standing if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
+            for follower, still_s in zip(followers, standstill.still_s(), strict=True)
+        ]
+        if still:
             fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
-            _end(f"no progress in {still.name} since {still.last_at:%Y-%m-%d %H:%M:%S} UTC", fields)
+            reason = f"no progress in {still.name} since {still.last_at:%Y-%m-%d %H:%M:%S} UTC"
+            _end(reason, fields, board, standings)
         if standstill.all_have_beaten():
             notify("WATCHDOG=1")
-        if (status := _status(followers)) != told:
+        board.post(standings)
+        if (status := _status(standings)) != told:
             notify(f"STATUS={status}")
             told = status
 
 
-def _status(followers: Sequence[Follower]) -> str:
+def _quiet(follower: Follower, deadline_s: float) -> Standing:
+    """What is said of a follower before its standstill ends the process."""
+    reason = "Listing, reading or writing does not come to an end."
+    remedy = (
+        f"Does its disk answer? Without progress for {deadline_s:g} s the daemon ends, to be started anew."
+    )
+    return follower.standing.but(Trouble("no progress", reason, remedy, follower.pulse.last_at))
+
+
+def _status(standings: Sequence[Standing]) -> str:
     """How all followers stand, in a line: `2 lead; /runs: database full`."""
-    standings = [(follower.standing, follower.pulse.name) for follower in followers]
-    counts = Counter(standing for standing, _ in standings if standing in Follower.WELL)
-    well = [f"{counts[standing]} {standing}" for standing in Follower.WELL if counts[standing]]
-    return "; ".join([*well, *(f"{name}: {what}" for what, name in standings if what not in Follower.WELL)])
+    counts = Counter(each.what for each in standings)
+    well = [f"{counts[what]} {what}" for what in (LEADS, STANDS_BY) if counts[what]]
+    return "; ".join([*well, *(f"{each.base_dir}: {each.what}" for each in standings if not each.is_well)])
 
 
 def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> None:
@@ -107,17 +130,23 @@ def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> No
         follower.close()
 
 
-def _within(seconds: float, finish: Callable[[], None]) -> None:
-    thread = threading.Thread(target=finish, daemon=True)
+def _finish_within(
+    seconds: float, scheduler: BackgroundScheduler, followers: Sequence[Follower], board: Noticeboard
+) -> None:
+    thread = threading.Thread(target=_finish, args=(scheduler, followers), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        _end(f"the work at hand did not end within {seconds:g} s", {"deadline_s": seconds})
+        reason = f"the work at hand did not end within {seconds:g} s"
+        _end(reason, {"deadline_s": seconds}, board, [follower.standing for follower in followers])
 
 
-def _end(reason: str, fields: dict[str, object]) -> None:
+def _end(
+    reason: str, fields: dict[str, object], board: Noticeboard, standings: Sequence[Standing]
+) -> NoReturn:
     """End the process at once: a thread that hangs would keep an orderly end waiting."""
     log.critical("standstill", extra={**fields, "reason": reason, "exit_code": STANDSTILL})
+    board.post(standings, ended=reason)
     notify(f"STATUS=Ended: {reason}.")
     os._exit(STANDSTILL)
 

@@ -34,6 +34,7 @@ from lineage_store.ingest.guard import Pulse
 from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import holder_name, let_go
 from lineage_store.ingest.memory import Memory, Signs
+from lineage_store.ingest.notices import LEADS, STANDS_BY, Standing
 from lineage_store.ingest.patience import Patience
 from lineage_store.ingest.report import Counts
 from lineage_store.ingest.surveying import survey_changes
@@ -62,8 +63,6 @@ _SPREADING = threading.Lock()
 class Follower:
     """The state of following one base dir."""
 
-    WELL = ("leads", "stands by")
-
     def __init__(
         self,
         engine: Engine,
@@ -83,9 +82,10 @@ class Follower:
         self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
 
     @property
-    def standing(self) -> str:
-        """What it does: one of WELL, or what is the matter."""
-        return self._patience.trouble or self.WELL[bool(self._stands_by_for)]
+    def standing(self) -> Standing:
+        """Whether it leads or stands by, or what is the matter."""
+        what = STANDS_BY if self._stands_by_for else LEADS
+        return Standing(str(self._base_dir), self._holder, what).but(self._patience.trouble)
 
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""

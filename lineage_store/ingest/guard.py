@@ -76,6 +76,10 @@ class StandstillWatch:
         )
         return next(still, None)
 
+    def still_s(self) -> list[float]:
+        """For how long each pulse has not beaten, when it was looked at last."""
+        return list(self._still_s)
+
     def all_have_beaten(self) -> bool:
         """Whether every pulse has beaten since this was true the last time."""
         if any(seen == told for seen, told in zip(self._seen, self._told, strict=True)):

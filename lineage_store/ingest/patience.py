@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.ingest.notices import Trouble
+from lineage_store.texts import without_passwords
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
 TOLD_EVERY_S = 60.0
+_LOG = "It is tried again; the daemon's log tells more."
 
 
 @dataclass(slots=True)
@@ -26,8 +30,8 @@ class Patience:
     base_dir: str
     failures: int = 0
     """In a row."""
-    trouble: str = ""
-    """What is the matter, in few words; empty when all is well."""
+    trouble: Trouble | None = None
+    """What is the matter; None when all is well."""
     _not_before: float = 0.0
     _since: float = 0.0
     _told: float = field(default=float("-inf"))
@@ -43,34 +47,39 @@ class Patience:
     def fail(self, error: Exception, *, expected: bool) -> None:
         """Wait, longer with each failure. One that was not `expected` is logged with its traceback."""
         self.failures += 1
-        trouble, longest_s = _trouble(error)
+        what, longest_s = _named(error)
         wait_s = min(longest_s, 2.0 ** min(self.failures, 10) / 4)
         self.wait(wait_s)
-        now = time.monotonic()
-        if not self.trouble:
+        now, before = time.monotonic(), self.trouble
+        if before is None:
             self._since = now
-        if trouble != self.trouble or now >= self._told + TOLD_EVERY_S:
+        self.trouble = _trouble(what, error, datetime.now(UTC) if before is None else before.since)
+        if before is None or what != before.what or now >= self._told + TOLD_EVERY_S:
             fields = {
                 "base_dir": self.base_dir,
-                "trouble": trouble,
+                "trouble": what,
                 "reason": str(error),
                 "again_in_s": wait_s,
             }
             log.error("pass failed", extra=fields, exc_info=None if expected else error)
             self._told = now
-        self.trouble = trouble
 
     def succeed(self) -> None:
         """All is well (again)."""
-        if self.trouble:
+        if self.trouble is not None:
             lasted_s = round(time.monotonic() - self._since, 1)
-            fields = {"base_dir": self.base_dir, "trouble": self.trouble, "lasted_s": lasted_s}
+            fields = {"base_dir": self.base_dir, "trouble": self.trouble.what, "lasted_s": lasted_s}
             log.info("goes on", extra=fields)
-        self.failures, self.trouble = 0, ""
+        self.failures, self.trouble = 0, None
 
 
-def _trouble(error: Exception) -> tuple[str, float]:
-    """What is the matter, and the longest wait between two tries."""
+def _trouble(what: str, error: Exception, since: datetime) -> Trouble:
+    reason = without_passwords(getattr(error, "message", None) or str(error) or type(error).__name__)
+    return Trouble(what, reason.partition("\n")[0], getattr(error, "hint", None) or _LOG, since)
+
+
+def _named(error: Exception) -> tuple[str, float]:
+    """What is the matter in few words, and the longest wait between two tries."""
     if isinstance(error, DatabaseUnavailableError):
         return f"database {error.cause}", LONGEST_WAIT_FOR_DATABASE_S
     text = getattr(error, "message", None) or str(error) or type(error).__name__

@@ -19,7 +19,6 @@ from lineage_store.operations.cleaning import (
 )
 from lineage_store.operations.repair import cycles, problems, problems_below, reingest, retry
 from lineage_store.operations.state import (
-    concerns,
     forget,
     holdings,
     job_report,
@@ -30,6 +29,7 @@ from lineage_store.operations.state import (
     write_ahead_log,
 )
 from lineage_store.operations.verifying import verify
+from lineage_store.operations.wellbeing import concerns, concerns_without_database, daemons
 
 __all__ = [
     "CleanUp",
@@ -37,7 +37,9 @@ __all__ = [
     "RemovedJob",
     "Total",
     "concerns",
+    "concerns_without_database",
     "cycles",
+    "daemons",
     "forget",
     "holdings",
     "job_report",

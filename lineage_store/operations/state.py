@@ -5,7 +5,7 @@ In: an open LineageStore. Out: frozen reports; nothing is changed but by `publis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,17 +16,12 @@ from lineage_store.ingest import forgetting
 from lineage_store.ingest import why as ingest_why
 from lineage_store.ingest.why import Verdict
 from lineage_store.query.status import JobReport, StoreStatus, read_job, read_status
-from lineage_store.query.wellbeing import Concern, read_concerns
-from lineage_store.store import causes, read_only, wal
 from lineage_store.store import engine as engines
 from lineage_store.store import publish as publishing
+from lineage_store.store import read_only, wal
 from lineage_store.store.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 from lineage_store.texts import from_stored, to_stored
-
-_NOT_IN_STORE = (
-    "Is the daemon running? Its log tells why it does not read this base dir, which the settings name."
-)
 
 
 def status(store: LineageStore, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
@@ -43,39 +38,6 @@ def status(store: LineageStore, base_dir: PathLike | None = None, *, problems: i
             f"The store does not know the base dir {path}.", hint=f"Known base dirs: {known}."
         )
     return found
-
-
-def concerns(
-    store: LineageStore, base_dir: PathLike | None = None, *, within_s: float = 60.0
-) -> Sequence[Concern]:
-    """What is not well with ingest, of one base dir or of all; nothing when it is.
-
-    A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`. Where
-    that is not so and something keeps the SQLite file from being written, that is told too.
-    Raises LineageParamSummaryPathError when the store does not know the base dir.
-    """
-    path = None if base_dir is None else to_stored(str(real_path(base_dir)))
-    if base_dir is not None:
-        status(store, base_dir, problems=0)
-    with engines.reading(store.engine) as connection:
-        found = read_concerns(connection, path, within_s)
-    if base_dir is None:
-        found += [
-            Concern(str(each), True, "It is not in the store.", _NOT_IN_STORE) for each in _unread(store)
-        ]
-    file = engines.sqlite_path(store.engine.url.render_as_string(hide_password=False))
-    obstacle = causes.obstacle_to(file) if file and any(each.standstill for each in found) else None
-    if obstacle is not None:
-        found.insert(0, Concern("the store", True, f"It is {obstacle.kind}.", obstacle.remedy))
-    return found
-
-
-def _unread(store: LineageStore) -> Iterator[Path]:
-    """Base dirs of the settings that the store does not know."""
-    known = set(map(Path, store.base_dirs()))
-    for named in map(absolute_path, store.settings.base_dirs):
-        if named not in known and real_path(named) not in known:  # the disk is asked only where it matters
-            yield named
 
 
 def write_ahead_log(store: LineageStore) -> WriteAheadLog | None:

@@ -6,7 +6,6 @@ waiting for; codes come before words, since only some failures have a code.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,9 @@ class Cause:
 
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
-_SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
-_READ_ONLY = "The file or its directory is read-only for this user."
-_LITTLE_BYTES = 1 << 20
+SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
+ONLY_READS = "This server or role only reads: ingest where it may write."
+READ_ONLY = "The file or its directory is read-only for this user."
 _OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 13: "full"}
 """By primary result code: BUSY, LOCKED, READONLY, FULL."""
 _OF_SQLSTATE = {
@@ -57,13 +56,13 @@ _REMEDIES = (
     (
         "read-only transaction",
         "read-only",
-        "This server or role only reads: ingest where it may write.",
+        ONLY_READS,
     ),
-    ("readonly", "read-only", _READ_ONLY),
+    ("readonly", "read-only", READ_ONLY),
     ("unable to open", "failed", UNABLE_TO_OPEN),
     ("no such table", "failed", "Run `lineage-store init` first."),
-    ("full", "full", _SPACE),
-    ("No space left", "full", _SPACE),
+    ("full", "full", SPACE),
+    ("No space left", "full", SPACE),
     ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
 )
 _IS_IT_UP = "Is the server up and the URL right?"
@@ -75,20 +74,7 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Caus
         ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
     )
     kind = _kind_by_code(error) or kind
-    return Cause(kind, _locked_remedy(path) if kind == "locked" and path is not None else remedy)
-
-
-def obstacle_to(path: Path) -> Cause | None:
-    """What keeps a SQLite file from being written now, as far as it can be told without writing."""
-    try:
-        disk = os.statvfs(path)
-    except OSError as error:
-        return Cause("failed", f"{path}: {error.strerror}.")
-    if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return Cause("read-only", _READ_ONLY)
-    if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES:
-        return Cause("full", _SPACE)
-    return None if writer_of(path) is None else Cause("locked", _locked_remedy(path))
+    return Cause(kind, locked_remedy(path) if kind == "locked" and path is not None else remedy)
 
 
 def _kind_by_code(error: BaseException | None) -> str | None:
@@ -100,7 +86,8 @@ def _kind_by_code(error: BaseException | None) -> str | None:
     return "down" if sqlstate.startswith("08") else _OF_SQLSTATE.get(sqlstate)
 
 
-def _locked_remedy(path: Path) -> str:
+def locked_remedy(path: Path) -> str:
+    """Who holds a SQLite file's write lock, and what to do about it."""
     pid = writer_of(path)
     if pid is None:
         return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."

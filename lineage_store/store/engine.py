@@ -133,6 +133,15 @@ def safe_url(url: str | URL) -> str:
     return without_passwords(make_url(url).render_as_string(hide_password=True))
 
 
+def identity(url: URL) -> str:
+    """What names a store, whoever connects to it: no user, no password, no options."""
+    path = sqlite_path(url.render_as_string(hide_password=False))
+    if path is not None:
+        return f"sqlite:///{os.path.realpath(path)}"
+    host, port = url.host or url.query.get("host", ""), url.port or url.query.get("port", 5432)
+    return f"{url.get_backend_name()}://{host}:{port}/{url.database or url.username or ''}"
+
+
 def sqlite_path(url: str) -> Path | None:
     """The file behind a SQLite URL; None for PostgreSQL and for a database in memory."""
     parsed = parse_url(url)

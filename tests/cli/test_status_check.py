@@ -119,4 +119,5 @@ def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: st
 def test_a_database_that_is_down_exits_5(run: Run) -> None:
     checked = run("--database", "postgresql://me@127.0.0.1:1/db", "status", "--check")
     assert checked.code == 5
-    assert "Is the server up" in checked.err
+    assert "the store: The database" in checked.out
+    assert "Is the server up" in checked.out

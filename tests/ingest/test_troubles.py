@@ -51,11 +51,11 @@ class Followed:
             time.sleep(0.02)
 
     def is_in(self, standing: str) -> None:
-        self.until(lambda: self.follower.standing == standing)
+        self.until(lambda: self.follower.standing.what == standing)
 
     def catches_up(self) -> None:
         self.until(
-            lambda: self.follower.standing == "leads" and visible_scalars(self.engine) == self.expected
+            lambda: self.follower.standing.what == "leads" and visible_scalars(self.engine) == self.expected
         )
 
 
@@ -131,7 +131,7 @@ def test_a_store_that_was_write_protected_when_it_was_opened_is_written_when_it_
     engine = open_engine(sqlite_url)
     follower = Follower(engine, base_dir, Settings(**EAGER))
     follower.tick()
-    assert follower.standing == "database read-only"
+    assert follower.standing.what == "database read-only"
     file.chmod(0o600)
     end = time.monotonic() + 60
     while visible_scalars(engine) != {1: 0.5}:

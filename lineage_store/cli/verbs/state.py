@@ -12,13 +12,16 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.durations import seconds
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from lineage_store.ingest.doctor import Finding
+    from lineage_store.ingest.notices import Standing
 
 PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
 STANDSTILL, SOME_FILES = 1, 3
 """What `status --check` exits with when something is not well."""
+DAEMON_COLUMNS = ("base_dir", "holder", "what", "since", "reason", "remedy")
 CYCLE_COLUMNS = (
     "base_dir",
     "finished_at",
@@ -57,11 +60,12 @@ def status_verb(
 ) -> int:
     """Tell how the store stands.
 
-    Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass.
+    Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass; and what daemons
+    on this host say of it, also while the database cannot be written or does not answer (exit 5).
 
     With --check a sentence for each thing that is not well, and an exit code: 0 all is well; 1 somewhere nothing is
-    read (no ingester leads, or the base dir cannot be listed); 3 some log files are suspect, poisonous, torn or
-    unreadable, the others are read; 5 the database is unreachable or locked.
+    read (no ingester leads, the base dir cannot be listed, or a daemon on this host cannot go on); 3 some log files are
+    suspect, poisonous, torn or unreadable, the others are read; 5 the database is unreachable or locked.
 
     \b
     lineage-store status
@@ -74,14 +78,24 @@ def status_verb(
     if check:
         return _check(session, base_dir, within, as_json)
 
-    with session.open_store() as store:
-        found = operations.status(store, base_dir, problems=problems)
-        passes = operations.cycles(store, base_dir, limit=cycles) if cycles else found.cycles
-        url, log = store.url, operations.write_ahead_log(store)
+    daemons = operations.daemons(session.settings().settings.database_url, base_dir)
+    try:
+        with session.open_store() as store:
+            found = operations.status(store, base_dir, problems=problems)
+            passes = operations.cycles(store, base_dir, limit=cycles) if cycles else found.cycles
+            url, log = store.url, operations.write_ahead_log(store)
+    except DatabaseUnavailableError as error:
+        if not as_json:
+            _print_daemons(daemons)
+            raise
+        unavailable = {"cause": error.cause, "reason": error.message, "remedy": error.hint}
+        write_json({"unavailable": unavailable, "daemons": [asdict(standing) for standing in daemons]})
+        return error.exit_code
     if as_json:
         report = {
             "database": url,
             "base_dirs": found.base_dirs,
+            "daemons": [asdict(standing) for standing in daemons],
             "last_cycles": passes,
             "problems": found.problems,
             "write_ahead_log": None if log is None else asdict(log),
@@ -97,6 +111,7 @@ def status_verb(
         write_pairs(
             [(name, value) for name, value in row.items() if name != "base_dir"], title=row["base_dir"]
         )
+    _print_daemons(daemons)
     if found.problems:
         _print_rows("Open problems", PROBLEM_COLUMNS, found.problems)
     if cycles:
@@ -137,8 +152,13 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     """Tell what is not well; the exit code."""
     from lineage_store import operations
 
-    with session.open_store() as store:
-        concerns = operations.concerns(store, base_dir, within_s=within_s)
+    unavailable = None
+    try:
+        with session.open_store() as store:
+            concerns = operations.concerns(store, base_dir, within_s=within_s)
+    except DatabaseUnavailableError as error:
+        url, unavailable = session.settings().settings.database_url, error.exit_code
+        concerns = operations.concerns_without_database(url, base_dir, error)
     if as_json:
         write_json({"well": not concerns, "concerns": [asdict(concern) for concern in concerns]})
     elif not concerns:
@@ -146,9 +166,17 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     else:
         for concern in concerns:
             click.echo(escaped(f"{concern.subject}: {concern.reason} {concern.remedy}"))
+    if unavailable is not None:
+        return unavailable
     if any(concern.standstill for concern in concerns):
         return STANDSTILL
     return SOME_FILES if concerns else 0
+
+
+def _print_daemons(daemons: Sequence[Standing]) -> None:
+    if daemons:
+        rows = [asdict(standing) for standing in daemons]
+        _print_rows("Daemons on this host", DAEMON_COLUMNS, rows)
 
 
 def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,0 +1,207 @@
+"""A daemon whose database fails: `status` says what is wrong, since when and what to do, and when it is over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from helpers import faults
+from helpers.ingesting import ingest, let_leases_expire
+from helpers.log_writer import Log
+from helpers.program import Run
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.ingest import daemon
+from lineage_store.store import engine as engines
+
+EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
+WELL = "All is well.\n"
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def in_a_directory(on_each: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store that the program uses; the SQLite file is in a directory of its own."""
+    if not on_each.startswith("sqlite"):
+        return on_each
+    (tmp_path / "store").mkdir()
+    moved = shutil.move(on_each.removeprefix("sqlite:///"), tmp_path / "store")
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", f"sqlite:///{moved}")
+    return f"sqlite:///{moved}"
+
+
+@contextmanager
+def following(url: str, base_dir: Path) -> Iterator[Engine]:
+    """A daemon at work; its engine."""
+    stop = threading.Event()
+    with LineageStore(url, settings=Settings(**EAGER)) as store:
+        thread = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
+        thread.start()
+        try:
+            yield store.engine
+        finally:
+            stop.set()
+            thread.join()
+
+
+# A pool that is given up while another thread uses a connection of it leaves that one to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("fault", "what", "code", "remedy"),
+    [
+        (faults.locked, ["database locked"], 1, ["holds its write lock", "Another session holds a lock"]),
+        (faults.full, ["database full"], 1, ["Free some space"]),
+        (faults.read_only, ["database read-only"], 1, ["read-only for this user", "only reads"]),
+        (
+            faults.down,
+            ["database down", "database failed"],
+            5,
+            ["Is the server up", "Does its directory exist"],
+        ),
+    ],
+    ids=["locked", "full", "read-only", "down"],
+)
+def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
+    run: Run,
+    in_a_directory: str,
+    base_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[Engine], AbstractContextManager[None]],
+    what: list[str],
+    code: int,
+    remedy: list[str],
+) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(daemon, "LOOK_EVERY_S", 0.1)
+    log = Log().scalar(0, "growing", 0.5)
+    path = log.write_summary(base_dir / "growing")
+
+    def all_read() -> bool:
+        return len(log.spans) == run("scalars", "./growing", "growing", "--csv").out.count("\n") - 1
+
+    def daemons() -> Any:
+        return json.loads(run("status", "--json").out)["daemons"]
+
+    with following(in_a_directory, base_dir) as engine:
+        wait_until(all_read)
+        wait_until(lambda: run("status", "--check").out == WELL)
+        with fault(engine):
+            for step in range(1, 5000):
+                log.scalar(step, "growing", 0.5)
+            log.write(path)
+            wait_until(lambda: daemons()[0]["what"] in what)
+            (told,) = daemons()
+            checked = run("status", "--check")
+            assert (checked.code, json.loads(run("status", "--check", "--json").out)["well"]) == (code, False)
+            since = f"(since {told['since'][:10]} {told['since'][11:19]} UTC)"
+            assert f"{base_dir}: {told['holder']} cannot read it, {told['what']} {since}: " in checked.out
+            assert any(words in told["remedy"] and words in checked.out for words in remedy)
+            shown = run("status")
+            assert shown.code == (5 if code == 5 else 0)
+            assert told["what"] in shown.out
+        wait_until(all_read)
+        wait_until(lambda: run("status", "--check").out == WELL)
+        assert [each["what"] for each in daemons()] == ["leads"]
+    assert daemons() == []
+
+
+def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:
+    database = ("--database", postgres_url)
+    assert run(*database, "ingest", base_dir).code == 0
+    engine, other = engines.open_engine(postgres_url), engines.open_engine(postgres_url)
+    with engines.writing(engine) as connection:
+        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
+    with engines.writing(engine) as connection:
+        connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+        (pid,) = connection.execute(text("SELECT pg_backend_pid()")).one()
+        locked_out = threading.Thread(target=ingest, args=(other, base_dir))
+        locked_out.start()
+        expected = f"the store: It is locked. Session {pid} of role "
+        wait_until(lambda: expected in run(*database, "status", "--check").out)
+    locked_out.join()
+    engine.dispose()
+    other.dispose()
+    assert f"SELECT pg_terminate_backend({pid})" not in run(*database, "status", "--check").out
+    assert run(*database, "status", "--check").out == WELL
+
+
+def test_a_server_that_only_reads_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:
+    engine = engines.open_engine(postgres_url)
+    database = ("--database", postgres_url)
+    assert run(*database, "ingest", base_dir).code == 0
+    with engines.writing(engine) as connection:
+        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
+    engine.dispose()
+    with faults.read_only(engine):
+        checked = run(*database, "status", "--check")
+    assert checked.code == 1
+    assert checked.out.startswith("the store: It is read-only. This server or role only reads")
+
+
+# --- daemons that do not run any more ---
+
+FOLLOWING = "import sys; from lineage_store.cli import main; sys.exit(main(['-q', 'daemon', sys.argv[1]]))"
+
+
+@pytest.fixture
+def daemon_process(run: Run, on_sqlite: str, base_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon at work, in a process of its own."""
+    with subprocess.Popen([sys.executable, "-c", FOLLOWING, str(base_dir)]) as process:
+        wait_until(lambda: "leads" in run("status", "--json").out and run("status", "--check").out == WELL)
+        yield process
+        process.kill()
+
+
+def test_a_daemon_that_was_killed_is_told(
+    run: Run, daemon_process: subprocess.Popen[bytes], base_dir: Path
+) -> None:
+    daemon_process.kill()
+    daemon_process.wait()
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert f"{base_dir}: The daemon that followed it, process {daemon_process.pid}, has ended" in checked.out
+    assert "Start it again" in checked.out
+
+
+def test_a_daemon_that_was_stopped_is_told(
+    run: Run, daemon_process: subprocess.Popen[bytes], base_dir: Path
+) -> None:
+    daemon_process.send_signal(signal.SIGSTOP)
+    checked = run("status", "--check")
+    assert checked.code == 1
+    assert f"{base_dir}: The daemon that follows it, process {daemon_process.pid}, is stopped." in checked.out
+    assert f"kill -CONT {daemon_process.pid}" in checked.out
+    assert "stopped" in run("status").out
+    daemon_process.send_signal(signal.SIGCONT)
+    wait_until(lambda: run("status", "--check").out == WELL)
+
+
+def test_a_killed_daemon_is_no_concern_where_ingest_reads_instead(
+    run: Run, daemon_process: subprocess.Popen[bytes], base_dir: Path, on_sqlite: str
+) -> None:
+    daemon_process.kill()
+    daemon_process.wait()
+    engine = engines.open_engine(on_sqlite)
+    let_leases_expire(engine)
+    engine.dispose()
+    assert run("ingest", base_dir).code == 0
+    assert run("status", "--check").out == WELL
+    assert "ended" in run("status").out

@@ -1,0 +1,124 @@
+"""Databases that fail while something writes to them: each fault a block, over when the block ends.
+
+In: the engine of whoever writes, in this process. Out: every failure is the database's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from helpers.ingesting import column
+from lineage_store.store.engine import open_engine, writing
+
+_END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
+_WITHOUT_SPACE = """
+CREATE OR REPLACE FUNCTION without_space() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+END $$;
+CREATE TRIGGER without_space BEFORE INSERT ON scalar_sample EXECUTE FUNCTION without_space()
+"""
+_WITH_SPACE = (
+    "CREATE OR REPLACE FUNCTION without_space() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+)
+
+
+@contextmanager
+def every_connection(engine: Engine, *statements: str) -> Iterator[None]:
+    """Let all connections of an engine be made anew, and begin with these statements; afterwards made anew again."""
+    mark, over = object(), threading.Event()
+
+    def begin(connection: Any, record: ConnectionPoolEntry) -> None:
+        if not over.is_set():
+            record.info["fault"] = mark
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    def renew(_connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        if (record.info.get("fault") is mark) == over.is_set():
+            raise DisconnectionError
+
+    event.listen(engine, "connect", begin)
+    event.listen(engine, "checkout", renew)
+    yield
+    over.set()
+
+
+@contextmanager
+def locked(engine: Engine) -> Iterator[None]:
+    """Another session has locked what every write needs; SQLite's patience is for the caller to shorten."""
+    other = open_engine(engine.url.render_as_string(hide_password=False))
+    if engine.dialect.name == "sqlite":
+        with writing(other):
+            yield
+    else:
+        impatient = every_connection(engine, "SET lock_timeout = '1500ms'")
+        with impatient, writing(other) as connection:
+            connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+            yield
+    other.dispose()
+
+
+@contextmanager
+def full(engine: Engine) -> Iterator[None]:
+    """There is no room for new rows."""
+    if engine.dialect.name == "sqlite":
+        (pages,) = column(engine, "PRAGMA page_count")
+        with every_connection(engine, f"PRAGMA max_page_count = {pages}"):
+            yield
+        return
+    other = open_engine(engine.url.render_as_string(hide_password=False))
+    with writing(other) as connection:
+        connection.exec_driver_sql(_WITHOUT_SPACE)
+    yield
+    with writing(other) as connection:
+        connection.exec_driver_sql(_WITH_SPACE)
+    other.dispose()
+
+
+@contextmanager
+def read_only(engine: Engine) -> Iterator[None]:
+    """Nobody may write."""
+    if engine.dialect.name == "sqlite":
+        file = Path(str(engine.url.database))
+        file.chmod(0o400)
+        with every_connection(engine):
+            yield
+        file.chmod(0o600)
+        return
+    _alter_database(engine, "SET default_transaction_read_only = on")
+    yield
+    _alter_database(engine, "RESET default_transaction_read_only")
+
+
+@contextmanager
+def down(engine: Engine) -> Iterator[None]:
+    """Nobody can connect."""
+    if engine.dialect.name == "sqlite":
+        directory = Path(str(engine.url.database)).parent
+        away = directory.rename(directory.with_name("away"))
+        with every_connection(engine):
+            yield
+        away.rename(directory)
+        return
+    _alter_database(engine, "ALLOW_CONNECTIONS false")
+    yield
+    _alter_database(engine, "ALLOW_CONNECTIONS true")
+
+
+def _alter_database(engine: Engine, how: str) -> None:
+    name = engine.url.database
+    administrator = create_engine(engine.url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    with administrator.connect() as connection:
+        connection.execute(text(f"ALTER DATABASE {name} {how}"))
+        connection.execute(text(_END_SESSIONS.format(name)))
+    administrator.dispose()
