@@ -7,6 +7,7 @@ TFRecord files).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 import google_crc32c
@@ -53,3 +54,12 @@ def crc32c(content: bytes | memoryview) -> int:
     for start in range(_PART_BYTES, len(content), _PART_BYTES):
         crc = google_crc32c.extend(crc, bytes(content[start : start + _PART_BYTES]))
     return crc
+
+
+def crcs_of_slices(buffer: bytes, starts: Sequence[int], length: int) -> list[int]:
+    """`crc32c` of slices of one length; the call of the library is what a short one costs."""
+    if length > _PART_BYTES:
+        view = memoryview(buffer)
+        return [crc32c(view[start : start + length]) for start in starts]
+    value = google_crc32c.value
+    return [value(buffer[start : start + length]) for start in starts]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.crc import crc32c, length_checksum
+from lineage_store.eventlog.crc import crcs_of_slices, length_checksum
 from lineage_store.eventlog.framing import HEADER_BYTES, OVERHEAD_BYTES
 
 Indices = NDArray[np.int64]
@@ -241,9 +241,7 @@ def _cycle_count(
 
 
 def _checksums(buffer: bytes, starts: Indices, length: int) -> NDArray[np.uint32]:
-    view = memoryview(buffer)
-    crcs = [crc32c(view[first : first + length]) for first in starts.tolist()]
-    return _masked(np.array(crcs, np.uint32))
+    return _masked(np.array(crcs_of_slices(buffer, starts.tolist(), length), np.uint32))
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:
