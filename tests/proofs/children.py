@@ -87,7 +87,10 @@ def forked(work: Callable[[], object]) -> Iterator[Child]:
 
 
 def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
-    """Run each in a child and return what they return, which must be plain. An exception ends all of them."""
+    """Run each in a child and return what they return, which must be plain. An exception ends all of them.
+
+    Raises AssertionError, or SkippedError when that is what one of them raised.
+    """
     with ExitStack() as children:
         answers = []
         for work in works:
@@ -101,6 +104,8 @@ def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
 def _answer(work: Callable[[], T], channel: Connection) -> None:
     try:
         channel.send(work())
+    except SkippedError as error:
+        channel.send(error)
     except Exception as error:
         channel.send(AssertionError(f"{type(error).__name__}: {error}"))
         raise
@@ -108,7 +113,7 @@ def _answer(work: Callable[[], T], channel: Connection) -> None:
 
 def _received(channel: Connection) -> Any:
     answer = channel.recv()
-    if isinstance(answer, AssertionError):
+    if isinstance(answer, AssertionError | SkippedError):
         raise answer
     return answer
 

@@ -30,6 +30,7 @@ from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, Stores, opened
 PARTS, EVENTS_IN_PART = 6, 300
 EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 3_000}
 """From these sizes of a run on, every call is fatal in its turn; below them every second one, and so on."""
+LONGEST_STRIDE = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def _prove_preloaded(size: int, seed: int, scratch: Path) -> list[Killed]:
 
 def _kill(run: Run, kind: str) -> Killed:
     chance, kills = run.chance("calls", kind), 0
-    stride = max(1, EVERY_CALL_FROM[kind] // run.size)
+    stride = min(LONGEST_STRIDE, max(1, EVERY_CALL_FROM[kind] // run.size))
     content = _content(run, kind)
     with run.store(kind) as url, opened(url) as engine:
         for number in count(1 + chance.randrange(stride), stride):
