@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
 
 from lineage_store.store.batch import as_row
-from lineage_store.store.dialects import in_parts, update_by_id
+from lineage_store.store.dialects import execute_rows, in_parts, update_by_id
 from lineage_store.store.schema import log_file, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 
@@ -88,6 +89,37 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
     """Write the statistics of existing series."""
     update_by_id(connection, series, [{"of_id": series_id, **as_row(found)} for series_id, found in of])
+
+
+def append_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
+    """Merge statistics of samples into those of existing series, all of whose steps are lower."""
+    rows = [dict(zip(_APPENDED, (series_id, *_VALUES(found)), strict=True)) for series_id, found in of]
+    if rows:
+        execute_rows(connection, _APPEND, rows)
+
+
+_STATISTICS = tuple(field.name for field in fields(Statistics))
+_VALUES = attrgetter(*_STATISTICS)
+_APPENDED = ("of_id", *(f"of_{name}" for name in _STATISTICS))
+
+
+def _append() -> Update:
+    """What is lowest or highest stays where it is equal: it was there first."""
+    new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in _STATISTICS}
+    counts = {name: series.c[name] + new[name] for name in ("sample_count", "nan_count", "inf_count")}
+    last = {name: new[name] for name in ("last_step", "last_wall_time", "last_value")}
+    extremes: dict[str, ColumnElement[Any]] = {}
+    for extreme, is_beyond in (
+        ("min", series.c.min_value > new["min_value"]),
+        ("max", series.c.max_value < new["max_value"]),
+    ):
+        moves = series.c[f"{extreme}_value"].is_(None) | is_beyond
+        for name in (f"{extreme}_value", f"{extreme}_step"):
+            extremes[name] = case((moves, new[name]), else_=series.c[name])
+    return update(series).where(series.c.id == bindparam("of_id")).values({**counts, **last, **extremes})
+
+
+_APPEND = _append()
 
 
 def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_id: int) -> Statistics:

@@ -1,7 +1,6 @@
-"""What a series keeps of its samples: computed for many series at once, merged when samples are appended. Pure.
+"""What a series keeps of its samples, computed for many series at once. Pure.
 
-In: columns of samples. Out: statistics, a row per series. Promises: the outcome does not depend on how the samples were
-cut into batches.
+In: columns of samples. Out: statistics, a row per series.
 """
 
 from __future__ import annotations
@@ -92,34 +91,6 @@ def _nullable(numbers: Floats) -> list[float | None]:
     return [nullable(number) for number in numbers.tolist()]
 
 
-def merge(before: Statistics, after: Statistics) -> Statistics:
-    """Of both, where every step of `after` is greater than every step of `before`."""
-    lower = _extreme(before, after, before.min_value, after.min_value, sign=-1)
-    higher = _extreme(before, after, before.max_value, after.max_value, sign=1)
-    return Statistics(
-        before.sample_count + after.sample_count,
-        before.first_step,
-        before.first_wall_time,
-        before.first_value,
-        after.last_step,
-        after.last_wall_time,
-        after.last_value,
-        lower.min_value,
-        lower.min_step,
-        higher.max_value,
-        higher.max_step,
-        before.nan_count + after.nan_count,
-        before.inf_count + after.inf_count,
-    )
-
-
 def nullable(number: float) -> float | None:
     """SQL's NULL for NaN."""
     return None if number != number else float(number)
-
-
-def _extreme(
-    before: Statistics, after: Statistics, old: float | None, new: float | None, *, sign: int
-) -> Statistics:
-    """The one with the more extreme value; the earlier one on a tie, and where neither has a finite value."""
-    return after if new is not None and (old is None or sign * new > sign * old) else before

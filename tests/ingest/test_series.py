@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.store.series import Segment, supersession
-from lineage_store.store.statistics import Statistics, merge, statistics
+from lineage_store.store.statistics import Statistics, statistics
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)
@@ -64,15 +64,6 @@ def test_statistics_of_series_computed_together_are_those_of_numpy(
     assert of(*several) == [Statistics(**oracle(samples)) for samples in several]  # type: ignore[arg-type]
 
 
-@given(SAMPLES, st.integers(-5, 30))
-def test_merging_two_parts_is_computing_the_whole(written: list[tuple[int, float]], cut: int) -> None:
-    samples = {step: (float(number), value) for number, (step, value) in enumerate(written)}
-    before = {step: sample for step, sample in samples.items() if step < cut}
-    after = {step: sample for step, sample in samples.items() if step >= cut}
-    if before and after:
-        assert [merge(*of(before, after))] == of(samples)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_stored_statistics_are_those_of_numpy_however_batches_cut_the_file(
     seed: int, engine: Engine, base_dir: Path
@@ -89,6 +80,24 @@ def test_stored_statistics_are_those_of_numpy_however_batches_cut_the_file(
     expected = oracle(samples)
     (stored,) = rows(engine, f"SELECT {', '.join(expected)} FROM series")
     assert stored._asdict() == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_statistics_of_appended_samples_are_those_of_the_whole(
+    seed: int, engine: Engine, base_dir: Path
+) -> None:
+    chance = random.Random(seed)
+    log, samples, path = Log(), dict[int, tuple[float, float]](), base_dir / "job" / "x.summary.1.0.h_MS"
+    for step in range(12):
+        value = chance.choice([math.nan, math.inf, -math.inf, 1.0, 1.0, -2.0, -2.0, 0.5])
+        samples[step] = log.wall_time, value
+        log.scalar(step, "loss", value)
+        if chance.random() < 0.7:
+            log.write(path)
+            ingest(engine, base_dir)
+            expected = oracle(samples)
+            (stored,) = rows(engine, f"SELECT {', '.join(expected)} FROM series")
+            assert stored._asdict() == expected
 
 
 def test_a_step_written_again_in_a_later_batch_replaces_the_sample(engine: Engine, base_dir: Path) -> None:

@@ -8,7 +8,7 @@ computed again from the rows only where a step was written again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Row, Table, select
 from lineage_store.store.batch import SampleColumns, SeriesName, as_row
 from lineage_store.store.dialects import in_parts, insert_plain
 from lineage_store.store.schema import payload_sample, scalar_sample, series
-from lineage_store.store.series import statistics_from_rows, store_statistics
-from lineage_store.store.statistics import Statistics, merge, statistics
+from lineage_store.store.series import append_statistics, statistics_from_rows, store_statistics
+from lineage_store.store.statistics import Statistics, statistics
 from lineage_store.store.writes import bulk
 from lineage_store.texts import key
 
@@ -62,7 +62,8 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
     parts = _parts(samples)
     # before the first bookmark no file has series
-    known = _known_series(connection, {name.file.id for name in samples.series if name.file.byte_offset})
+    begun = {name.file.id for name in samples.series if name.file.byte_offset}
+    known = _known_series(connection, samples.plugin, begun)
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
     ids = {found: int(row.id) for found, row in known.items()} | _insert_series(connection, created)
@@ -120,25 +121,29 @@ def _update_statistics(
     connection: Connection, table: Table, parts: Iterable[_Part], known: Mapping[SeriesKey, Row[Any]]
 ) -> list[_Part]:
     """Bring the statistics of existing series up to date; give back the parts that lowered a first step."""
-    stored: list[tuple[int, Statistics]] = []
+    appended: list[tuple[int, Statistics]] = []
+    rewritten: list[tuple[int, Statistics]] = []
     lowered = []
     for part in parts:
         row = known[part.key]
         if part.appends_to(row):
-            before = Statistics(*(getattr(row, field.name) for field in fields(Statistics)))
-            found = merge(before, part.statistics)
-        else:
-            found = statistics_from_rows(connection, table, part.name.file.job_id, row.id)
-        stored.append((row.id, found))
-        if found.first_step < row.first_step:
+            appended.append((row.id, part.statistics))
+            continue
+        rewritten.append((row.id, statistics_from_rows(connection, table, part.name.file.job_id, row.id)))
+        if part.statistics.first_step < row.first_step:
             lowered.append(part)
-    store_statistics(connection, stored)
+    append_statistics(connection, appended)
+    store_statistics(connection, rewritten)
     return lowered
 
 
-def _known_series(connection: Connection, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
+def _known_series(connection: Connection, plugin: str, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
+    wanted = _KNOWN.where(series.c.plugin == plugin)
     return {
-        (row.log_file_id, row.plugin, row.tag_key): row
+        (row[0], plugin, row[1]): row
         for part in in_parts(sorted(file_ids))
-        for row in connection.execute(select(series).where(series.c.log_file_id.in_(part)))
+        for row in connection.execute(wanted.where(series.c.log_file_id.in_(part))).all()
     }
+
+
+_KNOWN = select(*(series.c[name] for name in ("log_file_id", "tag_key", "id", "first_step", "last_step")))
