@@ -1,19 +1,36 @@
 """The few statements that SQLite and PostgreSQL spell in their own modules, and those of many rows.
 
-In: a connection, a table or a statement, rows. Out: an INSERT that meets an existing key without an error; a statement
-executed for each of many rows. Promises: the values arrive as SQLAlchemy's own execution would send them.
+In: a connection, a table or a statement, rows or values. Out: an INSERT that meets an existing key without an error; a
+condition on one of many values; a statement executed for each of many rows.
+Promises: the values arrive as SQLAlchemy's own execution would send them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, Insert, Table, Update, UpdateBase, bindparam, insert, update
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Insert,
+    Table,
+    Update,
+    UpdateBase,
+    any_,
+    bindparam,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
 from lineage_store.store.types import UtcTime
 
@@ -104,8 +121,18 @@ def _compiled(statement: UpdateBase, dialect: Dialect, names: Sequence[str]) -> 
     return _Compiled(str(compiled), tuple(compiled.positiontup) if compiled.positional else None, conversions)
 
 
-def in_parts(items: Iterable[T], size: int = 500) -> Iterator[list[T]]:
-    """Cut a list for IN (…) into parts that are few in kind and far from the databases' limits."""
-    rest = iter(items)
-    while part := list(islice(rest, size)):
-        yield part
+def among(connection: Connection, column: ColumnElement[T], values: Iterable[T]) -> ColumnElement[bool]:
+    """Whether a column has one of some values, as IN (…) would say: one parameter holds them, however many they are."""
+    return one_of(connection.dialect.name, column, listed(connection, values))
+
+
+def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> ColumnElement[bool]:
+    """The same for a statement that is kept: `values` is a parameter, to which `listed` gives its value."""
+    if dialect_name == "sqlite":
+        return column.in_(select(func.json_each(values).table_valued("value").c.value))
+    return column == any_(type_coerce(values, ARRAY(column.type)))
+
+
+def listed(connection: Connection, values: Iterable[Any]) -> object:
+    """Values as one parameter."""
+    return json.dumps(list(values)) if connection.dialect.name == "sqlite" else list(values)

@@ -126,11 +126,13 @@ def leader(connection: Connection, base_dir_id: int) -> str | None:
 
 def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
     if row is not None and row.expires_at > now:
+        ends_in_s = (row.expires_at - now).total_seconds()
         raise LeaseHeldError(
             f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
             f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",
             hint="Let it work, stop it, or wait: its lead ends by itself "
-            f"{(row.expires_at - now).total_seconds():.0f} s after its last sign of life.",
+            f"{ends_in_s:.0f} s after its last sign of life.",
+            ends_in_s=ends_in_s,
         )
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column
 
 from lineage_store.store import tombstones
 from lineage_store.store.batch import KnownFile, NewFile
-from lineage_store.store.dialects import execute_rows, in_parts, upsert
+from lineage_store.store.dialects import among, execute_rows, upsert
 from lineage_store.store.schema import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
 
@@ -60,10 +60,7 @@ def known_files(
     query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id)
     if only is None:
         return _newest(connection.execute(query))
-    parts = (
-        connection.execute(query.where(train_job.c.train_id.in_(part))) for part in in_parts(sorted(only))
-    )
-    return [file for part in parts for file in _newest(part)]
+    return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
 
 
 def register(
@@ -75,12 +72,8 @@ def register(
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
-    return [
-        KnownFile(*row)
-        for part in in_parts(sorted({job for job, _, _ in wanted}))
-        for row in connection.execute(_KNOWN.where(log_file.c.job_id.in_(part)))
-        if (row.job_id, row.name, row.generation) in wanted
-    ]
+    known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
+    return [KnownFile(*row) for row in known if (row.job_id, row.name, row.generation) in wanted]
 
 
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
@@ -101,10 +94,9 @@ def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> N
 def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
     """Log files that are no longer on disk, whatever their generation, keep their rows."""
     path = tuple_(log_file.c.job_id, log_file.c.name)
-    for part in in_parts(sorted(ids)):
-        paths = select(log_file.c.job_id, log_file.c.name).where(log_file.c.id.in_(part))
-        gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
-        connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
+    paths = select(log_file.c.job_id, log_file.c.name).where(among(connection, log_file.c.id, ids))
+    gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
+    connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
 
 
 def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
@@ -182,8 +174,8 @@ def _ensure_jobs(
     rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
     execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
-    found = (connection.execute(query.where(train_job.c.train_id.in_(part))) for part in in_parts(train_ids))
-    return {row.train_id: row.id for part in found for row in part}
+    found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
+    return {row.train_id: row.id for row in found}
 
 
 def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:

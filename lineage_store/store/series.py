@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
 
 from lineage_store.store.batch import as_row
-from lineage_store.store.dialects import execute_rows, in_parts, update_by_id
+from lineage_store.store.dialects import among, execute_rows, update_by_id
 from lineage_store.store.schema import log_file, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 
@@ -50,11 +50,11 @@ def recompute_supersession(
 ) -> None:
     """Bring `superseded_from` up to date for some jobs, for the tags given or (None) for all."""
     groups: dict[tuple[object, ...], list[Segment]] = defaultdict(list)
-    for part in in_parts(_jobs_of_several_files(connection, job_ids)):
-        for row in connection.execute(_SEGMENTS.where(series.c.job_id.in_(part))):
-            if tag_keys is None or row.tag_key in tag_keys:
-                group = (row.job_id, row.plugin, row.tag_key, row.device)
-                groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
+    several = _jobs_of_several_files(connection, job_ids)
+    for row in connection.execute(_SEGMENTS.where(among(connection, series.c.job_id, several))):
+        if tag_keys is None or row.tag_key in tag_keys:
+            group = (row.job_id, row.plugin, row.tag_key, row.device)
+            groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
     changed = [
         {"of_id": segment.id, "superseded_from": first}
         for segments in groups.values()
@@ -78,12 +78,10 @@ _SEGMENTS = (
 
 def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> list[int]:
     """The jobs in which a file can supersede another, or did."""
-    found: list[int] = []
-    for part in in_parts(sorted(job_ids)):
-        summaries = select(log_file.c.job_id).where(log_file.c.job_id.in_(part), log_file.c.kind == "summary")
-        several = summaries.group_by(log_file.c.job_id).having(func.count() > 1)
-        found.extend(connection.execute(several).scalars())
-    return sorted(found)
+    mine = among(connection, log_file.c.job_id, job_ids)
+    summaries = select(log_file.c.job_id).where(mine, log_file.c.kind == "summary")
+    several = summaries.group_by(log_file.c.job_id).having(func.count() > 1)
+    return sorted(connection.execute(several).scalars())
 
 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, select
 
 from lineage_store.store.batch import NewFile
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import among
 from lineage_store.store.schema import base_dir, tombstone
 
 
@@ -38,8 +38,7 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     )
     covered = {
         row.train_id
-        for part in in_parts(newest)
-        for row in connection.execute(mine.where(tombstone.c.train_id.in_(part)))
+        for row in connection.execute(mine.where(among(connection, tombstone.c.train_id, newest)))
         if newest[row.train_id] <= row.last_file_time
     }
     return [file for file in files if file.train_id not in covered] if covered else list(files)
@@ -48,8 +47,7 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
 def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> int:
     """Let these jobs be ingested again; how many tombstones there were."""
     mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
-    parts = in_parts(train_ids)
-    return sum(connection.execute(mine.where(tombstone.c.train_id.in_(part))).rowcount for part in parts)
+    return connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).rowcount
 
 
 def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:

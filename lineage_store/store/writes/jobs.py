@@ -1,6 +1,6 @@
 """What a job's row says, derived anew from its log files whenever one of them changed.
 
-In: ids of jobs. Out: refreshed rows of `train_job`, by one statement for hundreds. Promises: the outcome depends on the
+In: ids of jobs. Out: refreshed rows of `train_job`, by one statement for all. Promises: the outcome depends on the
 log files' rows and the clock only, not on the order in which anything happened.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
 
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import listed, one_of
 from lineage_store.store.schema import log_file, train_job
 
 LATEST_FILE_TIME = 253_402_300_799
@@ -23,8 +24,8 @@ def refresh_jobs(
 ) -> None:
     """Derive the rows of some jobs from their log files."""
     grown_since = now - timedelta(seconds=live_within_s)
-    for part in in_parts(sorted(job_ids)):
-        connection.execute(_REFRESH, {"jobs": part, "grown_since": grown_since})
+    parameters = {"jobs": listed(connection, job_ids), "grown_since": grown_since}
+    connection.execute(_refresh(connection.dialect.name), parameters)
 
 
 def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_within_s: float) -> list[int]:
@@ -34,7 +35,7 @@ def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_wit
     return list(connection.execute(select(train_job.c.id).where(wanted)).scalars())
 
 
-def _streams() -> Subquery:
+def _streams(dialect_name: str) -> Subquery:
     """The files of some jobs that continue each other: of one kind, written by one device."""
     file = log_file.c
     present = file.state != "missing"
@@ -52,14 +53,15 @@ def _streams() -> Subquery:
         func.max(file.grown_at).label("last_grown_at"),
         func.sum(file.size_bytes).filter(file.current).label("log_bytes"),
     )
-    mine = file.job_id.in_(bindparam("jobs", expanding=True))
+    mine = one_of(dialect_name, file.job_id, bindparam("jobs"))
     return (
         streams.where(mine, file.state != "replaced").group_by(file.job_id, file.kind, file.device).subquery()
     )
 
 
-def _refresh() -> Update:
-    stream = _streams().c
+@cache
+def _refresh(dialect_name: str) -> Update:
+    stream = _streams(dialect_name).c
     grown_since = bindparam("grown_since", type_=log_file.c.grown_at.type)
     state = case(
         (func.sum(stream.present) == 0, "missing"),
@@ -88,6 +90,3 @@ def _newest_host() -> Select[Any]:
     file = log_file.c
     mine = select(file.host).where(file.job_id == train_job.c.id, file.state != "replaced", file.host != "")
     return mine.order_by(file.file_time.desc(), file.name.desc()).limit(1)
-
-
-_REFRESH = _refresh()

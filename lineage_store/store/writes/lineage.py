@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, select
 
 from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued, as_row
-from lineage_store.store.dialects import in_parts, insert_plain, upsert
+from lineage_store.store.dialects import among, insert_plain, upsert
 from lineage_store.store.schema import (
     dataset_graph,
     dataset_node,
@@ -57,15 +57,14 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
 def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int, list[StoredEvent]]:
     """The lineage events of each job's current files, in their binding order: file timestamp, file name, place."""
     found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
-    for part in in_parts(sorted(found)):
-        rows = connection.execute(
-            select(lineage_event.c.job_id, log_file.c.id, lineage_event.c.kind, lineage_event.c.content)
-            .join_from(lineage_event, log_file, log_file.c.id == lineage_event.c.log_file_id)
-            .where(lineage_event.c.job_id.in_(part), log_file.c.current)
-            .order_by(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset)
-        )
-        for row in rows:
-            found[row.job_id].append(StoredEvent(row.id, row.kind, row.content))
+    rows = connection.execute(
+        select(lineage_event.c.job_id, log_file.c.id, lineage_event.c.kind, lineage_event.c.content)
+        .join_from(lineage_event, log_file, log_file.c.id == lineage_event.c.log_file_id)
+        .where(among(connection, lineage_event.c.job_id, job_ids), log_file.c.current)
+        .order_by(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset)
+    )
+    for row in rows:
+        found[row.job_id].append(StoredEvent(row.id, row.kind, row.content))
     return found
 
 
@@ -94,9 +93,9 @@ def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
 
 
 def _delete_lineage(connection: Connection, job_ids: Iterable[int]) -> None:
-    for part in in_parts(sorted(job_ids)):
-        for table in (lineage, metric, user_info):
-            connection.execute(delete(table).where(table.c.job_id.in_(part)))
+    jobs = list(job_ids)
+    for table in (lineage, metric, user_info):
+        connection.execute(delete(table).where(among(connection, table.c.job_id, jobs)))
 
 
 def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> dict[str, Any]:
@@ -131,30 +130,25 @@ def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> di
 
 def _graphs_of(connection: Connection, job_ids: Iterable[int]) -> set[int]:
     graph = lineage.c.dataset_graph_id
-    parts = (
-        connection.execute(select(graph).where(lineage.c.job_id.in_(part), graph.is_not(None))).scalars()
-        for part in in_parts(sorted(job_ids))
-    )
-    return {graph_id for part in parts for graph_id in part}
+    mine = among(connection, lineage.c.job_id, job_ids)
+    return set(connection.execute(select(graph).where(mine, graph.is_not(None))).scalars())
 
 
 def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> None:
     """Locked first: nobody can refer to a pipeline between the look at its references and its removal."""
     used = exists().where(lineage.c.dataset_graph_id == dataset_graph.c.id)
-    for part in in_parts(sorted(graph_ids)):
-        mine = select(dataset_graph.c.id).where(dataset_graph.c.id.in_(part))
-        locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
-        connection.execute(delete(dataset_graph).where(dataset_graph.c.id.in_(locked), ~used))
+    mine = select(dataset_graph.c.id).where(among(connection, dataset_graph.c.id, graph_ids))
+    locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
+    if locked:
+        unused = delete(dataset_graph).where(among(connection, dataset_graph.c.id, locked), ~used)
+        connection.execute(unused)
 
 
 def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
     """Locked against removal by another base dir's ingester until the new references are committed."""
     query = select(dataset_graph.c.digest, dataset_graph.c.id).with_for_update(read=True, key_share=True)
-    parts = (
-        connection.execute(query.where(dataset_graph.c.digest.in_(part)))
-        for part in in_parts(sorted(digests))
-    )
-    return {row.digest: row.id for rows in parts for row in rows}
+    rows = connection.execute(query.where(among(connection, dataset_graph.c.digest, digests)))
+    return {row.digest: row.id for row in rows}
 
 
 def _value_row(value: Valued) -> dict[str, Any]:

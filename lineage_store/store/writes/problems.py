@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from lineage_store.store.batch import Advance, KnownFile, Problem, as_row
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import among
 from lineage_store.store.schema import ingest_problem
 
 CONTIGUOUS = frozenset({"damaged_bytes"})
@@ -49,14 +49,13 @@ def set_file_problems(
     now: datetime,
 ) -> None:
     """Let the open state problems of these files be exactly the given ones; both mappings go by log file id."""
-    for part in in_parts(files):
-        mine = ingest_problem.c.log_file_id.in_(part) & ingest_problem.c.range_start.is_(None)
-        wanted = {
-            (file_id, problem.kind): _row(base_dir_id, files[file_id], problem, now)
-            for file_id in part
-            for problem in states[file_id]
-        }
-        _reconcile(connection, mine, wanted, now, ("log_file_id", "kind"))
+    mine = among(connection, ingest_problem.c.log_file_id, files) & ingest_problem.c.range_start.is_(None)
+    wanted = {
+        (file_id, problem.kind): _row(base_dir_id, file, problem, now)
+        for file_id, file in files.items()
+        for problem in states[file_id]
+    }
+    _reconcile(connection, mine, wanted, now, ("log_file_id", "kind"))
 
 
 def set_path_problems(
@@ -90,10 +89,9 @@ def _reconcile(
         for row in connection.execute(select(ingest_problem).where(mine, _OPEN))
     }
     gone = [row.id for place, row in found.items() if place not in wanted]
-    for part in in_parts(gone):
-        connection.execute(
-            update(ingest_problem).where(ingest_problem.c.id.in_(part)).values(resolved_at=now)
-        )
+    if gone:
+        resolved = update(ingest_problem).where(among(connection, ingest_problem.c.id, gone))
+        connection.execute(resolved.values(resolved_at=now))
     for place, row in wanted.items():
         if place not in found:
             connection.execute(insert(ingest_problem), row)

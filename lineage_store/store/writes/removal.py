@@ -12,7 +12,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Text, cast, func, select, update
 
-from lineage_store.store.dialects import in_parts, upsert
+from lineage_store.store.dialects import among, upsert
 from lineage_store.store.schema import base_dir, ingest_problem, tombstone, train_job
 from lineage_store.texts import key
 
@@ -33,14 +33,13 @@ def begin(
     connection: Connection, leaving_id: int, job_ids: Sequence[int], reason: str, now: datetime
 ) -> None:
     """Take jobs out of sight, and leave tombstones."""
-    for part in in_parts(job_ids):
-        _bury(connection, part, reason, now)
-        # Their ids are free for others: what an interrupted removal has left may have the same.
-        unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
-        jobs = update(train_job).where(train_job.c.id.in_(part))
-        connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
-        problems = update(ingest_problem).where(ingest_problem.c.job_id.in_(part))
-        connection.execute(problems.values(base_dir_id=leaving_id))
+    _bury(connection, job_ids, reason, now)
+    # Their ids are free for others: what an interrupted removal has left may have the same.
+    unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
+    jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))
+    connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
+    problems = update(ingest_problem).where(among(connection, ingest_problem.c.job_id, job_ids))
+    connection.execute(problems.values(base_dir_id=leaving_id))
 
 
 def name_while_leaving(path: str) -> str:
@@ -53,7 +52,7 @@ def _bury(connection: Connection, job_ids: Sequence[int], reason: str, now: date
         train_job.c.base_dir_id,
         train_job.c.train_id,
         func.coalesce(train_job.c.last_file_time, 0).label("last_file_time"),
-    ).where(train_job.c.id.in_(job_ids))
+    ).where(among(connection, train_job.c.id, job_ids))
     rows = [
         {**row, "removed_at": now, "reason": reason} for row in connection.execute(removed).mappings().all()
     ]

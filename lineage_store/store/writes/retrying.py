@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, update
 
 from lineage_store.store.batch import KnownFile
-from lineage_store.store.dialects import in_parts
+from lineage_store.store.dialects import among
 from lineage_store.store.schema import log_file
 
 TROUBLED = frozenset({"unreadable", "poisoned", "suspect", "torn", "missing"})
@@ -23,8 +23,7 @@ def in_trouble(file: KnownFile) -> bool:
 
 def look_again(connection: Connection, file_ids: Iterable[int]) -> None:
     """Let the next pass open these files, though they look as they did."""
-    for part in in_parts(file_ids):
-        mine = log_file.c.id.in_(part)
-        connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
-        poisoned = mine & (log_file.c.state == "poisoned")
-        connection.execute(update(log_file).where(poisoned).values(state="unreadable"))
+    mine = among(connection, log_file.c.id, file_ids)
+    connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
+    poisoned = mine & (log_file.c.state == "poisoned")
+    connection.execute(update(log_file).where(poisoned).values(state="unreadable"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Table, select
 
 from lineage_store.store.batch import SampleColumns, SeriesName, as_row
-from lineage_store.store.dialects import in_parts, insert_plain
+from lineage_store.store.dialects import among, insert_plain
 from lineage_store.store.schema import payload_sample, scalar_sample, series
 from lineage_store.store.series import append_statistics, statistics_from_rows, store_statistics
 from lineage_store.store.statistics import Statistics, statistics
@@ -106,15 +106,10 @@ def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
 
 def _insert_series(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
     insert_plain(connection, series, [part.series_row() for part in parts])
-    files = sorted({part.name.file.id for part in parts})
     key_columns = (series.c.log_file_id, series.c.plugin, series.c.tag_key)
-    return {
-        (file_id, plugin, tag_key): series_id
-        for some in in_parts(files)
-        for file_id, plugin, tag_key, series_id in connection.execute(
-            select(*key_columns, series.c.id).where(series.c.log_file_id.in_(some))
-        )
-    }
+    mine = among(connection, series.c.log_file_id, {part.name.file.id for part in parts})
+    found = connection.execute(select(*key_columns, series.c.id).where(mine))
+    return {(file_id, plugin, tag_key): series_id for file_id, plugin, tag_key, series_id in found}
 
 
 def _update_statistics(
@@ -138,12 +133,8 @@ def _update_statistics(
 
 
 def _known_series(connection: Connection, plugin: str, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
-    wanted = _KNOWN.where(series.c.plugin == plugin)
-    return {
-        (row[0], plugin, row[1]): row
-        for part in in_parts(sorted(file_ids))
-        for row in connection.execute(wanted.where(series.c.log_file_id.in_(part))).all()
-    }
+    mine = _KNOWN.where(among(connection, series.c.log_file_id, file_ids), series.c.plugin == plugin)
+    return {(row[0], plugin, row[1]): row for row in connection.execute(mine).all()}
 
 
 _KNOWN = select(*(series.c[name] for name in ("log_file_id", "tag_key", "id", "first_step", "last_step")))
