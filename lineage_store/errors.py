@@ -210,6 +210,13 @@ class LeaseHeldError(LineageStoreError):
 
     exit_code = 6
 
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, ends_in_s: float = 0.0
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.ends_in_s = ends_in_s
+        """When its lead ends, without a further sign of life; 0 where only its transaction is in the way."""
+
 
 class LeaseLostError(LineageStoreError):
     """This ingester no longer leads the base dir; its write was refused."""

@@ -53,6 +53,8 @@ QUIET_CYCLE_S = 60.0
 """A pass that read nothing leaves a row in the history this often."""
 
 
+_SOON = 20
+"""Who stands by looks again when the lead may have ended; then, while a transaction is in the way, so often a lease."""
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
 _MAY_BE_ANOTHER = ("down", GONE, REPLACED)
 """After these causes the store may be a backup: nothing that is remembered of the other one holds."""
@@ -84,7 +86,7 @@ class Follower:
     @property
     def standing(self) -> Standing:
         """Whether it leads or stands by, or what is the matter."""
-        what = STANDS_BY if self._stands_by_for else LEADS
+        what = STANDS_BY if self._lease is None else LEADS
         return Standing(str(self._base_dir), self._holder, what).but(self._patience.trouble)
 
     def tick(self) -> None:
@@ -244,7 +246,8 @@ class Follower:
             log.info("stands by", extra=fields)
         self._stands_by_for = error.message
         self._patience.succeed()
-        self._patience.wait(self._settings.lease_s / 3)
+        lease_s = self._settings.lease_s
+        self._patience.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):

@@ -17,8 +17,10 @@ from sqlalchemy import Engine, update
 from helpers.ingesting import column, let_leases_expire, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
+from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.follower import Follower
 from lineage_store.ingest.forgetting import forget
+from lineage_store.store import leases
 from lineage_store.store.engine import open_engine, writing
 from lineage_store.store.schema import log_file, train_job
 
@@ -174,6 +176,18 @@ def test_one_stands_by_and_takes_over_at_once_when_the_leader_ends(
     (lease,) = rows(engine, "SELECT holder, epoch FROM ingest_lease")
     assert lease.holder != before
     assert lease.epoch == 2
+
+
+def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
+    follow: Callable[..., Follower], engine: Engine, base_dir: Path
+) -> None:
+    base_dir_id = register(engine, base_dir)
+    with writing(engine) as connection:
+        leases.acquire(connection, base_dir_id, "killed", 1.0, "daemon")
+    standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
+    standby.tick()
+    assert standby.standing.what == "stands by"
+    until(lambda: standby.standing.what == "leads", standby)
 
 
 def test_one_that_was_away_finds_out_and_stands_by(
