@@ -61,7 +61,7 @@ def main() -> None:
         print("\n".join(f"{proof.name:10} {proof.promise}" for proof in PROOFS))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and files of ours go then, too
-    logging.disable(logging.ERROR)  # what is attacked has a lot to say
+    logging.disable(logging.CRITICAL)  # what is attacked has a lot to say
     seed = secrets.randbelow(1 << 32) if arguments.seed is None else arguments.seed
     chosen = _chosen(arguments)
     if len(chosen) == 1:

@@ -1,9 +1,9 @@
-"""Whatever brings ingest to a halt shows in `status --check`; when it ends, ingest goes on.
+"""Whatever brings ingest to a halt is named by `status --check`; when it ends, ingest goes on.
 
 In: a run whose size counts faults. Out: counts, or an AssertionError. A daemon follows a base dir; then its clock is
 set by two hours, its database locked, filled up or made read-only, reading or listing its files hangs, or its own work
-never ends. Meanwhile `status --check` says that something is not well, and the daemon waits or ends itself within a
-minute (to be started again by its supervisor). Afterwards a new sample is in the store within 15 s, and all is well.
+never ends. Meanwhile `status --check` says what is not well, and the daemon waits or ends itself within a minute (to be
+started again by its supervisor). Afterwards a new sample is in the store within 15 s, and all is well.
 The controls: no guard beside the scheduler, and no watch over progress.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,14 +22,12 @@ from contextlib import (
     contextmanager,
     redirect_stderr,
     redirect_stdout,
-    suppress,
 )
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from helpers.ingesting import column
@@ -39,8 +36,7 @@ from lineage_store import LineageStore
 from lineage_store.cli import main
 from lineage_store.config import Settings
 from lineage_store.ingest import daemon, ingester
-from lineage_store.store.engine import writing
-from proofs import ledger
+from proofs import failing_databases, ledger
 from proofs.children import Child, at_once, forked, own_mounts, shared_library
 from proofs.faulty_mount import Share
 from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, SkippedError, opened
@@ -49,7 +45,7 @@ RESUMES_WITHIN_S = 15.0
 ENDS_WITHIN_S = 60.0
 TWO_HOURS_S = 7200
 _CONTROL_PATIENCE_S = 6.0
-_DATABASE_BYTES = 24 << 20
+_MORE_THAN_FREE_PAGES = 20_000
 _START_WITHIN_S = 60.0
 _STEPS_S = (-TWO_HOURS_S, TWO_HOURS_S)
 _TIMERS: dict[str, Any] = {
@@ -82,7 +78,7 @@ def _prove(run: Run) -> Outcome:
     ended_s = [each.ended_s for each in held if each.ended_s]
     counts = (
         f"{len(held)} faults ({', '.join(sorted({each.name for each in held}))})",
-        "each but a set clock seen in status",
+        "each but a set clock seen and named in status",
         f"went on {max(each.resumed_s for each in held):.1f} s after the end at most",
         f"{len(ended_s)} ended the daemon, in {max(ended_s, default=0):.0f} s at most",
         str(sum((each.accounted for each in held), ledger.Ledger())),
@@ -114,16 +110,6 @@ class _Place:
         self.log, self.child = Log(), _NOBODY
         self.flag = self.home / "hang"
 
-    def on_small_disk(self) -> None:
-        """Move the store to a disk of its own, which is soon full."""
-        disk = self.home / "disk"
-        disk.mkdir()
-        mounting = ["mount", "-t", "tmpfs", "-o", f"size={_DATABASE_BYTES}", "tmpfs", str(disk)]
-        if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True).returncode:
-            raise SkippedError("no tmpfs mount")
-        self.lifetime.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
-        self.url = f"sqlite:///{shutil.copy(self.url.removeprefix('sqlite:///'), disk)}"
-
     def on_share(self) -> Share:
         """Move the base dir behind a mount that can have faults."""
         share = Share(self.home)
@@ -151,9 +137,10 @@ class _Place:
         self.start()
         return True
 
-    def grow(self) -> None:
-        """Let the file have one more event."""
-        self.log.scalar(len(self.log.spans), "loss", 0.5)
+    def grow(self, events: int = 1) -> None:
+        """Let the file have more events."""
+        for _ in range(events):
+            self.log.scalar(len(self.log.spans), "loss", 0.5)
         self.file.content = self.log.content
         self.file.reveal_all()
 
@@ -175,11 +162,12 @@ class _Place:
             time.sleep(0.05)
         return time.monotonic() - started
 
-    def is_well(self) -> bool:
-        """What `status --check` says."""
-        quiet = io.StringIO()
-        with redirect_stdout(quiet), redirect_stderr(quiet):
-            return main(["--database", self.url, "status", "--check", "--within", "3s"]) == 0
+    def status(self) -> tuple[int, str]:
+        """What `status --check` exits with, and says."""
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            code = main(["--database", self.url, "status", "--check", "--within", "3s"])
+        return code, said.getvalue()
 
 
 def _daemon(url: str, base_dir: Path, flag: Path) -> None:
@@ -205,6 +193,8 @@ class _Fault:
     kind: str
     inject: Callable[[_Place], AbstractContextManager[None]]
     """Prepares the place when it is called, and has the fault for the length of the block."""
+    told: str
+    """What `status --check` says of it."""
     ends_daemon: bool = False
 
 
@@ -241,7 +231,8 @@ def _watch(place: _Place, fault: _Fault, tried: _Tried) -> None:
     while not (seen and (tried.ended_s or not fault.ends_daemon)):
         waited = time.monotonic() - began
         assert waited < ENDS_WITHIN_S, f"{fault.name}: not seen in status, or the daemon did not end"
-        seen = seen or not place.is_well()
+        code, words = place.status()
+        seen = seen or (code != 0 and fault.told in words)
         if place.tend() and not tried.ended_s:
             tried.ended_s = waited
         time.sleep(0.1)
@@ -249,61 +240,44 @@ def _watch(place: _Place, fault: _Fault, tried: _Tried) -> None:
 
 def _await_well(place: _Place, name: str) -> None:
     began = time.monotonic()
-    while not place.is_well():
+    while place.status()[0]:
         assert time.monotonic() < began + RESUMES_WITHIN_S, f"{name}: it is over, but status does not say so"
         time.sleep(0.1)
 
 
 def _locked(place: _Place) -> AbstractContextManager[None]:
-    @contextmanager
-    def locked() -> Iterator[None]:
-        with opened(place.url) as engine, writing(engine) as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
-            yield
-
-    return locked()
+    return failing_databases.locked(place.url)
 
 
-def _full(place: _Place) -> AbstractContextManager[None]:
-    place.on_small_disk()
+def _read_only_server(place: _Place) -> AbstractContextManager[None]:
+    return failing_databases.read_only_server(place.url)
+
+
+def _full_disk(place: _Place) -> AbstractContextManager[None]:
+    place.url, disk = failing_databases.sqlite_on_small_disk(place.url, place.home, place.lifetime)
+    return failing_databases.full(disk)
+
+
+def _full_server(place: _Place) -> AbstractContextManager[None]:
+    place.url, disk = failing_databases.postgresql_on_small_disk(place.lifetime)
 
     @contextmanager
     def full() -> Iterator[None]:
-        filling = Path(place.url.removeprefix("sqlite:///")).with_name("filling")
-        with forked(partial(_fill, filling)):  # whatever becomes free, too
+        with failing_databases.full(disk):
+            place.grow(_MORE_THAN_FREE_PAGES)
             yield
-        filling.unlink()
 
     return full()
 
 
-def _fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as file:
-        while True:
-            with suppress(OSError):
-                while file.write(bytes(4096)):
-                    pass
-            time.sleep(0.01)
+def _read_only_disk(place: _Place) -> AbstractContextManager[None]:
+    place.url, disk = failing_databases.sqlite_on_small_disk(place.url, place.home, place.lifetime)
 
+    def waits() -> bool:
+        place.grow()
+        return "database full" in place.status()[1]
 
-def _read_only(place: _Place) -> AbstractContextManager[None]:
-    def set_all(value: str) -> None:
-        with opened(place.url) as engine, engine.connect() as connection:
-            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-            connection.exec_driver_sql("SET default_transaction_read_only = off")
-            connection.exec_driver_sql(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
-            connection.exec_driver_sql("SELECT pg_reload_conf()")
-
-    @contextmanager
-    def read_only() -> Iterator[None]:
-        set_all("on")
-        try:
-            yield
-        finally:
-            set_all("off")
-
-    return read_only()
+    return failing_databases.read_only(disk, waits)
 
 
 def _hung_read(place: _Place) -> AbstractContextManager[None]:
@@ -338,16 +312,21 @@ def _hung_job(place: _Place) -> AbstractContextManager[None]:
 
 
 FAULTS: Sequence[Sequence[_Fault]] = (
-    [_Fault("locked SQLite", SQLITE, _locked), _Fault("full disk", SQLITE, _full)],
     [
-        _Fault("locked PostgreSQL", POSTGRESQL, _locked),
-        _Fault("read-only PostgreSQL", POSTGRESQL, _read_only),
+        _Fault("locked SQLite", SQLITE, _locked, "locked"),
+        _Fault("full disk under SQLite", SQLITE, _full_disk, "database full"),
+        _Fault("read-only disk under SQLite", SQLITE, _read_only_disk, "database read-only"),
     ],
     [
-        _Fault("hung read", SQLITE, _hung_read),
-        _Fault("hung listing", SQLITE, _hung_listing),
+        _Fault("locked PostgreSQL", POSTGRESQL, _locked, "locked"),
+        _Fault("read-only PostgreSQL", POSTGRESQL, _read_only_server, "database read-only"),
+        _Fault("full disk under PostgreSQL", POSTGRESQL, _full_server, "database full"),
     ],
-    [_Fault("hung job", SQLITE, _hung_job, ends_daemon=True)],
+    [
+        _Fault("hung read", SQLITE, _hung_read, "took longer than"),
+        _Fault("hung listing", SQLITE, _hung_listing, "no progress"),
+    ],
+    [_Fault("hung job", SQLITE, _hung_job, "no progress", ends_daemon=True)],
 )
 
 
@@ -410,7 +389,7 @@ def _without_guard(run: Run) -> int:
 def _without_watch(run: Run) -> int:
     """Whether a daemon whose progress nobody watches hangs for longer than it may."""
     vars(daemon)["StandstillWatch"].look = lambda _: None
-    fault = _Fault("hung job", SQLITE, _hung_job)
+    fault = _Fault("hung job", SQLITE, _hung_job, "no progress")
     with ExitStack() as lifetime:
         place = _Place(run, "no_watch", fault.kind, lifetime)
         injected = fault.inject(place)
@@ -425,7 +404,7 @@ PROOF = Proof(
     "stuck",
     "nothing stands still in silence, nor for ever",
     unit="faults",
-    ci_size=18,
+    ci_size=22,
     full_size=400,
     prove=_prove,
 )
