@@ -24,6 +24,7 @@ from lineage_store.query.operators import SubjectType
 from lineage_store.query.predicates import VALUED, Joined, field_column, is_named, kind_column
 from lineage_store.store.schema import annotation, lineage, train_job
 
+_SAME_JOB = train_job.c.id == lineage.c.job_id
 ANNOTATED = and_(
     annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
 )
@@ -68,7 +69,16 @@ class Stretch:
 
 def whole(keys: Sequence[SortKey]) -> Stretch:
     """The order as one stretch, which the database has to sort unless it goes by update time alone."""
-    joined: FromClause = lineage.join(train_job, train_job.c.id == lineage.c.job_id)
+    return _ordered(lineage, keys) if keys else Stretch(lineage.join(train_job, _SAME_JOB), _TIES)
+
+
+def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
+    """The order of jobs by keys, then by ties.
+
+    `train_job` is only looked up, for ties. As an outer join it takes no part in the search for an order of joins: a
+    fifth less work for PostgreSQL, and SQLite looks up no job that the condition leaves out.
+    """
+    joined: FromClause = jobs.outerjoin(train_job, _SAME_JOB)
     order: list[Rank] = []
     for number, key in enumerate(keys, 1):
         if key.subject.type in VALUED:
@@ -118,9 +128,9 @@ def _below_numbers(keys: Sequence[SortKey]) -> Stretch:
 
 def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, Stretch]:
     """The first key, its row, and the stretch of the other keys for the jobs that have such a row."""
-    first, rest = keys[0], whole(keys[1:])
+    first, rest = keys[0], keys[1:]
     row = _row(first.subject.type, 0)
-    return first, row, replace(rest, joined=rest.joined.join(row, is_named(row, first.subject.name)))
+    return first, row, _ordered(lineage.join(row, is_named(row, first.subject.name)), rest)
 
 
 @cache
