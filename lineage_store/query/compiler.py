@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -43,8 +43,22 @@ class StretchQuery:
     """Statements about the matching jobs of one stretch of the order."""
 
     page: Select[Any]
-    """What is shown of them, in order. Parameters: `skip` so many, then give `take`."""
+    """What is shown of them, `Found` in order. Parameters: `skip` so many, then give `take`."""
     count: Select[Any]
+
+
+class Found(NamedTuple):
+    """What is shown of a job: a row of the statements that show some."""
+
+    job_id: int
+    base_dir_id: int
+    train_id: str
+    model_lineage: str
+    """JSON."""
+    dataset_graph: str | None
+    """JSON."""
+    tag: int | None
+    remark: str | None
 
 
 @lru_cache(_REMEMBERED)
@@ -89,7 +103,7 @@ def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> 
 
 @lru_cache
 def compile_rows(shows_dataset: bool) -> Select[Any]:
-    """What answers show of the jobs `job_ids`, in no order; one row each."""
+    """What answers show of the jobs `job_ids`, in no order; one `Found` each."""
     jobs = select(train_job.c.id.label("job_id"), train_job.c.base_dir_id, train_job.c.train_id)
     wanted = jobs.where(train_job.c.id.in_(bindparam("job_ids", expanding=True)))
     return _shown(wanted.subquery("page"), shows_dataset)
@@ -121,7 +135,7 @@ def _matching(
 
 
 def _shown(page: Subquery, shows_dataset: bool) -> Select[Any]:
-    """What answers show of the jobs of a page: `job_id`, `base_dir_id` and `train_id`.
+    """What answers show, as `Found`, of the jobs of a page: `job_id`, `base_dir_id` and `train_id`.
 
     Each is looked up: joins of so many tables would take PostgreSQL longer to plan than to run.
     """

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, Select, select
 
 from lineage_store import texts
 from lineage_store.errors import (
@@ -23,7 +23,14 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.fields import TRAINED
-from lineage_store.query.compiler import BaseDirs, compile_all, compile_count, compile_rows, compile_stretches
+from lineage_store.query.compiler import (
+    BaseDirs,
+    Found,
+    compile_all,
+    compile_count,
+    compile_rows,
+    compile_stretches,
+)
 from lineage_store.query.condition import Leaf, SearchCondition
 from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer, to_object
@@ -80,12 +87,12 @@ def iter_lineage(
     ids = array("q", found.scalars())
     for start in range(0, len(ids), page_size):
         for row in _rows(connection, ids[start : start + page_size], condition):
-            yield to_object(row, json.loads(row["model_lineage"]), condition, scope.paths)
+            yield to_object(row, json.loads(row.model_lineage), condition, scope.paths)
 
 
 def rows_of_page(
     connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None
-) -> Sequence[RowMapping]:
+) -> list[Found]:
     """What is shown of the page's jobs, in order; without a page, of all.
 
     `few`: a comparison known to leave few jobs, see `narrowing`.
@@ -95,15 +102,15 @@ def rows_of_page(
         ids = connection.execute(compile_all(where, sort, base_dirs)).scalars().all()
         return list(_rows(connection, ids, condition))
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
-    found: list[RowMapping] = []
+    found: list[Found] = []
     for stretch in compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset):
-        found += run(connection, stretch.page, take=take - len(found), skip=skip).mappings().all()
+        found += map(Found._make, run(connection, stretch.page, take=take - len(found), skip=skip))
         if len(found) == take:
             break
         if found:
             skip = 0
         elif skip:
-            skip -= run(connection, stretch.count).scalar_one()
+            skip -= _number(connection, stretch.count)
     return found
 
 
@@ -116,17 +123,22 @@ def _count(
     before = condition.page.limit * condition.page.number
     if 0 < shown < condition.page.limit or before + shown == 0:
         return before + shown
-    counted: int = run(connection, compile_count(condition.where, scope.base_dirs, few)).scalar_one()
-    return counted
+    return _number(connection, compile_count(condition.where, scope.base_dirs, few))
 
 
-def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> Iterator[RowMapping]:
+def _number(connection: Connection, statement: Select[Any]) -> int:
+    """What a statement counts."""
+    ((counted,),) = run(connection, statement)
+    return int(counted)
+
+
+def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> Iterator[Found]:
     """What is shown of jobs, in the order of their ids."""
     statement = compile_rows(condition.shows_dataset)
     for start in range(0, len(job_ids), _ROWS_AT_ONCE):
         wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
-        rows = connection.execute(statement, {"job_ids": wanted}).mappings()
-        by_id = {row["job_id"]: row for row in rows}
+        rows = connection.execute(statement, {"job_ids": wanted})
+        by_id = {row.job_id: Found._make(row) for row in rows}
         yield from (by_id[job_id] for job_id in wanted)
 
 

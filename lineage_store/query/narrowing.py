@@ -27,7 +27,7 @@ def few_by(connection: Connection, where: Node) -> Leaf | None:
     if connection.dialect.name != "sqlite":
         return None
     for leaf in _indexed(where):
-        if run(connection, _more_than_few(leaf)).first() is None:
+        if not run(connection, _more_than_few(leaf)):
             return leaf
     return None
 

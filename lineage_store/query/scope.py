@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from lineage_store.query.compiler import BaseDirs
+from lineage_store.query.statements import run
 from lineage_store.store.schema import base_dir, train_job
 
 _HAS_JOBS = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir.c.id).exists()
@@ -30,8 +31,8 @@ class Scope:
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
-    rows = connection.execute(_BASE_DIRS).all()
-    known = {row.id: row.path for row in rows if not row.leaving}
+    rows = run(connection, _BASE_DIRS)
+    known = {key: path for key, path, leaving in rows if not leaving}
     asked = known if base_dir_ids is None else {key: known[key] for key in base_dir_ids if key in known}
     restriction = None if len(asked) == len(rows) else tuple(asked)
     return Scope(restriction, asked if len(asked) > 1 else {})

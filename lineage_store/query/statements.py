@@ -2,7 +2,8 @@
 
 In: an open connection and a `Select` that the compiler keeps. Out: the rows as the driver reads them, which is all that
 integers, floats and text need. Promises: what runs is what SQLAlchemy would run, by the same connection, in the same
-transaction. Why: SQLAlchemy takes longer to look up and bind a statement than a database to find a page.
+transaction, and fails with the same errors; SQLAlchemy's events do not tell of it. Why: SQLAlchemy takes longer to bind
+a statement and to describe its rows than a database to find a page.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Dialect, Select
+from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
 _REMEMBERED = 256
@@ -34,10 +36,19 @@ class Statement:
         return values if self.places is None else tuple([values[name] for name in self.places])
 
 
-def run(connection: Connection, select: Select[Any], **given: object) -> CursorResult[Any]:
+def run(connection: Connection, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
     """The rows; `given` are values of parameters by name."""
-    statement = statement_of(select, connection.dialect)
-    return connection.exec_driver_sql(statement.text, statement.arguments(given))
+    statement, failure = statement_of(select, connection.dialect), connection.dialect.loaded_dbapi.Error
+    cursor: Any = connection.connection.cursor()
+    try:
+        cursor.execute(statement.text, statement.arguments(given))
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    except failure as error:
+        if connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor):
+            connection.invalidate(error)  # else the transaction's end would fail too, and hide why
+        raise DBAPIError.instance(statement.text, None, error, failure, dialect=connection.dialect) from error
+    cursor.close()
+    return rows
 
 
 @lru_cache(_REMEMBERED)
