@@ -7,7 +7,7 @@ computed again from the rows only where a step was written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,10 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     known = _known_series(connection, samples.plugin, begun)
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
-    ids = {found: int(row.id) for found, row in known.items()} | _insert_series(connection, created)
+    insert_plain(connection, series, [part.series_row() for part in created])
+    new = _known_series(connection, samples.plugin, {part.name.file.id for part in created})
     table = scalar_sample if samples.plugin == "scalar" else payload_sample
-    series_ids = np.array([ids[part.key] for part in parts])
+    series_ids = np.array([(known.get(part.key) or new[part.key]).id for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
     ]
@@ -104,14 +105,6 @@ def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
     return None if column is None else column.astype(np.float64, copy=False)
 
 
-def _insert_series(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
-    insert_plain(connection, series, [part.series_row() for part in parts])
-    key_columns = (series.c.log_file_id, series.c.plugin, series.c.tag_key)
-    mine = among(connection, series.c.log_file_id, {part.name.file.id for part in parts})
-    found = connection.execute(select(*key_columns, series.c.id).where(mine))
-    return {(file_id, plugin, tag_key): series_id for file_id, plugin, tag_key, series_id in found}
-
-
 def _update_statistics(
     connection: Connection, table: Table, parts: Iterable[_Part], known: Mapping[SeriesKey, Row[Any]]
 ) -> list[_Part]:
@@ -132,7 +125,11 @@ def _update_statistics(
     return lowered
 
 
-def _known_series(connection: Connection, plugin: str, file_ids: Iterable[int]) -> dict[SeriesKey, Row[Any]]:
+def _known_series(
+    connection: Connection, plugin: str, file_ids: Collection[int]
+) -> dict[SeriesKey, Row[Any]]:
+    if not file_ids:
+        return {}
     mine = _KNOWN.where(among(connection, series.c.log_file_id, file_ids), series.c.plugin == plugin)
     return {(row[0], plugin, row[1]): row for row in connection.execute(mine).all()}
 
