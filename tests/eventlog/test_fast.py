@@ -205,6 +205,16 @@ def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
     check(content[: len(content) - chance.choice([0, 1, 13, 40])])
 
 
+def test_very_many_tags_are_read_and_where_each_has_few_values_they_are_left() -> None:
+    tags = [f"layer_{number}/weight" for number in range(100)]
+
+    def events(count: int, *of: str) -> bytes:
+        return b"".join(event(step, *(scalar(tag, step) for tag in of)) for step in range(count))
+
+    assert check(events(20, *tags)) == (20, 20)
+    assert check(events(3, *tags)) == (3, 0)
+
+
 def test_an_empty_buffer_holds_nothing() -> None:
     assert check(b"") == (0, 0)
 

@@ -20,6 +20,10 @@ from lineage_store.texts import to_stored
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
 """Keys of the fields of Value that are decoded here: field number and wire type, as they stand in the file."""
 MOST_DIMENSIONS = 8
+FEWEST_PER_TAG = 8
+"""Where a tag has fewer values, taking them one by one is faster than taking each tag's at once."""
+_SEARCHED_TAGS = 32
+"""So many tags are each searched for among all values; where there are more, values are told apart one by one."""
 _DATA_TYPES = list(DTYPE_NAMES)
 
 
@@ -52,7 +56,10 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
     found = _read_values(wire, values, odd)
     walked = Walked([], [], odd)
     kept = np.flatnonzero(~odd[values.owner])
-    for tag, of_tag in _by_tag(wire, found, kept):
+    tags = list(_by_tag(wire, found, kept))
+    if len(tags) > max(_SEARCHED_TAGS, len(kept) / FEWEST_PER_TAG):
+        return Walked([], [], np.ones_like(odd))
+    for tag, of_tag in tags:
         owner = values.owner[of_tag]
         common = _Common(frame[owner], values.place[of_tag], step[owner], wall_time[owner])
         for key in np.unique(found.kind[of_tag]).tolist():
@@ -208,7 +215,9 @@ def _histograms(
 def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:
     """The values of each tag, ascending. Equal bytes are one tag; no hash is trusted."""
     lengths = found.tag_end - found.tag_start
-    while len(waiting):
+    for _ in range(_SEARCHED_TAGS):
+        if not len(waiting):
+            return
         length = int(lengths[waiting[0]])
         of_length = lengths[waiting] == length
         rows = wire.rows(found.tag_start[waiting[of_length]], length)
@@ -218,3 +227,10 @@ def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str,
         rest = np.ones(len(waiting), np.bool_)
         rest[taken] = False
         waiting = waiting[rest]
+    places = zip(
+        waiting.tolist(), found.tag_start[waiting].tolist(), found.tag_end[waiting].tolist(), strict=True
+    )
+    by_tag: dict[bytes, list[int]] = {}
+    for value, start, end in places:
+        by_tag.setdefault(wire.bytes[start:end].tobytes(), []).append(value)
+    yield from ((to_stored(tag), np.array(of_tag)) for tag, of_tag in by_tag.items())
