@@ -32,6 +32,7 @@ from proofs import (
     ledger,
     nfs_like,
     powercut,
+    removal,
     same,
     stuck,
     torn,
@@ -49,6 +50,7 @@ PROOFS: Sequence[Proof] = [
     powercut.PROOF,
     damage.PROOF,
     torn.PROOF,
+    removal.PROOF,
     nfs_like.PROOF,
     ledger.PROOF,
 ]
