@@ -255,26 +255,26 @@ def _read_only_server(place: _Place) -> AbstractContextManager[None]:
 
 def _full_disk(place: _Place) -> AbstractContextManager[None]:
     place.url, disk = failing_databases.sqlite_on_small_disk(place.url, place.home, place.lifetime)
-    return failing_databases.full(disk)
+    return _filled_up(place, disk)
 
 
 def _full_server(place: _Place) -> AbstractContextManager[None]:
     place.url, disk = failing_databases.postgresql_on_small_disk(place.lifetime)
+    return _filled_up(place, disk)
 
-    @contextmanager
-    def full() -> Iterator[None]:
-        with failing_databases.full(disk):
-            place.grow(_MORE_THAN_FREE_PAGES)
-            yield
 
-    return full()
+@contextmanager
+def _filled_up(place: _Place, disk: Path) -> Iterator[None]:
+    with failing_databases.full(disk):
+        place.grow(_MORE_THAN_FREE_PAGES)
+        yield
 
 
 def _read_only_disk(place: _Place) -> AbstractContextManager[None]:
     place.url, disk = failing_databases.sqlite_on_small_disk(place.url, place.home, place.lifetime)
 
     def waits() -> bool:
-        place.grow()
+        place.grow(_MORE_THAN_FREE_PAGES // 10)
         return "database full" in place.status()[1]
 
     return failing_databases.read_only(disk, waits)
