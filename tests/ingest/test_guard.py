@@ -18,14 +18,16 @@ from typing import Any
 import apscheduler.schedulers.base
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
 
 from helpers.ingesting import visible_scalars
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.ingest import daemon, guard
+from lineage_store.ingest import daemon, guard, notices
 from lineage_store.ingest.guard import ClockWatch, Pulse, StandstillWatch
 from lineage_store.ingest.systemd import notify
+from lineage_store.store.engine import identity
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 TWO_HOURS_S = 7200.0
@@ -249,6 +251,25 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
     with running(sqlite_url, hung, hung, base_dir, PATIENCE_S="600"):
         (hung / "hang").unlink()
         wait_until(lambda: visible_scalars(sqlite_engine, "other") == {1: 0.5})
+
+
+def test_a_base_dir_that_hangs_is_on_the_daemons_notice_before_and_after_its_end(
+    sqlite_url: str, base_dir: Path, hung: Path
+) -> None:
+    def told() -> dict[str, str]:
+        standings = notices.read(identity(make_url(sqlite_url)))
+        return {each.base_dir: f"{each.what}: {each.reason}" for each in standings}
+
+    with running(sqlite_url, hung, hung, base_dir) as process:
+        wait_until(lambda: told().get(str(hung), "").startswith("no progress: "))
+        assert told()[str(base_dir)] == "leads: "
+        assert process.wait() == daemon.STANDSTILL
+    reason = (
+        f"ended: The daemon that followed it, process {process.pid}, has ended: no progress in {hung} since "
+    )
+    assert all(each.startswith(reason) for each in told().values())
+    with running(sqlite_url, hung, base_dir):
+        wait_until(lambda: told() == {str(base_dir): "leads: "})
 
 
 def test_what_hangs_when_it_is_told_to_stop_is_not_waited_for_for_ever(
