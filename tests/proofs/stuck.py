@@ -59,7 +59,8 @@ _TIMERS: dict[str, Any] = {
 _SETTINGS = Settings(**_TIMERS)
 _NOBODY = Child(0, code=0)
 _CLOCKED_DAEMON = """
-import sys
+import ctypes, sys
+ctypes.CDLL(None).prctl(1, 9)  # as forked() has it: it dies with its parent
 from lineage_store.cli import main
 from lineage_store.ingest import daemon
 if sys.argv[2:]:
