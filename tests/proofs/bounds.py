@@ -39,7 +39,7 @@ def _prove(run: Run) -> Outcome:
         path = Log().version().scalar(1, "loss", 0.5).write_summary(quiet / f"job_{number}")
         path.chmod(0o400 if number % 2 else 0o600)
     for kind in KINDS:
-        cycles = run.size if kind == SQLITE else run.size // 10
+        cycles = run.size if kind == SQLITE else -(-run.size // 10)
         with run.store(kind) as url:
             descriptors, growth = _growth(run, url, quiet, cycles)
             assert descriptors <= 0, f"{descriptors:+} descriptors after {cycles:,} idle cycles on {kind}"

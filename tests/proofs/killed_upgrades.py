@@ -53,6 +53,7 @@ _OUTDATED = {
 """What an older release leaves: views that the next upgrade drops and makes anew."""
 EVERY_STATEMENT_FROM = 50_000
 """From this size of a run on, upgrades are killed at every statement; below it at every second one, and so on."""
+LONGEST_STRIDE = 50
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ def prove(run: Run) -> tuple[int, int]:
     base_dir = run.directory("upgraded")
     Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
     held, control = Kills(), Kills()
-    stride = max(1, EVERY_STATEMENT_FROM // run.size)
+    stride = min(LONGEST_STRIDE, max(1, EVERY_STATEMENT_FROM // run.size))
     first = run.chance("upgrades").randint(1, stride)
     for kind in KINDS:
         with run.store(kind) as reference, opened(reference) as engine:
