@@ -6,6 +6,7 @@ waiting for; codes come before words, since only some failures have a code.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,8 @@ _REMEDIES = (
     ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
 )
 _IS_IT_UP = "Is the server up and the URL right?"
+_IS_IT_WELL = "Is its disk well? The system's log may tell."
+_LITTLE_BYTES = 1 << 20
 
 
 def cause_of(error: BaseException | None, words: str, path: Path | None) -> Cause:
@@ -74,7 +77,25 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Caus
         ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
     )
     kind = _kind_by_code(error) or kind
-    return Cause(kind, locked_remedy(path) if kind == "locked" and path is not None else remedy)
+    if path is None:
+        return Cause(kind, remedy)
+    if kind == "locked":
+        return Cause(kind, locked_remedy(path))
+    if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
+        return Cause(kind, remedy)
+    # A full disk is a "disk I/O error" too, where a file beside the database cannot grow.
+    return of_disk(path) or Cause(kind, _IS_IT_WELL if remedy == _IS_IT_UP else remedy)
+
+
+def of_disk(path: Path) -> Cause | None:
+    """What keeps a SQLite file from being written, whoever else uses it."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return None
+    if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return Cause("read-only", READ_ONLY)
+    return Cause("full", SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
 
 
 def _kind_by_code(error: BaseException | None) -> str | None:

@@ -6,16 +6,14 @@ it.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
-from lineage_store.store.causes import ONLY_READS, READ_ONLY, SPACE, Cause, locked_remedy
+from lineage_store.store.causes import ONLY_READS, Cause, locked_remedy, of_disk
 from lineage_store.store.engine import reading, sqlite_path
 from lineage_store.store.locks import writer_of
 
-_LITTLE_BYTES = 1 << 20
 # That a role only reads is its own business: it may be an analyst's who asks.
 _READS_ONLY = text("""
 SELECT pg_is_in_recovery() OR EXISTS (
@@ -46,14 +44,8 @@ def obstacle_to(engine: Engine) -> Cause | None:
 
 
 def _to_file(path: Path) -> Cause | None:
-    try:
-        disk = os.statvfs(path)
-    except OSError as error:
-        return Cause("failed", f"{path}: {error.strerror}.")
-    if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return Cause("read-only", READ_ONLY)
-    if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES:
-        return Cause("full", SPACE)
+    if (cause := of_disk(path)) is not None:
+        return cause
     return None if writer_of(path) is None else Cause("locked", locked_remedy(path))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from sqlalchemy import Engine, text
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import engine as engines
+from lineage_store.store.causes import cause_of
 from lineage_store.store.engine import open_engine, reading, writing
 from lineage_store.store.locks import command_of, writer_of
 
@@ -140,6 +143,25 @@ def test_a_full_disk_is_told_and_the_next_write_after_it_succeeds(sqlite_url: st
         connection.exec_driver_sql(f"PRAGMA max_page_count = {BIG}")
     write(engine, "UPDATE base_dir SET path = path")
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("words", "free_bytes", "cause"),
+    [
+        ("disk I/O error", 0, "full"),
+        ("disk I/O error", BIG * 100, "failed"),
+        ("no such table: x", 0, "failed"),
+    ],
+)
+def test_an_error_that_tells_nothing_is_held_against_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch, words: str, free_bytes: int, cause: str
+) -> None:
+    disk = os.statvfs(path)
+    shown = os.statvfs_result((1, 1, *tuple(disk)[2:4], free_bytes, *tuple(disk)[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: shown)
+    why = cause_of(sqlite3.OperationalError(words), words, path)
+    assert why.kind == cause
+    assert ("Free some space" in why.remedy) == (cause == "full")
 
 
 def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_url: str) -> None:
