@@ -84,8 +84,11 @@ def postgresql_on_small_disk(lifetime: ExitStack) -> tuple[str, Path]:
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
     """There is no room on a disk."""
-    filling = disk / "filling"
+    filling, end = disk / "filling", time.monotonic() + _PATIENCE_S
     with forked(partial(_fill, filling)):  # whatever becomes free, too
+        while os.statvfs(disk).f_bavail:
+            assert time.monotonic() < end, "the disk is not full yet"
+            time.sleep(0.02)
         yield
     filling.unlink()
 

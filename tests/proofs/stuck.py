@@ -228,10 +228,11 @@ def _try(run: Run, name: str, fault: _Fault) -> _Tried:
 
 def _watch(place: _Place, fault: _Fault, tried: _Tried) -> None:
     """See that `status --check` tells, and that a daemon which cannot go on ends."""
-    began, seen = time.monotonic(), False
+    began, seen, words = time.monotonic(), False, ""
     while not (seen and (tried.ended_s or not fault.ends_daemon)):
         waited = time.monotonic() - began
-        assert waited < ENDS_WITHIN_S, f"{fault.name}: not seen in status, or the daemon did not end"
+        missing = "the daemon did not end" if seen else f"not seen in status, which says: {words}"
+        assert waited < ENDS_WITHIN_S, f"{fault.name}: {missing}"
         code, words = place.status()
         seen = seen or (code != 0 and fault.told in words)
         if place.tend() and not tried.ended_s:
