@@ -28,7 +28,7 @@ from proofs.killed_ingest import finish, ingest_as_one_of_many
 from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, Stores, opened
 
 PARTS, EVENTS_IN_PART = 6, 300
-EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 3_000}
+EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 6_000}
 """From these sizes of a run on, every call is fatal in its turn; below them every second one, and so on."""
 LONGEST_STRIDE = 30
 
