@@ -13,12 +13,13 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 
 from lineage_store.ingest.changes import Change, PathChange
 from lineage_store.ingest.discovery import ROOT, Found, FoundFile, sight_of
+from lineage_store.store.batch import FileSight
 from lineage_store.texts import from_stored
 
 SETTLED_AFTER_NS = 2_000_000_000
@@ -46,6 +47,8 @@ class _Watched:
 
 
 _TO_BE_LISTED = _Watched(0)
+_UNSEEN = FileSight(0, 0, closed=False, stat_stamp="")
+"""What differs from every look at a file."""
 
 
 @dataclass(slots=True)
@@ -145,7 +148,7 @@ class Memory:
             path = _below(f"{file.train_id}/{file.name}")
             sight = sight_of(os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks))
             if sight.stat_stamp != file.sight.stat_stamp:
-                grown.append(replace(file, sight=sight))
+                grown.append(FoundFile(file.train_id, file.name, file.parsed, sight))
         return grown
 
     def _next_round(self, share: int) -> Mapping[str, tuple[int, float]]:
@@ -189,8 +192,10 @@ class Memory:
 def _as_remembered(change: PathChange) -> FoundFile | None:
     """A file that may grow, or of which the store lacks something; None for one that rests."""
     file = change.found
-    if file is None or change.change is not Change.UNCHANGED:
-        return file and replace(file, sight=replace(file.sight, stat_stamp=""))
+    if file is None:
+        return None
+    if change.change is not Change.UNCHANGED:
+        return FoundFile(file.train_id, file.name, file.parsed, _UNSEEN)
     return None if file.sight.closed else file
 
 

@@ -110,4 +110,5 @@ def read_on(base_dir: Path, wanted: Wanted, settings: Settings, length: int) -> 
         found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
         if is_rewritten(file, log.sight.size_bytes, *found):
             return Rewritten(file, log.sight)
-        return Reading(wanted, log.sight, before, log.read(file.byte_offset, length))
+        unread = log.sight.size_bytes - file.byte_offset
+        return Reading(wanted, log.sight, before, log.read(file.byte_offset, min(length, unread)))

@@ -120,7 +120,9 @@ def _compare(
 def _without_removed(connection: Connection, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
     """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
     new = _new_files(changes)
-    wanted = set(tombstones.without_removed(connection, base_dir_id, new)) if new else set()
+    if not new:
+        return changes
+    wanted = set(tombstones.without_removed(connection, base_dir_id, new))
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
     return [
         replace(change, change=Change.UNCHANGED)

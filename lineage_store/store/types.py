@@ -7,6 +7,7 @@ functions read). `Name`: text that compares by code point on both, as Python doe
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import DateTime, Dialect, Double, Integer, LargeBinary, Text, TypeDecorator
@@ -33,9 +34,15 @@ class UtcTime(TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
         if value is None or dialect.name != "sqlite":
             return value
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return _iso_text(value)
 
     def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
         if isinstance(value, str):
             return datetime.fromisoformat(value)
         return value.astimezone(UTC) if isinstance(value, datetime) else None
+
+
+@lru_cache(maxsize=256)
+def _iso_text(instant: datetime) -> str:
+    """Most rows of a write transaction hold the same instant: that of the transaction."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
