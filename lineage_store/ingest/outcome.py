@@ -6,7 +6,6 @@ learn nothing. Does not know the disk or the database.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from lineage_store.ingest.reader import DIGESTED_BYTES, Reading, digest
@@ -44,8 +43,7 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
         anchor = digest(reading.bytes_before(found.end, anchor_bytes))
     suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
     times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
-    return replace(
-        file,
+    return file._replace(
         current=file.current or state != "replacing",
         state=state,
         size_bytes=sight.size_bytes,

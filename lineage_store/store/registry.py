@@ -7,7 +7,7 @@ Promises: registering is idempotent; a bookmark begins at 0. Does not know the d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -73,7 +73,7 @@ def register(
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
-    return [KnownFile(*row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+    return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
 
 
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
@@ -157,14 +157,14 @@ def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
 
 
 _KNOWN = (
-    select(*(train_job.c.train_id if f.name == "train_id" else log_file.c[f.name] for f in fields(KnownFile)))
+    select(*(train_job.c.train_id if name == "train_id" else log_file.c[name] for name in KnownFile._fields))
     .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
     .order_by(log_file.c.job_id, log_file.c.name, log_file.c.generation)
 )
 
 
 def _newest(rows: Iterable[Any]) -> list[KnownFile]:
-    return list({(row.job_id, row.name): KnownFile(*row) for row in rows}.values())
+    return list({(row.job_id, row.name): KnownFile._make(row) for row in rows}.values())
 
 
 def _ensure_jobs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,7 +67,7 @@ def found(train_id: str = "./a", stamp: str = "stamp") -> FoundFile:
 def test_what_a_known_file_calls_for(
     changes: dict[str, Any], stamp: str, distrust: bool, expected: Change
 ) -> None:
-    (change,) = diff([found(stamp=stamp)], [replace(KNOWN, **changes)], distrust=distrust)
+    (change,) = diff([found(stamp=stamp)], [KNOWN._replace(**changes)], distrust=distrust)
     assert change.change is expected
 
 
@@ -80,7 +79,7 @@ def test_a_file_that_the_store_does_not_know_is_new() -> None:
 def test_a_file_that_is_not_on_disk_is_missing_once() -> None:
     (change,) = diff([], [KNOWN])
     assert (change.change, change.found, change.known) == (Change.MISSING, None, KNOWN)
-    assert diff([], [replace(KNOWN, state="missing")]) == []
+    assert diff([], [KNOWN._replace(state="missing")]) == []
 
 
 def test_equal_names_in_different_jobs_are_different_files() -> None:
@@ -103,4 +102,4 @@ def test_equal_names_in_different_jobs_are_different_files() -> None:
 def test_a_file_is_rewritten_when_the_bytes_that_were_read_are_others(
     offset: int, size: int, fingerprint: str | None, anchor: str | None, expected: bool
 ) -> None:
-    assert is_rewritten(replace(KNOWN, byte_offset=offset), size, fingerprint, anchor) is expected
+    assert is_rewritten(KNOWN._replace(byte_offset=offset), size, fingerprint, anchor) is expected
