@@ -59,8 +59,8 @@ def run(
     followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
     scheduler, board = _scheduler(2 * len(followers)), Noticeboard(identity(engine.url))
     for follower in followers:
-        _every(scheduler, settings.poll_interval_s, follower.tick)
-        _every(scheduler, settings.lease_s / 3, follower.renew)
+        _every(scheduler, follower.next_tick_s, follower.tick)
+        _every(scheduler, lambda: settings.lease_s / 3, follower.renew)
     with _stopped_by_signals(stop):
         scheduler.start()
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
@@ -154,11 +154,11 @@ def _end(
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires so long after now: APScheduler's own interval makes up a list of every time that a clock was set past."""
 
-    def __init__(self, seconds: float) -> None:
-        self._interval = timedelta(seconds=seconds)
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
 
     def get_next_fire_time(self, _previous_fire_time: datetime | None, now: datetime) -> datetime:
-        return now + self._interval
+        return now + timedelta(seconds=self._seconds())
 
 
 def _scheduler(workers: int) -> BackgroundScheduler:
@@ -170,7 +170,7 @@ def _scheduler(workers: int) -> BackgroundScheduler:
     )
 
 
-def _every(scheduler: BackgroundScheduler, seconds: float, call: Callable[[], None]) -> None:
+def _every(scheduler: BackgroundScheduler, seconds: Callable[[], float], call: Callable[[], None]) -> None:
     """Call at once, and again so long after each call has begun."""
     scheduler.add_job(call, _Every(seconds), next_run_time=datetime.now(UTC))
 

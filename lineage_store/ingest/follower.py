@@ -35,6 +35,7 @@ from lineage_store.ingest.ingester import Ingester
 from lineage_store.ingest.leading import holder_name, let_go
 from lineage_store.ingest.memory import Memory, Signs
 from lineage_store.ingest.notices import LEADS, STANDS_BY, Standing
+from lineage_store.ingest.pace import next_look_s
 from lineage_store.ingest.patience import Patience
 from lineage_store.ingest.report import Counts
 from lineage_store.ingest.surveying import survey_changes
@@ -80,7 +81,7 @@ class Follower:
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
-        self.pulse, self._renewed_at = Pulse(str(base_dir)), 0
+        self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
         self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
 
     @property
@@ -92,12 +93,16 @@ class Follower:
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
         if self._patience.is_over():
-            self._at_work = True
+            self._at_work, began_s = True, time.thread_time()
             try:
                 self._try()
             finally:
-                self._at_work = False
+                self._at_work, self._took_s = False, time.thread_time() - began_s
         self.pulse.beat()
+
+    def next_tick_s(self) -> float:
+        """How long after the beginning of one tick the next is due."""
+        return next_look_s(self._settings.poll_interval_s, self._took_s)
 
     def renew(self) -> None:
         """Keep the lead while a tick takes long; may be called from another thread, once in `lease_s` / 3.

@@ -147,7 +147,7 @@ def test_without_the_guard_a_clock_that_is_set_back_stops_ingest(
 
 
 def test_a_clock_set_forward_by_decades_makes_up_for_nothing() -> None:
-    trigger, now = daemon._Every(0.05), datetime.now().astimezone()
+    trigger, now = daemon._Every(lambda: 0.05), datetime.now().astimezone()
     assert trigger.get_next_fire_time(now - timedelta(days=20_000), now) == now + timedelta(seconds=0.05)
 
 
