@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from unittest import mock
@@ -61,15 +60,14 @@ def _prove_preloaded(size: int, seed: int, scratch: Path) -> list[Killed]:
 
 
 def _kill(run: Run, kind: str) -> Killed:
-    chance, kills = run.chance("calls", kind), 0
     stride = min(LONGEST_STRIDE, max(1, EVERY_CALL_FROM[kind] // run.size))
+    number, mortal, kills = 1 + run.chance("calls", kind).randrange(stride), set(range(PARTS)), 0
     content = _content(run, kind)
     with run.store(kind) as url, opened(url) as engine:
-        for number in count(1 + chance.randrange(stride), stride):
-            killed = _kill_parts(engine, run.directory(f"{kind}_{number}"), content, number)
-            if not killed:
-                break
-            kills += killed
+        while mortal:
+            mortal = _kill_parts(engine, run.directory(f"{kind}_{number}"), content, number, mortal)
+            kills += len(mortal)
+            number += stride
         return Killed(kind, kills, ledger.check(engine))
 
 
@@ -80,15 +78,18 @@ def _content(run: Run, kind: str) -> bytes:
     return log.content
 
 
-def _kill_parts(engine: Engine, base_dir: Path, content: bytes, number: int) -> int:
-    """Kill an ingest of each part at its call of a number, and read on; how many had not ended before."""
-    file, kills = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", content), 0
-    for _ in range(PARTS):
+def _kill_parts(engine: Engine, base_dir: Path, content: bytes, number: int, mortal: set[int]) -> set[int]:
+    """Kill an ingest of each `mortal` part at its call of a number, and read on; those that had not ended before."""
+    file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", content)
+    killed = set[int]()
+    for part in range(max(mortal) + 1):
         file.reveal(-(-len(content) // PARTS))
-        with forked(partial(_ingest_until, number, engine, base_dir)) as child:
-            kills += child.wait() == KILLED
+        if part in mortal:
+            with forked(partial(_ingest_until, number, engine, base_dir)) as child:
+                if child.wait() == KILLED:
+                    killed.add(part)
         finish(engine, base_dir)
-    return kills
+    return killed
 
 
 def _ingest_until(number: int, engine: Engine, base_dir: Path) -> None:
