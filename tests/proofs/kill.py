@@ -105,6 +105,7 @@ def _kill_racing(run: Run, part: str, engine: Engine, *guards: Callable[[], None
     chance, kills, base_dir = run.chance(part), 0, run.directory(part)
     for file in _files(base_dir, chance, steps=2_000):
         file.reveal_all()
+    engine.dispose()  # children open their own
     for _ in range(max(RACES, run.size // 100)):
         with ExitStack() as both:
             work = partial(_ingest_over_and_over, engine, base_dir, guards)
