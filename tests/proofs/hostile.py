@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -21,7 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, event
+import psycopg
+from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.engine import make_url
 
 from helpers.contents import natural_contents
@@ -102,17 +104,44 @@ def _attack(run: Run, kind: str, strings: int, fault: Callable[[], None]) -> _At
 def _watch(seen: _Attacked, outside: Path) -> None:
     """Note statements that hold a hostile string, and files that are opened outside the base dir."""
 
-    def look_at_statement(_c: object, _k: object, statement: str, *_: Any) -> None:
+    def look_at_statement(statement: object) -> None:
         seen.statements += 1
-        if MARK in statement:
-            seen.breaches.append(f"SQL text: {statement[-300:]!r}")
+        if MARK in str(statement):
+            seen.breaches.append(f"SQL text: {str(statement)[-300:]!r}")
 
     def look_at_file(name: str, arguments: tuple[Any, ...]) -> None:
         if name == "open" and str(outside) in os.path.realpath(str(arguments[0])):
             seen.breaches.append(f"opened {arguments[0]!r}")
 
-    event.listen(Engine, "before_cursor_execute", look_at_statement)
+    event.listen(Engine, "do_connect", partial(_note_statements, look_at_statement))
     sys.addaudithook(look_at_file)
+
+
+def _note_statements(
+    note: Callable[[object], None],
+    dialect: Dialect,
+    _record: object,
+    _args: object,
+    arguments: dict[str, Any],
+) -> None:
+    """Have a connection made whose cursors tell what they execute: nothing gets to a database past the driver."""
+
+    class SQLiteCursor(sqlite3.Cursor):
+        def execute(self, statement: str, *rest: Any) -> Any:
+            note(statement)
+            return super().execute(statement, *rest)
+
+    class SQLiteConnection(sqlite3.Connection):
+        def cursor(self, factory: Any = SQLiteCursor) -> Any:
+            return super().cursor(factory)
+
+    class PostgreSQLCursor(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *rest: Any, **more: Any) -> Any:
+            note(query)
+            return super().execute(query, *rest, **more)
+
+    sqlite = dialect.name == "sqlite"
+    arguments |= {"factory": SQLiteConnection} if sqlite else {"cursor_factory": PostgreSQLCursor}
 
 
 @dataclass(frozen=True, slots=True)
