@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
 TOLD_EVERY_S = 60.0
+_FAILS = "fails"
 _LOG = "It is tried again; the daemon's log tells more."
 
 
@@ -47,17 +48,19 @@ class Patience:
     def fail(self, error: Exception, *, expected: bool) -> None:
         """Wait, longer with each failure. One that was not `expected` is logged with its traceback."""
         self.failures += 1
-        what, longest_s = _named(error)
+        longest_s = (
+            LONGEST_WAIT_FOR_DATABASE_S if isinstance(error, DatabaseUnavailableError) else LONGEST_WAIT_S
+        )
         wait_s = min(longest_s, 2.0 ** min(self.failures, 10) / 4)
         self.wait(wait_s)
         now, before = time.monotonic(), self.trouble
         if before is None:
             self._since = now
-        self.trouble = _trouble(what, error, datetime.now(UTC) if before is None else before.since)
-        if before is None or what != before.what or now >= self._told + TOLD_EVERY_S:
+        self.trouble = _trouble(error, datetime.now(UTC) if before is None else before.since)
+        if before is None or _name(self.trouble) != _name(before) or now >= self._told + TOLD_EVERY_S:
             fields = {
                 "base_dir": self.base_dir,
-                "trouble": what,
+                "trouble": _name(self.trouble),
                 "reason": str(error),
                 "again_in_s": wait_s,
             }
@@ -68,19 +71,17 @@ class Patience:
         """All is well (again)."""
         if self.trouble is not None:
             lasted_s = round(time.monotonic() - self._since, 1)
-            fields = {"base_dir": self.base_dir, "trouble": self.trouble.what, "lasted_s": lasted_s}
+            fields = {"base_dir": self.base_dir, "trouble": _name(self.trouble), "lasted_s": lasted_s}
             log.info("goes on", extra=fields)
         self.failures, self.trouble = 0, None
 
 
-def _trouble(what: str, error: Exception, since: datetime) -> Trouble:
+def _trouble(error: Exception, since: datetime) -> Trouble:
     reason = without_passwords(getattr(error, "message", None) or str(error) or type(error).__name__)
+    what = f"database {error.cause}" if isinstance(error, DatabaseUnavailableError) else _FAILS
     return Trouble(what, reason.partition("\n")[0], getattr(error, "hint", None) or _LOG, since)
 
 
-def _named(error: Exception) -> tuple[str, float]:
-    """What is the matter in few words, and the longest wait between two tries."""
-    if isinstance(error, DatabaseUnavailableError):
-        return f"database {error.cause}", LONGEST_WAIT_FOR_DATABASE_S
-    text = getattr(error, "message", None) or str(error) or type(error).__name__
-    return text.partition("\n")[0], LONGEST_WAIT_S
+def _name(trouble: Trouble) -> str:
+    """What tells a trouble from another one; how a database words its refusal does not."""
+    return trouble.reason if trouble.what == _FAILS else trouble.what

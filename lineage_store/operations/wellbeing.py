@@ -88,7 +88,7 @@ def _of_daemons(
         if each.is_well or (gone and (by_another or (leader is None and subject not in idle))):
             continue
         since = f" (since {each.since:%Y-%m-%d %H:%M:%S} UTC)" if each.since else ""
-        reason = each.reason if gone else f"{each.holder} cannot read it, {each.what}{since}: {each.reason}"
+        reason = each.reason if gone else f"{each.holder}: {each.what}{since}. {each.reason}"
         yield Concern(subject, not by_another, reason, each.remedy)
 
 

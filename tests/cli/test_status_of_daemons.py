@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from helpers import faults
-from helpers.ingesting import ingest, let_leases_expire
+from helpers.ingesting import ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store import LineageStore
@@ -26,7 +26,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest import daemon
 from lineage_store.store import engine as engines
 
-EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
+EAGER: dict[str, Any] = {"poll_interval_s": 0.2, "discovery_interval_s": 0.2, "lease_s": 1.5}
 WELL = "All is well.\n"
 
 
@@ -34,7 +34,7 @@ def wait_until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
+        time.sleep(0.2)  # what is asked here takes its time, of which the daemon needs some
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def following(url: str, base_dir: Path) -> Iterator[Engine]:
         (faults.read_only, ["database read-only"], 1, ["read-only for this user", "only reads"]),
         (
             faults.down,
-            ["database down", "database failed"],
+            ["database down", "database failed", "database gone"],
             5,
-            ["Is the server up", "Does its directory exist"],
+            ["Is the server up", "Does its directory exist", "Put it back"],
         ),
     ],
     ids=["locked", "full", "read-only", "down"],
@@ -95,7 +95,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     path = log.write_summary(base_dir / "growing")
 
     def all_read() -> bool:
-        return len(log.spans) == run("scalars", "./growing", "growing", "--csv").out.count("\n") - 1
+        return len(visible_scalars(engine, "growing")) == len(log.spans)
 
     def daemons() -> Any:
         return json.loads(run("status", "--json").out)["daemons"]
@@ -104,7 +104,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
         wait_until(all_read)
         wait_until(lambda: run("status", "--check").out == WELL)
         with fault(engine):
-            for step in range(1, 5000):
+            for step in range(1, 3000):
                 log.scalar(step, "growing", 0.5)
             log.write(path)
             wait_until(lambda: daemons()[0]["what"] in what)
@@ -112,7 +112,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
             checked = run("status", "--check")
             assert (checked.code, json.loads(run("status", "--check", "--json").out)["well"]) == (code, False)
             since = f"(since {told['since'][:10]} {told['since'][11:19]} UTC)"
-            assert f"{base_dir}: {told['holder']} cannot read it, {told['what']} {since}: " in checked.out
+            assert f"{base_dir}: {told['holder']}: {told['what']} {since}. " in checked.out
             assert any(words in told["remedy"] and words in checked.out for words in remedy)
             shown = run("status")
             assert shown.code == (5 if code == 5 else 0)
