@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -195,7 +196,7 @@ class _Fault:
     inject: Callable[[_Place], AbstractContextManager[None]]
     """Prepares the place when it is called, and has the fault for the length of the block."""
     told: str
-    """What `status --check` says of it."""
+    """What `status --check` says of it: a regular expression."""
     ends_daemon: bool = False
 
 
@@ -234,7 +235,7 @@ def _watch(place: _Place, fault: _Fault, tried: _Tried) -> None:
         missing = "the daemon did not end" if seen else f"not seen in status, which says: {words}"
         assert waited < ENDS_WITHIN_S, f"{fault.name}: {missing}"
         code, words = place.status()
-        seen = seen or (code != 0 and fault.told in words)
+        seen = seen or (code != 0 and re.search(fault.told, words) is not None)
         if place.tend() and not tried.ended_s:
             tried.ended_s = waited
         time.sleep(0.1)
@@ -325,7 +326,7 @@ FAULTS: Sequence[Sequence[_Fault]] = (
         _Fault("full disk under PostgreSQL", POSTGRESQL, _full_server, "database full"),
     ],
     [
-        _Fault("hung read", SQLITE, _hung_read, "took longer than"),
+        _Fault("hung read", SQLITE, _hung_read, "waits for a disk|took longer than"),
         _Fault("hung listing", SQLITE, _hung_listing, "no progress"),
     ],
     [_Fault("hung job", SQLITE, _hung_job, "no progress", ends_daemon=True)],
