@@ -39,7 +39,7 @@ from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
-_CONTROL_SIZE = 200
+_CONTROL_SIZE = 1_000
 _HARMLESS_CODES = frozenset({0, 1, 2, 3, 5})
 _ESCAPING = (app, cells, output, search, session)
 _STARRING = (app, engines)
@@ -94,6 +94,8 @@ def _attack(run: Run, kind: str, strings: int, fault: Callable[[], None]) -> _At
             before = natural_contents(engine) | {"annotation": []}
             for _ in range(strings - strings // 20):
                 attack.door(hostile_text(chance))
+                if seen.breaches:
+                    break
             if natural_contents(engine) | {"annotation": []} != before:
                 seen.breaches.append("the store was changed")
         if not seen.breaches:

@@ -313,7 +313,7 @@ def _count_mistaken(run: Run) -> int:
         opened(url) as engine,
         mock.patch.object(reader, "is_rewritten", other_inode),
     ):
-        histories = _begin(run, base_dir, 20)
+        histories = _begin(run, base_dir, AT_ONCE)
         for _ in range(ROUNDS):
             for history in histories:
                 history.act()
