@@ -14,6 +14,7 @@ import os
 import secrets
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,9 @@ MEMORY = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path(tempfile.gettem
 LEADS, STANDS_BY, STOPPED, ENDED = "leads", "stands by", "stopped", "ended"
 _DIRECTORY = "lineage-store-{}"
 _LONGEST = 1 << 20
+_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What comes of reading something that is no notice."""
+_KEPT_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Noticeboard:
 
 def read(store: str) -> list[Standing]:
     """How base dirs stand with the daemons of this user that are, or were, at work on a store; root sees all users'."""
-    return [_as_it_is(standing, notice) for _, notice in _notices(store) for standing in notice.base_dirs]
+    return [_as_it_is(standing, notice) for notice in _notices(store) for standing in notice.base_dirs]
 
 
 def _as_it_is(standing: Standing, notice: _Notice) -> Standing:
@@ -131,25 +135,30 @@ def _as_it_is(standing: Standing, notice: _Notice) -> Standing:
 
 
 def _take_down_the_past(store: str) -> None:
-    """Whoever starts anew has the word now."""
-    for path, notice in _notices(store):
-        if notice.is_past():
-            with suppress(OSError):
+    """Whoever starts anew has the word now; and nobody asks any more for what ended long ago."""
+    for path, notice in _all_notices():
+        with suppress(OSError):
+            if notice.is_past() and (notice.store == store or path.stat().st_mtime < time.time() - _KEPT_S):
                 path.unlink()
 
 
-def _notices(store: str) -> Iterator[tuple[Path, _Notice]]:
+def _notices(store: str) -> Iterator[_Notice]:
+    return (notice for _, notice in _all_notices() if notice.store == store)
+
+
+def _all_notices() -> Iterator[tuple[Path, _Notice]]:
     mine = _home(os.getuid())
     homes = sorted(MEMORY.glob(_DIRECTORY.format("*"))) if os.getuid() == 0 else [mine]
     for path in (path for home in homes if _is_private(home) for path in sorted(home.glob("*.json"))):
-        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):  # no notice of ours
-            notice = _parsed(_text(path))
-            if notice.store == store:
-                yield path, notice
+        with suppress(OSError, *_NOT_OURS):
+            yield path, _parsed(_text(path))
 
 
 def _parsed(text: str) -> _Notice:
     fields = json.loads(text)
+    words = (value for each in fields["base_dirs"] for name, value in each.items() if name != "since")
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError
     standings = [Standing(**{**each, "since": _time(each["since"])}) for each in fields["base_dirs"]]
     return _Notice(**{**fields, "pid": int(fields["pid"]), "base_dirs": standings})
 

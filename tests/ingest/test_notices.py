@@ -90,6 +90,16 @@ def test_a_daemon_that_is_gone_is_told_until_another_starts(memory: Path, ended:
     assert notices.read(STORE) == []
 
 
+def test_what_ended_a_week_ago_is_taken_down_by_any_daemon(memory: Path) -> None:
+    post_and_die(memory)
+    (path,) = home(memory).iterdir()
+    Noticeboard("of another store")
+    assert path.exists()
+    os.utime(path, (0, 0))
+    Noticeboard("of another store")
+    assert not path.exists()
+
+
 def test_a_process_that_has_the_number_of_a_daemon_that_is_gone_is_not_taken_for_it(memory: Path) -> None:
     Noticeboard(STORE).post([LEADING])
     (path,) = home(memory).iterdir()
@@ -118,9 +128,22 @@ def test_a_directory_that_is_open_to_others_is_neither_written_nor_read(
     assert list(home(memory).iterdir()) == []
 
 
+FIELDS = f'"store": "{STORE}", "pid": 1, "begun": "", "ended": ""'
+
+
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "{}", f'{{"store": "{STORE}"}}', f'{{"store": "{STORE}", "base_dirs": [{{"x": 1}}]}}'],
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        f'{{"store": "{STORE}"}}',
+        f'{{{FIELDS}, "base_dirs": [{{"x": 1}}]}}',
+        f'{{{FIELDS}, "base_dirs": ["x"]}}',
+        f'{{{FIELDS}, "base_dirs": [{{"base_dir": 1, "holder": "h", "what": "leads", "since": null}}]}}',
+        "[" * 100_000,
+    ],
 )
 def test_what_is_no_notice_is_passed_over(memory: Path, content: str) -> None:
     Noticeboard(STORE).post([LEADING])
