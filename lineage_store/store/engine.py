@@ -90,6 +90,7 @@ def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: 
         ) from error
     event.listen(engine, "connect", _prepare_postgresql)
     _ping_the_rested(engine)
+    _close_what_comes_back_late(engine)
     return engine
 
 
@@ -259,6 +260,19 @@ def _ping_the_rested(engine: Engine) -> None:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
             raise InvalidatePoolError from error
+
+
+def _close_what_comes_back_late(engine: Engine) -> None:
+    """Close a connection that was in use while `dispose` gave its pool up, which nobody else would close."""
+
+    @event.listens_for(engine, "connect")
+    def remember(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["pool"] = engine.pool
+
+    @event.listens_for(engine, "checkin")
+    def close(_connection: Any, record: ConnectionPoolEntry) -> None:
+        if record.info.get("pool") is not engine.pool:
+            record.close()
 
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:

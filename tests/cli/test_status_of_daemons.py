@@ -62,8 +62,6 @@ def following(url: str, base_dir: Path) -> Iterator[Engine]:
             thread.join()
 
 
-# A pool that is given up while another thread uses a connection of it leaves that one to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("fault", "what", "code", "remedy"),
     [

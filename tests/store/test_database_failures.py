@@ -174,6 +174,22 @@ def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_url: str) -> 
     assert refused.value.cause == "read-only"
 
 
+def test_a_connection_in_use_while_its_pool_is_given_up_is_closed_when_it_comes_back(
+    postgres_url: str,
+) -> None:
+    engine = open_engine(postgres_url)
+    with reading(engine) as connection:
+        in_use: Any = connection.connection.dbapi_connection
+        engine.dispose()
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert in_use.closed
+    with reading(engine) as connection:
+        kept: Any = connection.connection.dbapi_connection
+    assert not kept.closed
+    engine.dispose()
+    assert kept.closed
+
+
 def test_a_connection_whose_commit_failed_is_dropped(database_url: str) -> None:
     engine = open_engine(database_url)
     driver, do_commit = engine.dialect.loaded_dbapi, engine.dialect.do_commit
