@@ -106,9 +106,7 @@ class _Compiled:
             ]
         if self.positions is None:
             return list(rows)
-        if len(self.positions) == 1:
-            return [(row[self.positions[0]],) for row in rows]
-        values = itemgetter(*self.positions)
+        values = itemgetter(*self.positions)  # a tuple, for there are two at least
         return [values(row) for row in rows]
 
 
@@ -123,7 +121,7 @@ def _compiled(statement: UpdateBase, dialect: Dialect, names: Sequence[str]) -> 
 
 def among(connection: Connection, column: ColumnElement[T], values: Iterable[T]) -> ColumnElement[bool]:
     """Whether a column has one of some values, as IN (…) would say: one parameter holds them, however many they are."""
-    return one_of(connection.dialect.name, column, listed(connection, values))
+    return one_of(connection.dialect.name, column, listed(connection.dialect.name, values))
 
 
 def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> ColumnElement[bool]:
@@ -133,6 +131,6 @@ def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> Colum
     return column == any_(type_coerce(values, ARRAY(column.type)))
 
 
-def listed(connection: Connection, values: Iterable[Any]) -> object:
+def listed(dialect_name: str, values: Iterable[Any]) -> object:
     """Values as one parameter."""
-    return json.dumps(list(values)) if connection.dialect.name == "sqlite" else list(values)
+    return json.dumps(list(values)) if dialect_name == "sqlite" else list(values)

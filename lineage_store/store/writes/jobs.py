@@ -23,9 +23,9 @@ def refresh_jobs(
     connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float
 ) -> None:
     """Derive the rows of some jobs from their log files."""
-    grown_since = now - timedelta(seconds=live_within_s)
-    parameters = {"jobs": listed(connection, job_ids), "grown_since": grown_since}
-    connection.execute(_refresh(connection.dialect.name), parameters)
+    dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
+    parameters = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since}
+    connection.execute(_refresh(dialect_name), parameters)
 
 
 def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_within_s: float) -> list[int]:
