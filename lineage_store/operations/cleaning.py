@@ -157,5 +157,5 @@ def _rules(
         among = None
         if clean_up.condition:
             condition = parse(clean_up.condition, base_dir=path)
-            among = compile_all(condition.where, (), (base_dir_id,))
+            among = compile_all(condition.where, (), (base_dir_id,)).params(condition.values)
         yield base_dir_id, path, Rules(str(clean_up), clean_up.older_than_s, clean_up.missing, among)

@@ -25,9 +25,10 @@ from sqlalchemy import (
     true,
 )
 
-from lineage_store.query.condition import DEFAULT_LIMIT, Leaf, Node, SortKey, mentions
+from lineage_store.query.condition import DEFAULT_LIMIT
 from lineage_store.query.ordering import Stretch, stretches, whole
 from lineage_store.query.predicates import holds
+from lineage_store.query.tree import Leaf, Node, SortKey, mentions
 from lineage_store.store.schema import annotation, dataset_graph, lineage, train_job
 
 BaseDirs = tuple[int, ...] | None

@@ -13,12 +13,13 @@ import os.path
 import reprlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, SEARCHABLE, USER_PREFIX
-from lineage_store.query.operators import OPERATORS, Operator, SubjectType, Value
+from lineage_store.query.operators import OPERATORS, SubjectType, Value
+from lineage_store.query.parameters import Parameters
+from lineage_store.query.tree import AllOf, AnyOf, Leaf, Node, Not, Page, SearchCondition, SortKey, Subject
 from lineage_store.query.values import MAX_CHOICES, Choices
 
 DEFAULT_LIMIT = 10
@@ -37,75 +38,7 @@ _FIELDS_ALLOWED = ", ".join(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What is compared or sorted by. `name` is stored text: of a field, a metric or a user-defined value."""
-
-    type: SubjectType
-    name: str
-
-
 _SUMMARY_DIR = Subject("text", "summary_dir")
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One comparison. `value` is what the operator's reader made of the caller's."""
-
-    subject: Subject
-    operator: Operator
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """Every part holds; without parts, true."""
-
-    parts: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """At least one part holds."""
-
-    parts: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The part does not hold."""
-
-    part: Node
-
-
-Node = Leaf | AllOf | AnyOf | Not
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """One column of the order."""
-
-    subject: Subject
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """`number` counts pages from 0, each of `limit` jobs."""
-
-    limit: int
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class SearchCondition:
-    """A condition without mistakes. `page` None: everything."""
-
-    where: Node = AllOf(())
-    sort: tuple[SortKey, ...] = ()
-    page: Page | None = None
-    shows_model: bool = True
-    shows_dataset: bool = True
 
 
 def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None) -> SearchCondition:
@@ -126,14 +59,17 @@ def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None
     page = _read_page(condition)
     sort = _read_sort(condition)
     rest = {name: value for name, value in condition.items() if name not in CONTROL_KEYS}
-    where = _TreeReader(base_dir).read(rest, depth=0)
-    return SearchCondition(where, sort, page, "model" in wanted, "dataset" in wanted)
+    reader = _TreeReader(base_dir)
+    where = reader.read(rest, depth=0)
+    values = reader.parameters.values
+    return SearchCondition(where, values, sort, page, "model" in wanted, "dataset" in wanted)
 
 
 class _TreeReader:
     """Reads comparisons and groups; counts them, so that no condition outgrows what a database can take."""
 
     def __init__(self, base_dir: str | None) -> None:
+        self.parameters = Parameters()
         self._base_dir = base_dir
         self._comparisons = 0
         self._choices = 0
@@ -177,7 +113,7 @@ class _TreeReader:
         except ValueError as error:
             raise _refused(f"{name} {key}", value, f"must be {error}") from None
         self._count_choices(read)
-        return Leaf(subject, operator, read)
+        return Leaf(subject, operator, self.parameters.lift(read, subject))
 
     def _with_ids(self, name: str, value: object) -> object:
         if isinstance(value, list | tuple):
@@ -206,22 +142,11 @@ class _TreeReader:
 
     def _count_choices(self, value: Value) -> None:
         if isinstance(value, Choices):
-            self._choices += len(value.numbers) + len(value.texts) + len(value.documents)
+            self._choices += value.count
         if self._choices > MAX_CHOICES:
             raise LineageSearchConditionParamError(
                 f"The condition lists more than {MAX_CHOICES} values.", hint="Ask several times."
             )
-
-
-def mentions(node: Node, name: str) -> bool:
-    """Whether the condition compares the field of that name."""
-    match node:
-        case Leaf():
-            return node.subject.name == name and node.subject.type not in ("metric", "user_defined")
-        case Not(part):
-            return mentions(part, name)
-        case AllOf(parts) | AnyOf(parts):
-            return any(mentions(part, name) for part in parts)
 
 
 def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:

@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, Select
 
 from lineage_store.query.compiler import BaseDirs, compile_all, compile_stretches
-from lineage_store.query.condition import Leaf, SearchCondition
 from lineage_store.query.narrowing import few_by
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import statement_of
+from lineage_store.query.tree import Leaf, SearchCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def explain(
 ) -> Explanation:
     """The statement that finds the page, or its first jobs, and the plan that this database would follow."""
     base_dirs = scope_of(connection, base_dir_ids).base_dirs
-    page = _page(condition, base_dirs, few_by(connection, condition.where))
+    page = _page(condition, base_dirs, few_by(connection, condition))
     given = _given(condition)
     statement = statement_of(page, connection.dialect)
     values = {**statement.values, **given}
@@ -63,9 +63,10 @@ def _page(condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None) -> 
     return first.page
 
 
-def _given(condition: SearchCondition) -> dict[str, int]:
+def _given(condition: SearchCondition) -> dict[str, Any]:
     page = condition.page
-    return {} if page is None else {"take": page.limit, "skip": page.limit * page.number}
+    cut = {} if page is None else {"take": page.limit, "skip": page.limit * page.number}
+    return {**condition.values, **cut}
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

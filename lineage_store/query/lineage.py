@@ -31,11 +31,11 @@ from lineage_store.query.compiler import (
     compile_rows,
     compile_stretches,
 )
-from lineage_store.query.condition import Leaf, SearchCondition
 from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer, to_object
 from lineage_store.query.scope import Scope, scope_of
 from lineage_store.query.statements import run
+from lineage_store.query.tree import Leaf, SearchCondition
 from lineage_store.store import schema
 
 SUMMARY_KEYS = (
@@ -64,7 +64,7 @@ def filter_lineage(
     `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
     """
     scope = scope_of(connection, base_dir_ids)
-    few = few_by(connection, condition.where)
+    few = few_by(connection, condition)
     rows = rows_of_page(connection, condition, scope.base_dirs, few)
     count = _count(connection, condition, scope, few, len(rows))
     return to_answer(rows, count, condition, scope.paths)
@@ -83,7 +83,7 @@ def iter_lineage(
     """
     scope = scope_of(connection, base_dir_ids)
     everything = compile_all(condition.where, condition.sort, scope.base_dirs)
-    found = connection.execute(everything, execution_options={"yield_per": _IDS_AT_ONCE})
+    found = connection.execute(everything, condition.values, execution_options={"yield_per": _IDS_AT_ONCE})
     ids = array("q", found.scalars())
     for start in range(0, len(ids), page_size):
         for row in _rows(connection, ids[start : start + page_size], condition):
@@ -99,18 +99,19 @@ def rows_of_page(
     """
     where, sort = condition.where, condition.sort
     if condition.page is None:
-        ids = connection.execute(compile_all(where, sort, base_dirs)).scalars().all()
+        ids = connection.execute(compile_all(where, sort, base_dirs), condition.values).scalars().all()
         return list(_rows(connection, ids, condition))
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
     found: list[Found] = []
     for stretch in compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset):
-        found += map(Found._make, run(connection, stretch.page, take=take - len(found), skip=skip))
+        given = {**condition.values, "take": take - len(found), "skip": skip}
+        found += map(Found._make, run(connection, stretch.page, **given))
         if len(found) == take:
             break
         if found:
             skip = 0
         elif skip:
-            skip -= _number(connection, stretch.count)
+            skip -= _number(connection, stretch.count, condition)
     return found
 
 
@@ -123,12 +124,12 @@ def _count(
     before = condition.page.limit * condition.page.number
     if 0 < shown < condition.page.limit or before + shown == 0:
         return before + shown
-    return _number(connection, compile_count(condition.where, scope.base_dirs, few))
+    return _number(connection, compile_count(condition.where, scope.base_dirs, few), condition)
 
 
-def _number(connection: Connection, statement: Select[Any]) -> int:
+def _number(connection: Connection, statement: Select[Any], condition: SearchCondition) -> int:
     """What a statement counts."""
-    ((counted,),) = run(connection, statement)
+    ((counted,),) = run(connection, statement, **condition.values)
     return int(counted)
 
 

@@ -1,6 +1,6 @@
 """Whether few jobs can match, known before they are looked for: what a page or a count then starts from.
 
-In: an open connection and a condition's tree. Out: one of its comparisons, or None. PostgreSQL has histograms and
+In: an open connection and a condition. Out: one of its comparisons, or None. PostgreSQL has histograms and
 chooses by itself; SQLite knows how many jobs a network has on average, not how many this one has. So its index is
 asked: whether there are more than a few takes microseconds, whatever the number of jobs.
 """
@@ -13,21 +13,21 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, literal_column, select
 
-from lineage_store.query.condition import AllOf, Leaf, Node
 from lineage_store.query.predicates import holds
 from lineage_store.query.statements import run
+from lineage_store.query.tree import AllOf, Leaf, Node, SearchCondition
 from lineage_store.store.schema import lineage
 
 _FEW = 500
 """Looking at so many jobs one by one takes a few milliseconds, however many there are in all."""
 
 
-def few_by(connection: Connection, where: Node) -> Leaf | None:
-    """A comparison that `where` requires and that few jobs satisfy, if an index tells so."""
+def few_by(connection: Connection, condition: SearchCondition) -> Leaf | None:
+    """A comparison that the condition requires and that few jobs satisfy, if an index tells so."""
     if connection.dialect.name != "sqlite":
         return None
-    for leaf in _indexed(where):
-        if not run(connection, _more_than_few(leaf)):
+    for leaf in _indexed(condition.where):
+        if not run(connection, _more_than_few(leaf), **condition.values):
             return leaf
     return None
 

@@ -1,6 +1,7 @@
 """The operators: one row each, saying what values it takes for which field, and when it holds in SQL.
 
-In: an operand (the SQL columns in which a value may stand) and a value that the row's reader has accepted.
+In: an operand (the SQL columns in which a value may stand) and a value that the row's reader has accepted, with
+parameters in its place (`parameters`).
 Out: a SQL predicate, the same for SQLite and PostgreSQL. It may be unknown where a value is missing; the
 compiler makes it definite.
 Promises: Python's comparisons. Numbers compare with numbers, text with text by code point, and nothing else
@@ -9,25 +10,22 @@ matches; no accepted value can make a database fail.
 
 from __future__ import annotations
 
-import math
 import operator as python
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, false, func, not_, or_
+from sqlalchemy import ColumnElement, bindparam, false, func, not_, or_
 
 from lineage_store.query import values
-from lineage_store.query.values import Choices, Number
+from lineage_store.query.values import Choices, Number, Parameter
 
 SubjectType = Literal["text", "integer", "float", "metric", "user_defined", "label"]
 """What a field, metric or user-defined value is to operators; a label has none, it is only sorted by."""
 
-Value = Choices | Number | str | bool
+Value = Choices | Number | str | bool | Parameter | None
+"""What a reader makes of the caller's value; None: NaN, with which nothing compares."""
 Reader = Callable[[object], Value]
-
-_KIND_BY_WORD = {"NaN": "nan", "Infinity": "+inf", "-Infinity": "-inf"}
-"""How MindInsight spells a float field that is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +40,6 @@ class Operand:
     text: ColumnElement[Any] | None = None
     document: ColumnElement[Any] | None = None
     kind: ColumnElement[Any] | None = None
-    integer: bool = False
-    """The number column holds integers."""
-    words: bool = False
-    """NaN and infinities may also be asked for by MindInsight's words."""
 
 
 def _never(_value: Any) -> bool:
@@ -53,7 +47,7 @@ def _never(_value: Any) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float)
+    return value is None or (isinstance(value, Parameter) and value.is_number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,51 +68,41 @@ class Operator:
 
 
 def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
-    found: list[ColumnElement[bool]] = []
-    if operand.number is not None and (numbers := _bindable(operand, choices.numbers)):
-        found.append(operand.number.in_(numbers))
-    if operand.text is not None and choices.texts:
-        found.append(operand.text.in_(choices.texts))
-    if operand.document is not None and choices.documents:
-        found.append(operand.document.in_(choices.documents))
-    if operand.kind is not None and (kinds := _kinds(operand, choices)):
-        found.append(operand.kind.in_(kinds))
+    places = (
+        (operand.number, choices.numbers),
+        (operand.text, choices.texts),
+        (operand.document, choices.documents),
+        (operand.kind, choices.kinds),
+    )
+    found = [
+        column.in_([_bound(value, column) for value in wanted])
+        for column, wanted in places
+        if column is not None and wanted
+    ]
     return or_(*found) if found else false()
 
 
-def _kinds(operand: Operand, choices: Choices) -> list[str]:
-    words = [_KIND_BY_WORD[text] for text in choices.texts if text in _KIND_BY_WORD] if operand.words else []
-    return sorted({*words, "nan"} if choices.nan else words)
-
-
-def _bindable(operand: Operand, numbers: tuple[Number, ...]) -> list[Number]:
-    """The numbers that the column can equal, as the column's own type."""
-    if operand.integer:
-        within = (number for number in numbers if abs(number) <= values.LARGEST_INTEGER)
-        return [int(number) for number in within if number == int(number)]
-    return [float(number) for number in numbers if values.fits_double(number)]
+def _bound(value: object, column: ColumnElement[Any]) -> Any:
+    return bindparam(value.name, None, column.type) if isinstance(value, Parameter) else value
 
 
 def _compares(
     holds: Callable[[Any, Any], ColumnElement[bool]],
-) -> Callable[[Operand, Number | str], ColumnElement[bool]]:
-    def compare(operand: Operand, bound: Number | str) -> ColumnElement[bool]:
-        if isinstance(bound, str):
-            return false() if operand.text is None else holds(operand.text, bound)
-        if operand.number is None or math.isnan(bound):
+) -> Callable[[Operand, Parameter | None], ColumnElement[bool]]:
+    def compare(operand: Operand, bound: Parameter | None) -> ColumnElement[bool]:
+        if bound is None:
             return false()
-        return holds(operand.number, bound if operand.integer else float(bound))
+        column = operand.number if bound.is_number else operand.text
+        return false() if column is None else holds(column, _bound(bound, column))
 
     return compare
 
 
-def _is_like(operand: Operand, pattern: str) -> ColumnElement[bool]:
+def _is_like(operand: Operand, pattern: Parameter) -> ColumnElement[bool]:
+    if operand.text is None:
+        return false()
     # `lower` folds ASCII alone: SQLite knows no other letters, PostgreSQL none under the collation "C"
-    return (
-        false()
-        if operand.text is None
-        else func.lower(operand.text).like(pattern, escape=values.PATTERN_ESCAPE)
-    )
+    return func.lower(operand.text).like(_bound(pattern, operand.text), escape=values.PATTERN_ESCAPE)
 
 
 def _is_null(operand: Operand, flag: bool) -> ColumnElement[bool]:
@@ -144,7 +128,13 @@ _EQUAL: dict[SubjectType, Reader] = {
     "metric": _equal(values.read_number),
     "user_defined": _equal(values.read_scalar),
 }
-_ANY_OF: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, values.read_choices)
+_ANY_OF: dict[SubjectType, Reader] = {
+    "text": values.read_texts,
+    "integer": values.read_integers,
+    "float": values.read_floats,
+    "metric": values.read_values,
+    "user_defined": values.read_values,
+}
 _LIKE: dict[SubjectType, Reader] = dict.fromkeys(("text", "metric", "user_defined"), values.read_pattern)
 _FLAG: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, values.read_flag)
 

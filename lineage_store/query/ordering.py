@@ -19,9 +19,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, and_, case, func, true
 
-from lineage_store.query.condition import AllOf, Leaf, Node, SortKey, Subject
 from lineage_store.query.operators import SubjectType
 from lineage_store.query.predicates import VALUED, Joined, field_column, is_named, kind_column
+from lineage_store.query.tree import AllOf, Leaf, Node, SortKey, Subject
 from lineage_store.store.schema import annotation, lineage, train_job
 
 _SAME_JOB = train_job.c.id == lineage.c.job_id

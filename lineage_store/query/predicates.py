@@ -4,7 +4,7 @@ In: the condition's tree, and the rows of named values that the statement has jo
 SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined where the condition asks for `summary_dir`.
 Promises: nothing but true and not true matters. A comparison may be unknown where a value is missing; `and`, `or` and
 WHERE take that for false, and every negation is written `IS NOT true`. So comparisons stay bare, as indexes need them.
-Every value is bound, never part of the text.
+Every value is a parameter, never part of the text.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sqlalchemy import (
 
 from lineage_store import texts
 from lineage_store.fields import BY_NAME
-from lineage_store.query.condition import AllOf, AnyOf, Leaf, Node, Not, Subject
 from lineage_store.query.operators import Operand
+from lineage_store.query.tree import AllOf, AnyOf, Leaf, Node, Not, Subject
 from lineage_store.store.schema import lineage, metric, train_job, user_info
 
 VALUED: dict[str, Table] = {"metric": metric, "user_defined": user_info}
@@ -94,9 +94,9 @@ def _field_operand(subject: Subject) -> Operand:
     if subject.type == "text":
         return Operand(column.is_(None), text=column)
     if subject.type == "integer":
-        return Operand(column.is_(None), number=column, integer=True)
+        return Operand(column.is_(None), number=column)
     kind = kind_column(subject)
-    return Operand(kind.is_(None), number=column, kind=kind, words=True)
+    return Operand(kind.is_(None), number=column, kind=kind)
 
 
 def _valued_operand(row: FromClause) -> Operand:

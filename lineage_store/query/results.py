@@ -14,7 +14,7 @@ from typing import Any
 from lineage_store import texts
 from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
 from lineage_store.query.compiler import Found
-from lineage_store.query.condition import SearchCondition
+from lineage_store.query.tree import SearchCondition
 
 _PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lineage_store import texts
 
@@ -23,6 +23,8 @@ MAX_PATTERN_LENGTH = 1_000
 PATTERN_ESCAPE = "#"
 """In SQL; the caller writes a backslash, which servers quote in different ways."""
 
+_KIND_BY_WORD = {"NaN": "nan", "Infinity": "+inf", "-Infinity": "-inf"}
+"""How MindInsight spells a float field that is not finite."""
 _PATTERN_TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL
 )
@@ -30,16 +32,31 @@ _TO_ASCII_LOWER = {ord(upper): ord(upper.lower()) for upper in "ABCDEFGHIJKLMNOP
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """The place of a value that a statement is given each time."""
+
+    name: str
+    is_number: bool
+    """Else text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """Values of which one is to be equal, sorted by the place where SQL finds them."""
 
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[Number | Parameter, ...] = ()
     """Finite or infinite; a bool is the number that it equals."""
-    texts: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
+    texts: tuple[str | Parameter, ...] = ()
+    documents: tuple[str | Parameter, ...] = ()
     """Lists, objects and integers beyond any float, as canonical JSON."""
-    nan: bool = False
+    kinds: tuple[str, ...] = ()
+    """Of values that are not finite: nan, +inf, -inf."""
     missing: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many values with a place of their own there are."""
+        return len(self.numbers) + len(self.texts) + len(self.documents)
 
 
 def read_text(value: object) -> Choices:
@@ -54,18 +71,18 @@ def read_integer(value: object) -> int:
     raise ValueError(f"an int from 0 to {LARGEST_INTEGER} (not a bool)")
 
 
-def read_number(value: object) -> Number:
+def read_number(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and fits_double(value):
-        return value
+        return float(value)
     raise ValueError("an int or a float (not a bool) that fits into 64 bits")
 
 
-def read_scalar(value: object) -> Number | str:
+def read_scalar(value: object) -> float | str:
     """A user-defined value: text, or a number, a bool being one."""
     if isinstance(value, str):
         return texts.to_stored(value)
     if isinstance(value, int | float) and fits_double(value):
-        return value
+        return float(value)
     raise ValueError("a str, int, float or bool, numbers within 64 bits")
 
 
@@ -81,6 +98,42 @@ def read_choices(value: object) -> Choices:
     if isinstance(value, list | tuple) and len(value) <= MAX_CHOICES:
         return _choices(value)
     raise ValueError(f"a list or tuple of at most {MAX_CHOICES} values")
+
+
+def read_texts(value: object) -> Choices:
+    """For a text field, which equals nothing else."""
+    choices = read_choices(value)
+    return Choices(texts=choices.texts, missing=choices.missing)
+
+
+def read_integers(value: object) -> Choices:
+    """For an integer field: the numbers that it can equal."""
+    choices = read_choices(value)
+    within = [number for number in _numbers(choices) if abs(number) <= LARGEST_INTEGER]
+    integers = tuple(int(number) for number in within if number == int(number))
+    return Choices(integers, missing=choices.missing)
+
+
+def read_floats(value: object) -> Choices:
+    """For a float field, of which MindInsight's words also tell that it is not finite."""
+    choices = read_choices(value)
+    words = {_KIND_BY_WORD[text] for text in choices.texts if text in _KIND_BY_WORD}
+    kinds = tuple(sorted({*words, *choices.kinds}))
+    return Choices(_floats(choices), kinds=kinds, missing=choices.missing)
+
+
+def read_values(value: object) -> Choices:
+    """For a metric or a user-defined value, which may be anything."""
+    choices = read_choices(value)
+    return replace(choices, numbers=_floats(choices))
+
+
+def _numbers(choices: Choices) -> list[Number]:
+    return [number for number in choices.numbers if isinstance(number, int | float)]
+
+
+def _floats(choices: Choices) -> tuple[float, ...]:
+    return tuple(map(float, _numbers(choices)))
 
 
 def read_pattern(value: object) -> str:
@@ -134,7 +187,7 @@ def _choices(values: Iterable[object]) -> Choices:
             numbers[value] = None
         else:
             documents[_document(value)] = None
-    return Choices(tuple(numbers), tuple(strings), tuple(documents), nan, missing)
+    return Choices(tuple(numbers), tuple(strings), tuple(documents), ("nan",) if nan else (), missing)
 
 
 def _document(value: object) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
-from lineage_store.query.condition import AllOf, AnyOf, Leaf, Not, Page, Subject, parse
-from lineage_store.query.values import Choices
+from lineage_store.query.compiler import compile_stretches
+from lineage_store.query.condition import parse
+from lineage_store.query.tree import AllOf, AnyOf, Leaf, Not, Page, Subject
 
 SELF_CONTAINING: list[Any] = []
 SELF_CONTAINING.append(SELF_CONTAINING)
@@ -27,6 +28,11 @@ def _leaves(condition: dict[str, Any], base_dir: str | None = "/logs") -> list[L
 def _leaf(condition: dict[str, Any], base_dir: str | None = "/logs") -> Leaf:
     (leaf,) = _leaves(condition, base_dir)
     return leaf
+
+
+def _values(condition: dict[str, Any], base_dir: str | None = "/logs") -> list[Any]:
+    """Of the condition's parameters."""
+    return list(parse(condition, base_dir=base_dir).values.values())
 
 
 # --- what is accepted ---
@@ -86,8 +92,8 @@ def test_lineage_type_takes_every_documented_form(wanted: object, model: bool, d
     ],
 )
 def test_an_absolute_summary_dir_becomes_the_id_of_the_job(value: str, job: str) -> None:
-    assert _leaf({"summary_dir": {"eq": value}}).value == Choices(texts=(job,))
-    assert _leaf({"summary_dir": {"not_in": [value, None]}}).value == Choices(texts=(job,), missing=True)
+    assert _values({"summary_dir": {"eq": value}}) == [job]
+    assert _values({"summary_dir": {"not_in": [value, None]}}) == [job]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,52 @@ def test_a_summary_dir_may_be_spelled_through_a_symbolic_link(tmp_path: Path) ->
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     asked = {"summary_dir": {"eq": str(tmp_path / "link" / "run")}}
-    assert _leaf(asked, str(tmp_path / "real")).value == Choices(texts=("./run",))
+    assert _values(asked, str(tmp_path / "real")) == ["./run"]
+
+
+# --- which questions share their statements ---
+
+ONE = {"epoch": {"ge": 2}, "metric/acc": {"in": [0.5, "n/a", [1], None]}, "network": {"like": "Res%"}}
+OTHER = {"epoch": {"ge": 0}, "metric/acc": {"in": [-1, "", {}, None]}, "network": {"like": "x"}}
+
+
+def test_conditions_that_differ_in_values_alone_have_one_shape() -> None:
+    one, other = parse(ONE), parse(OTHER)
+    assert one.where == other.where
+    assert list(one.values.values()) == [2, 0.5, "n/a", "[1]", "res%"]
+    assert list(other.values.values()) == [0, -1.0, "", "{}", "x"]
+    asked = (one.where, one.sort, None), (other.where, other.sort, None)
+    assert compile_stretches(*asked[0]) is compile_stretches(*asked[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"epoch": {"ge": 2}}, {"epoch": {"gt": 2}}),
+        ({"epoch": {"in": [1]}}, {"epoch": {"in": [1, 2]}}),
+        ({"epoch": {"in": [1]}}, {"epoch": {"in": [1, None]}}),
+        ({"epoch": {"in": [1]}}, {"epoch": {"in": [1.5]}}),  # which no integer equals
+        ({"loss": {"in": ["NaN"]}}, {"loss": {"in": ["Infinity"]}}),
+        ({"loss": {"gt": 1}}, {"loss": {"gt": float("nan")}}),
+        ({"epoch": {"is_null": True}}, {"epoch": {"is_null": False}}),
+        ({"metric/a": {"gt": 1}}, {"metric/b": {"gt": 1}}),
+        ({"user_defined/a": {"gt": 1}}, {"user_defined/a": {"gt": "1"}}),
+        (
+            {"network": {"in": [f"n{n}" for n in range(100)]}},
+            {"network": {"in": [f"m{n}" for n in range(100)]}},
+        ),
+    ],
+)
+def test_what_decides_about_the_statement_is_part_of_the_shape(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert parse(one).where != parse(other).where
+
+
+def test_no_parameters_name_holds_what_the_caller_wrote() -> None:
+    hostile = "x)s; DROP TABLE train_job; --"
+    names = parse({f"metric/{hostile}": {"eq": 1}, f"user_defined/{hostile}": {"lt": hostile}}).values
+    assert list(names) == ["v1_metric", "v2_user_defined"]
 
 
 # --- what is refused ---

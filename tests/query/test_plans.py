@@ -18,6 +18,7 @@ from lineage_store.query.condition import parse
 from lineage_store.query.explain import plan_of
 from lineage_store.query.lineage import filter_lineage
 from lineage_store.query.narrowing import few_by
+from lineage_store.query.tree import SearchCondition
 from lineage_store.store import schema
 from lineage_store.store.engine import open_engine, reading, writing
 
@@ -82,15 +83,16 @@ def _add_jobs(connection: Connection, base_dir_id: int) -> None:
 EMPTY = '{"metric": {}, "user_defined": {}}'
 
 
-def _pages(condition: dict[str, Any]) -> list[Select[Any]]:
+def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
+    """The plan of each stretch's page."""
     parsed = parse(condition)
     found = compile_stretches(parsed.where, parsed.sort, None)
-    return [stretch.page for stretch in found]
+    return [_plan(engine, stretch.page, parsed) for stretch in found]
 
 
-def _plan(engine: Engine, statement: Select[Any]) -> str:
+def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition) -> str:
     with reading(engine) as connection:
-        return plan_of(connection, statement)
+        return plan_of(connection, statement, **condition.values)
 
 
 def _sorts_everything(plan: str) -> bool:
@@ -104,8 +106,7 @@ def _sorts_everything(plan: str) -> bool:
 def test_a_page_by_a_filtered_metric_comes_from_its_index(
     stored: Engine, order: dict[str, Any], least: float
 ) -> None:
-    (page,) = _pages({**FILTER, **order, "metric/acc": {"gt": least}})
-    plan = _plan(stored, page)
+    (plan,) = _plans(stored, {**FILTER, **order, "metric/acc": {"gt": least}})
     assert "ix_metric_name_value" in plan
     assert "scalar_sample" not in plan
     if least == 0.2:
@@ -113,7 +114,7 @@ def test_a_page_by_a_filtered_metric_comes_from_its_index(
 
 
 def test_the_best_by_any_metric_come_from_its_index(stored: Engine) -> None:
-    above, numbers, _below = (_plan(stored, page) for page in _pages({**FILTER, **BEST}))
+    above, numbers, _below = _plans(stored, {**FILTER, **BEST})
     assert "ix_metric_name_value" in above
     assert "ix_metric_name_value" in numbers
     assert not _sorts_everything(numbers)
@@ -128,10 +129,10 @@ def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
     good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
     rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
     with reading(engine) as connection:
-        few_rare, few_common = (few_by(connection, each.where) for each in (rare, common))
+        few_rare, few_common = (few_by(connection, each) for each in (rare, common))
         (stretch,) = compile_stretches(rare.where, rare.sort, None, few=few_rare)
         statements = stretch.page, compile_count(rare.where, None, few_rare)
-        plans = [plan_of(connection, statement) for statement in statements]
+        plans = [plan_of(connection, statement, **rare.values) for statement in statements]
     assert few_common is None
     assert (few_rare is None) == (engine.dialect.name == "postgresql")  # which has histograms to know it by
     assert all("ix_lineage_network" in plan for plan in plans)
@@ -148,15 +149,14 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
 
 
 def test_the_newest_jobs_come_from_the_index_of_update_times(stored: Engine) -> None:
-    (page,) = _pages({"limit": 20})
-    plan = _plan(stored, page)
+    (plan,) = _plans(stored, {"limit": 20})
     assert "ix_train_job_newest" in plan
     assert not _sorts_everything(plan)
 
 
 def test_a_count_does_not_walk_the_values_of_a_metric(stored: Engine) -> None:
     condition = parse({**FILTER, "metric/acc": {"gt": 0.2}})
-    plan = _plan(stored, compile_count(condition.where, None))
+    plan = _plan(stored, compile_count(condition.where, None), condition)
     assert "ix_metric_name_value" not in plan
     assert "train_job" not in plan
     if stored.dialect.name == "sqlite":

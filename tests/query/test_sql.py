@@ -93,7 +93,7 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
     shown = str(explanation)
     assert "lineage.epoch >= " in explanation.sql
     assert {2, "A", "B", base_dir_id} == {value for _, value in explanation.parameters}
-    assert "network_1_2 = 'B'" in shown
+    assert "v3_network = 'B'" in shown
     assert "train_job" in explanation.plan
     assert explanation.plan in shown
 
