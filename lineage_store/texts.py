@@ -11,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import lru_cache
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
 _USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
 _PARAMETER = re.compile(r"(?i)\b((?:ssl)?password)=[^\s&\"']+")
+LONGEST_KEPT = 256
+"""The keys of longer texts are computed each time."""
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
 
 
@@ -22,6 +25,10 @@ def to_stored(text: str | bytes) -> str:
     """Escape what SQL text cannot hold; ordinary text comes back as it is."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
+    if (
+        text.isascii() and "\\" not in text and "\0" not in text
+    ):  # most are, and a regular expression takes longer
+        return text
     return _UNSTORABLE.sub(_escape, text)
 
 
@@ -40,6 +47,12 @@ def key(text: str) -> int:
 
     Database indexes hold it in place of tags and names, which may be longer than an index entry can be.
     """
+    return _kept_key(text) if len(text) <= LONGEST_KEPT else _kept_key.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _kept_key(text: str) -> int:
+    """Most jobs have the same tags and names."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 

@@ -51,7 +51,7 @@ class LogFileName:
 def parse(name: str) -> LogFileName | None:
     """What the name says, or None when it does not count as a log file (`ignored_reason` tells why)."""
     match = _LOG_FILE.search(name)
-    if match is None or ignored_reason(name) is not None:
+    if match is None or _ignored_reason(name, match) is not None:
         return None
     before, after = name[: match.start()], name[match.end() :]
     device = _DEVICE.match(after)
@@ -69,7 +69,10 @@ def parse(name: str) -> LogFileName | None:
 
 def ignored_reason(name: str) -> str | None:
     """Why the name does not count as a log file; None when it does."""
-    match = _LOG_FILE.search(name)
+    return _ignored_reason(name, _LOG_FILE.search(name))
+
+
+def _ignored_reason(name: str, match: re.Match[str] | None) -> str | None:
     if match is None:
         return "no log file: the name has no 'summary.<digits>' in it"
     if name.endswith("_explain"):

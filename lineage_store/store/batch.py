@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # a question needs no arrays
 
 def as_row(record: Any) -> dict[str, Any]:
     """A frozen record as a row: its fields by name, as they are (`asdict` would copy them deeply)."""
-    return {name: getattr(record, name) for name in record.__slots__}
+    of: Any = type(record)
+    return dict(zip(of.__slots__, _values_of(of)(record), strict=True))
 
 
 class Sent:
