@@ -31,10 +31,12 @@ _COPY = "COPY scalar_sample (job_id, series_id, step, wall_time, value) FROM STD
 _TYPES = ("int4", "int4", "int8", "float8", "float8")
 
 
-def ingest(base_dir: Path, database: Database) -> float:
-    """Seconds from files to committed rows in an empty store."""
+def ingest(base_dir: Path, database: Database, *, after: Path | None = None) -> float:
+    """Seconds from files to committed rows in an empty store, or in one that has ingested another base dir."""
     with fresh(database) as url:
         store = LineageStore(url)
+        if after is not None:
+            store.ingest(after)
         settle(database)
         with stopwatch() as seconds:
             store.ingest(base_dir)
