@@ -59,6 +59,11 @@ _REMEDIES = (
         "read-only",
         ONLY_READS,
     ),
+    (
+        "idle-in-transaction",
+        "failed",
+        "This process stood still in a transaction, stopped or starved, until the server gave it up: try again.",
+    ),
     ("readonly", "read-only", READ_ONLY),
     ("unable to open", "failed", UNABLE_TO_OPEN),
     ("no such table", "failed", "Run `lineage-store init` first."),

@@ -56,8 +56,9 @@ _POSTGRESQL = {
 }
 """A server that has gone without a word is noticed within a minute (in s; the last in ms)."""
 _RESTED_AFTER_S = 1.0
-_NO_RIGHT = frozenset({"42501", "25006"})
-"""SQLSTATE of insufficient_privilege and read_only_sql_transaction: sure failures, if no operational ones."""
+_SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
+"""SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
+none of them operational."""
 
 
 def parse_url(url: str) -> URL:
@@ -156,9 +157,9 @@ def _failures_named(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        refused = getattr(error.orig, "sqlstate", None) in _NO_RIGHT
+        sure = getattr(error.orig, "sqlstate", None) in _SURE_FAILURES
         unfit_url = isinstance(error, ProgrammingError) and error.statement is None
-        if not (refused or unfit_url or isinstance(error, OperationalError | InterfaceError)):
+        if not (sure or unfit_url or isinstance(error, OperationalError | InterfaceError)):
             raise
         raise unavailable(engine, error) from error
 

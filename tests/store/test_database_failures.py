@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -120,6 +121,23 @@ def test_who_may_only_read_is_told_who_may_write(postgres_url: str, before: str,
         write(engine, before, "DELETE FROM train_job")
     engine.dispose()
     assert hint in str(refused.value.hint)
+
+
+def test_who_stood_still_in_a_transaction_is_told_and_may_try_again(postgres_url: str) -> None:
+    def stand_still() -> None:
+        with reading(engine) as connection:
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '20ms'"))
+            time.sleep(0.5)
+            connection.execute(text("SELECT 1"))
+
+    engine = open_engine(postgres_url)
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        stand_still()
+    with reading(engine) as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    engine.dispose()
+    assert "idle-in-transaction timeout" in refused.value.message
+    assert "try again" in str(refused.value.hint)
 
 
 def test_a_server_that_is_not_there_is_down() -> None:
