@@ -36,8 +36,7 @@ def write_batch(
 ) -> None:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        now = database_time(connection)
+        now = leases.confirm(connection, lease)
         bookmarks.move_bookmarks(connection, advances)
         refold = lineage.write_lineage_events(connection, advances)
         touched, tags = write_samples(connection, samples)
@@ -58,23 +57,22 @@ def write_batch(
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
     """Make rows for new files, or for new generations of rewritten ones."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        return registry.register(connection, lease.base_dir_id, files, database_time(connection))
+        now = leases.confirm(connection, lease)
+        return registry.register(connection, lease.base_dir_id, files, now)
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
     """Begin a rewritten file anew, beside the generation that readers still see."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
+        now = leases.confirm(connection, lease)
         generations.abandon(connection, file.id)
-        return registry.register(connection, lease.base_dir_id, [new], database_time(connection))[0]
+        return registry.register(connection, lease.base_dir_id, [new], now)[0]
 
 
 def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_within_s: float) -> None:
     """Note that files are gone from the disk; their rows stay."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        now = database_time(connection)
+        now = leases.confirm(connection, lease)
         registry.mark_missing(connection, [file.id for file in files])
         missing = Problem(
             "missing_file", "The log file is no longer on disk; its rows are kept.", MISSING_REMEDY
@@ -89,11 +87,11 @@ def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_
 def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Problem]]) -> None:
     """Note that files could not be opened or read."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
+        now = leases.confirm(connection, lease)
         registry.mark_unreadable(connection, {file.id: problem.reason for file, problem in failures})
         by_id = {file.id: file for file, _ in failures}
         found = {file.id: [problem] for file, problem in failures}
-        problems.set_file_problems(connection, lease.base_dir_id, by_id, found, database_time(connection))
+        problems.set_file_problems(connection, lease.base_dir_id, by_id, found, now)
 
 
 def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
@@ -102,9 +100,8 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
     state = "poisoned" if strikes >= MOST_STRIKES else "unreadable"
     problem = poisonous_file(reason, strikes)
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
+        now = leases.confirm(connection, lease)
         registry.mark_struck(connection, file.id, strikes, reason, state)
-        now = database_time(connection)
         problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
 
 
@@ -126,8 +123,8 @@ def finish_discovery(
     if quiet:
         return
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        problems.set_path_problems(connection, lease.base_dir_id, paths, database_time(connection))
+        now = leases.confirm(connection, lease)
+        problems.set_path_problems(connection, lease.base_dir_id, paths, now)
     while more and not should_stop():
         with writing(engine) as connection:
             leases.confirm(connection, lease)
@@ -137,9 +134,9 @@ def finish_discovery(
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     """Renew the lease; note it if the base dir was searched in full since the last one."""
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
+        now = leases.confirm(connection, lease)
         if searched:
-            registry.note_discovery(connection, lease.base_dir_id, database_time(connection))
+            registry.note_discovery(connection, lease.base_dir_id, now)
 
 
 def renew(engine: Engine, lease: Lease) -> None:
@@ -154,8 +151,7 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
         if not jobs.quiet_jobs(connection, lease.base_dir_id, database_time(connection), live_within_s):
             return
     with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        now = database_time(connection)
+        now = leases.confirm(connection, lease)
         quiet = jobs.quiet_jobs(connection, lease.base_dir_id, now, live_within_s)
         jobs.refresh_jobs(connection, quiet, now, live_within_s)
 

@@ -56,8 +56,7 @@ def remove(
 
 def _take_out_of_sight(engine: Engine, lead: Lease, leaving_id: int, rules: Rules) -> list[Removable]:
     with writing(engine) as connection:
-        leases.confirm(connection, lead)
-        now = database_time(connection)
+        now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, limit=JOBS_AT_A_TIME)
         removal.begin(connection, leaving_id, [job.id for job in page], rules.text, now)
     return page

@@ -52,7 +52,9 @@ def acquire(
     now = database_time(connection)
     seen = _row(connection, base_dir_id) or _made_row(connection, base_dir_id, holder, mode, now)
     if seen.epoch and seen.holder == holder:
-        return confirm(connection, Lease(base_dir_id, holder, seen.epoch, lasts_s))
+        held = Lease(base_dir_id, holder, seen.epoch, lasts_s)
+        confirm(connection, held)
+        return held
     gives_way = seen.mode == "daemon" and (
         before_daemons or (spread and _leads_more(connection, seen.holder, holder, now))
     )
@@ -83,8 +85,11 @@ def last(connection: Connection, base_dir_id: int) -> Lease | None:
     return None if row is None else Lease(base_dir_id, row.holder, row.epoch, 0.0)
 
 
-def confirm(connection: Connection, lease: Lease) -> Lease:
-    """Lock and renew the lease: the first statement of every write transaction. Raises LeaseLostError."""
+def confirm(connection: Connection, lease: Lease) -> datetime:
+    """Lock and renew the lease: the first statement of every write transaction. Gives the database's time.
+
+    Raises LeaseLostError.
+    """
     now = database_time(connection)
     held = (ingest_lease.c.base_dir_id == lease.base_dir_id) & (ingest_lease.c.epoch == lease.epoch)
     renewed = connection.execute(
@@ -97,7 +102,7 @@ def confirm(connection: Connection, lease: Lease) -> Lease:
             "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
             hint="It goes on where the bookmarks stand; nothing is lost.",
         )
-    return lease
+    return now
 
 
 def renew(connection: Connection, lease: Lease) -> None:

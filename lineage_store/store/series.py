@@ -49,8 +49,10 @@ def recompute_supersession(
     connection: Connection, job_ids: Collection[int], tag_keys: Collection[int] | None
 ) -> None:
     """Bring `superseded_from` up to date for some jobs, for the tags given or (None) for all."""
+    several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
+    if not several:
+        return
     groups: dict[tuple[object, ...], list[Segment]] = defaultdict(list)
-    several = _jobs_of_several_files(connection, job_ids)
     for row in connection.execute(_SEGMENTS.where(among(connection, series.c.job_id, several))):
         if tag_keys is None or row.tag_key in tag_keys:
             group = (row.job_id, row.plugin, row.tag_key, row.device)

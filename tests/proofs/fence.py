@@ -28,6 +28,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.follower import Follower
 from lineage_store.store import leases
+from lineage_store.store.engine import database_time
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import bookmarks, jobs
 from proofs import ledger
@@ -258,7 +259,7 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
 
 
 def _confirm_nothing() -> None:
-    vars(leases)["confirm"] = lambda _, lease: lease
+    vars(leases)["confirm"] = lambda connection, _: database_time(connection)
 
 
 def _is_stopped(pid: int) -> bool:

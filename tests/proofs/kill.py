@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, update
+from sqlalchemy import Connection, Engine, update
 from sqlalchemy.exc import DBAPIError
 
 from helpers.log_writer import GrowingFile, Log
@@ -28,6 +29,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
 from lineage_store.ingest import commit, refresh
 from lineage_store.store import leases
+from lineage_store.store.engine import database_time
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema import log_file
 from lineage_store.store.writes import bookmarks
@@ -181,8 +183,8 @@ def _without_lease() -> None:
     def acquire(_: Any, base_dir_id: int, holder: str, lasts_s: float, *_rest: Any, **_more: Any) -> Lease:
         return Lease(base_dir_id, holder, 1, lasts_s)
 
-    def confirm(_: Any, lease: Lease) -> Lease:
-        return lease
+    def confirm(connection: Connection, _lease: Lease) -> datetime:
+        return database_time(connection)
 
     replace_function(leases, acquire)
     replace_function(leases, confirm)
