@@ -33,6 +33,7 @@ def filter_summary_lineage(
     *,
     store: LineageStore | str | None = None,
     refresh: bool | None = None,
+    count: bool = True,
 ) -> dict[str, Any]:
     """The lineage of all jobs below a base dir that match, as MindInsight answered it.
 
@@ -41,6 +42,7 @@ def filter_summary_lineage(
         search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
         store: a LineageStore or its URL; None for the default store.
         refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
+        count: as for `LineageStore.filter_lineage`.
 
     Raises:
         LineageParamSummaryPathError: no directory, and nothing the store knows.
@@ -53,7 +55,7 @@ def filter_summary_lineage(
     with _opened(store) as opened:
         _require_jobs(opened, path)
         _refresh(opened, path, refresh)
-        return opened.filter_lineage(search_condition, base_dir=path)
+        return opened.filter_lineage(search_condition, base_dir=path, count=count)
 
 
 def get_summary_lineage(

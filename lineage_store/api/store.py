@@ -155,13 +155,19 @@ class LineageStore:
     # --- lineage --------------------------------------------------------------------------------------------------
 
     def filter_lineage(
-        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
     ) -> dict[str, Any]:
         """The lineage of the jobs that match, in MindInsight's shape: `{"customized", "object", "count"}`.
 
         Args:
             condition: the documented search_condition; None for all.
             base_dir: None for all base dirs; where there are several, each object then says which (`base_dir`).
+            count: False leaves `count` None where the page does not tell it: of very many jobs, counting those that
+                match takes much longer than finding a page of them.
 
         Raises:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
@@ -169,7 +175,7 @@ class LineageStore:
         """
         wanted = parse(condition, base_dir=_text_path(base_dir))
         with self._reading() as connection:
-            return lineage.filter_lineage(connection, wanted, self._ids(connection, base_dir))
+            return lineage.filter_lineage(connection, wanted, self._ids(connection, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None

@@ -33,7 +33,7 @@ from lineage_store.query.compiler import (
 )
 from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer, to_object
-from lineage_store.query.scope import Scope, scope_of
+from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import Leaf, SearchCondition
 from lineage_store.store import schema
@@ -57,17 +57,24 @@ _IDS_AT_ONCE, _ROWS_AT_ONCE = 10_000, 500
 
 
 def filter_lineage(
-    connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
+    connection: Connection,
+    condition: SearchCondition,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    count: bool = True,
 ) -> dict[str, Any]:
     """The page that the condition asks for, and how many jobs match.
 
     `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
+    Without `count`, how many match is None where the page does not tell it.
     """
     scope = scope_of(connection, base_dir_ids)
     few = few_by(connection, condition)
     rows = rows_of_page(connection, condition, scope.base_dirs, few)
-    count = _count(connection, condition, scope, few, len(rows))
-    return to_answer(rows, count, condition, scope.paths)
+    found = _told_by_page(condition, len(rows))
+    if found is None and count:
+        found = _number(connection, compile_count(condition.where, scope.base_dirs, few), condition)
+    return to_answer(rows, found, condition, scope.paths)
 
 
 def iter_lineage(
@@ -115,16 +122,12 @@ def rows_of_page(
     return found
 
 
-def _count(
-    connection: Connection, condition: SearchCondition, scope: Scope, few: Leaf | None, shown: int
-) -> int:
-    """How many jobs match: a last page that shows some tells it, else they are counted."""
+def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
+    """How many jobs match, if a page that shows so many is the last one."""
     if condition.page is None:
         return shown
     before = condition.page.limit * condition.page.number
-    if 0 < shown < condition.page.limit or before + shown == 0:
-        return before + shown
-    return _number(connection, compile_count(condition.where, scope.base_dirs, few), condition)
+    return before + shown if 0 < shown < condition.page.limit or before + shown == 0 else None
 
 
 def _number(connection: Connection, statement: Select[Any], condition: SearchCondition) -> int:

@@ -20,7 +20,7 @@ _PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 
 
 def to_answer(
-    rows: Sequence[Found], count: int, condition: SearchCondition, base_dirs: Mapping[int, str]
+    rows: Sequence[Found], count: int | None, condition: SearchCondition, base_dirs: Mapping[int, str]
 ) -> dict[str, Any]:
     """The whole answer; `customized` covers the returned page.
 

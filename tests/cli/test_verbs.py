@@ -106,6 +106,8 @@ def test_filter_shows_a_page_and_says_which(run: Run, stored: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(shown.out))
     assert (row["summary_dir"], row["metric/accuracy"], row["epoch"]) == ("./poor", "0.5", "5")
     assert shown.err == "page 2 of 2 (2 jobs)\n"
+    uncounted = run("filter", "--limit", 1, "--no-count")
+    assert "page 1, how many match was not counted" in uncounted.err
     beyond = run("filter", "--limit", 1, "--page", 200)
     assert beyond.err == "There is no page 200: the last one is 2 (2 jobs).\n"
 

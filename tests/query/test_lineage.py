@@ -113,6 +113,11 @@ def test_a_page_behind_the_end_is_empty_but_counts(connection: Connection) -> No
         "count": 5,
     }
     assert _ids(connection, {"limit": 2, "offset": 1}) == ["./2", "./1"]
+    uncounted = [
+        filter_lineage(connection, parse({"limit": 2, "offset": page}), None, count=False)["count"]
+        for page in range(4)
+    ]
+    assert uncounted == [None, None, 5, None]  # the last page tells
     assert [
         item["summary_dir"] for item in iter_lineage(connection, parse({"limit": 2}), None, page_size=2)
     ] == [f"./{number}" for number in (4, 3, 2, 1, 0)]
