@@ -3,7 +3,8 @@
 In: a corpus. Out: the time that sqlite3 takes for all its rows, by INSERTs of many VALUES, table by table and in key
 order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory; nothing
 is read or decoded, nothing is asked of the database, no reference is checked. Where that alone misses a target, no way
-of decoding meets it with this schema and this driver. And the time of our decoder alone, in chunks as ingest has them.
+of decoding meets it with this schema and this driver. And the time of our decoder alone, in chunks as ingest has them,
+and of a loop that only parses.
 """
 
 from __future__ import annotations
@@ -119,10 +120,19 @@ def _jobs(sizes: Sizes) -> Samples:
     return Samples(rates, note=f"{count:,} rows")
 
 
+def _jobs_parsed(sizes: Sizes) -> Samples:
+    base_dir = corpora.jobs(sizes.jobs)
+    events = lean.parse_base_dir(base_dir)
+    parse = timed(lambda: lean.parse_base_dir(base_dir))
+    rates = tuple(sizes.jobs / parse() for _ in range(min(3, sizes.repetitions)))
+    return Samples(rates, note=f"{events:,} events")
+
+
 _ALONE = "the rows of {} alone, by hand from memory into SQLite, all indexes"
 ROWS = [
     Row("c6-decoded", "c6 decoded to columns, nothing more, against the lean loop", _c6_decoded, None),
     Row("c6-rows", _ALONE.format("c6") + ", against the lean loop", _c6, None),
     Row("real-rows", _ALONE.format("real trainings") + ", against the lean loop", _real, None),
+    Row("jobs-parsed", "the lean loop over the job dirs", _jobs_parsed, None, shown="figure", unit="jobs/s"),
     Row("jobs-rows", _ALONE.format("the job dirs"), _jobs, None, shown="figure", unit="jobs/s"),
 ]
