@@ -32,6 +32,7 @@ from lineage_store.query import jobs, lineage
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import Explanation, explain
 from lineage_store.query.jobs import TrainJob
+from lineage_store.query.tree import SearchCondition
 from lineage_store.store import engine as engines
 from lineage_store.store import registry, upgrade
 from lineage_store.store.location import default_url
@@ -173,17 +174,15 @@ class LineageStore:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
-        wanted = parse(condition, base_dir=_text_path(base_dir))
-        with self._reading() as connection:
-            return lineage.filter_lineage(connection, wanted, self._ids(connection, base_dir), count=count)
+        with self._asked(condition, base_dir) as (connection, wanted, ids):
+            return lineage.filter_lineage(connection, wanted, ids, count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
     ) -> Iterator[dict[str, Any]]:
         """Every object that matches, in order, without limit and in bounded memory; paging keys are ignored."""
-        wanted = parse(condition, base_dir=_text_path(base_dir))
-        with self._reading() as connection:
-            yield from lineage.iter_lineage(connection, wanted, self._ids(connection, base_dir))
+        with self._asked(condition, base_dir) as (connection, wanted, ids):
+            yield from lineage.iter_lineage(connection, wanted, ids)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -207,9 +206,8 @@ class LineageStore:
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
     ) -> Explanation:
         """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
-        wanted = parse(condition, base_dir=_text_path(base_dir))
-        with self._reading() as connection:
-            return explain(connection, wanted, self._ids(connection, base_dir))
+        with self._asked(condition, base_dir) as (connection, wanted, ids):
+            return explain(connection, wanted, ids)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
@@ -330,6 +328,16 @@ class LineageStore:
             yield connection
 
     @contextmanager
+    def _asked(
+        self, condition: Mapping[str, Any] | None, base_dir: PathLike | None
+    ) -> Iterator[tuple[Connection, SearchCondition, list[int] | None]]:
+        """A checked question about a base dir or (None) about all."""
+        path = None if base_dir is None else real_path(base_dir)
+        wanted = parse(condition, base_dir=None if path is None else str(path))
+        with self._reading() as connection:
+            yield connection, wanted, None if path is None else [self._id(connection, path)]
+
+    @contextmanager
     def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, Path, int]]:
         path = real_path(base_dir)
         with self._reading() as connection:
@@ -356,10 +364,6 @@ class LineageStore:
                 hint="Ids look like ./name; `lineage-store jobs` lists them.",
             )
         return found
-
-
-def _text_path(base_dir: PathLike | None) -> str | None:
-    return None if base_dir is None else str(real_path(base_dir))
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:

@@ -33,7 +33,10 @@ def base_dirs(connection: Connection) -> list[tuple[int, str]]:
 
 def base_dir_id(connection: Connection, path: str) -> int | None:
     """The id of a base dir by its stored path; None when the store does not know it."""
-    return connection.execute(select(base_dir.c.id).where(base_dir.c.path_key == key(path))).scalar()
+    return connection.execute(_BY_PATH, {"asked": key(path)}).scalar()
+
+
+_BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked"))
 
 
 def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
@@ -41,9 +44,7 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
     connection.execute(
         upsert(connection, base_dir, ["path_key"]), {"path": path, "path_key": key(path), "created_at": now}
     )
-    found: int = connection.execute(
-        select(base_dir.c.id).where(base_dir.c.path_key == key(path))
-    ).scalar_one()
+    found: int = connection.execute(_BY_PATH, {"asked": key(path)}).scalar_one()
     return found
 
 
@@ -142,8 +143,10 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:
     """Whether the store holds any job of a base dir."""
-    query = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).limit(1)
-    return connection.execute(query).first() is not None
+    return connection.execute(_ANY_JOB, {"asked": base_dir_id}).first() is not None
+
+
+_ANY_JOB = select(train_job.c.id).where(train_job.c.base_dir_id == bindparam("asked")).limit(1)
 
 
 def forget_base_dir(connection: Connection, path: str) -> None:
