@@ -125,9 +125,13 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 def database_time(connection: Connection) -> datetime:
     """The database's clock, the only one that hosts share. UTC."""
-    sqlite = connection.dialect.name == "sqlite"
-    expression = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')" if sqlite else "clock_timestamp()"
-    return connection.execute(select(literal_column(expression, UtcTime()))).scalar_one()
+    return connection.execute(_NOW[connection.dialect.name]).scalar_one()
+
+
+_NOW = {
+    "sqlite": select(literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())),
+    "postgresql": select(literal_column("clock_timestamp()", UtcTime())),
+}
 
 
 def safe_url(url: str | URL) -> str:
