@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store.query.compiler import compile_all, compile_count, compile_rows, compile_stretches
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import explain
+from lineage_store.query.statements import run
 from lineage_store.store.engine import open_engine, reading, writing
 
 CONDITIONS: dict[str, dict[str, Any]] = {
@@ -77,6 +79,16 @@ def test_no_value_gets_into_the_text() -> None:
         assert "DROP" not in str(
             statement.params(take=1, skip=0).compile(compile_kwargs={"render_postcompile": True})
         )
+
+
+def test_a_forgotten_value_is_an_error_and_no_answer(database_url: str) -> None:
+    engine, condition = open_engine(database_url), parse({"epoch": {"ge": 2}})
+    count = compile_count(condition.where, None)
+    with reading(engine) as connection:
+        assert run(connection, count, **condition.values) == [(0,)]
+        with pytest.raises(DBAPIError):
+            run(connection, count)
+    engine.dispose()
 
 
 def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
