@@ -51,11 +51,19 @@ def filter_summary_lineage(
         LineageQuerySummaryDataError: the database failed.
     """
     path = real_path(summary_base_dir)
-    parse(search_condition, base_dir=str(path))
+    parse(search_condition, base_dir=str(path))  # a question that is refused changes nothing
     with _opened(store) as opened:
-        _require_jobs(opened, path)
-        _refresh(opened, path, refresh)
-        return opened.filter_lineage(search_condition, base_dir=path, count=count)
+        if refresh is not False:
+            _require_jobs(opened, path)
+            _refresh(opened, path, refresh)
+        try:
+            answer = opened.filter_lineage(search_condition, base_dir=path, count=count)
+        except LineageParamSummaryPathError:
+            _require_jobs(opened, path)  # which may say more of why the store does not know it
+            raise
+        if not answer["object"]:
+            _require_jobs(opened, path)
+        return answer
 
 
 def get_summary_lineage(
