@@ -174,8 +174,18 @@ class LineageStore:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
+        if not count and (answer := self._glance(condition, base_dir)):
+            return answer
         with self._asked(condition, base_dir) as (connection, wanted, ids):
             return lineage.filter_lineage(connection, wanted, ids, count=count)
+
+    def _glance(
+        self, condition: Mapping[str, Any] | None, base_dir: PathLike | None
+    ) -> dict[str, Any] | None:
+        path, wanted = _question(condition, base_dir)
+        stored = None if path is None else base_dirs.stored_path(path)
+        with self._named_failures(), engines.glancing(self._engine) as connection:
+            return lineage.glance(connection, wanted, stored)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -237,7 +247,8 @@ class LineageStore:
     def train_jobs(self, base_dir: PathLike | None = None) -> list[TrainJob]:
         """The jobs of a base dir, or of all, most recently updated first."""
         with self._reading() as connection:
-            return jobs.train_jobs(connection, self._ids(connection, base_dir))
+            path = None if base_dir is None else real_path(base_dir)
+            return jobs.train_jobs(connection, self._ids(connection, path))
 
     def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
         """The tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
@@ -331,11 +342,10 @@ class LineageStore:
     def _asked(
         self, condition: Mapping[str, Any] | None, base_dir: PathLike | None
     ) -> Iterator[tuple[Connection, SearchCondition, list[int] | None]]:
-        """A checked question about a base dir or (None) about all."""
-        path = None if base_dir is None else real_path(base_dir)
-        wanted = parse(condition, base_dir=None if path is None else str(path))
+        """A question about a base dir or (None) about all, and the transaction to answer it in."""
+        path, wanted = _question(condition, base_dir)
         with self._reading() as connection:
-            yield connection, wanted, None if path is None else [self._id(connection, path)]
+            yield connection, wanted, self._ids(connection, path)
 
     @contextmanager
     def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, Path, int]]:
@@ -353,8 +363,8 @@ class LineageStore:
             )
         return found
 
-    def _ids(self, connection: Connection, base_dir: PathLike | None) -> list[int] | None:
-        return None if base_dir is None else [self._id(connection, real_path(base_dir))]
+    def _ids(self, connection: Connection, path: Path | None) -> list[int] | None:
+        return None if path is None else [self._id(connection, path)]
 
     def _job_id(self, connection: Connection, base_dir_id: int, path: Path, train_id: str) -> int:
         found = registry.job_id(connection, base_dir_id, to_stored(train_id))
@@ -364,6 +374,14 @@ class LineageStore:
                 hint="Ids look like ./name; `lineage-store jobs` lists them.",
             )
         return found
+
+
+def _question(
+    condition: Mapping[str, Any] | None, base_dir: PathLike | None
+) -> tuple[Path | None, SearchCondition]:
+    """What is asked, checked, and about which base dir (None: all)."""
+    path = None if base_dir is None else real_path(base_dir)
+    return path, parse(condition, base_dir=None if path is None else str(path))
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:

@@ -106,6 +106,18 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
+def glancing(engine: Engine) -> Iterator[Connection]:
+    """Statements each of their own, with no transaction to begin and to end: for the driver's cursor alone.
+
+    Through SQLAlchemy's `execute` a transaction would begin.
+    """
+    with _failures_named(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        yield connection
+
+
+@contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error.
 

@@ -1,0 +1,105 @@
+"""A page without its count: the same answer, by as few statements as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from helpers.stored_jobs import StoredJob, add_base_dir, add_job
+from lineage_store import LineageStore
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.store.engine import writing
+
+NUMBERED: list[Any] = [*range(6), "text", None, [1]]
+BY_METRIC = {"sorted_name": "metric/m", "sorted_type": "descending"}
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[LineageStore]:
+    with LineageStore(database_url) as store:
+        yield store
+
+
+def fill(store: LineageStore, path: str, prefix: str = "") -> None:
+    """Nine jobs whose metric `m` is six numbers, a text, null and a list."""
+    with writing(store.engine) as connection:
+        base_dir_id = add_base_dir(connection, path)
+        for number, value in enumerate(NUMBERED):
+            job = StoredJob(f"./{prefix}{number}", {"epoch": number % 2}, {"m": value}, update_time=number)
+            add_job(connection, job, base_dir_id)
+
+
+@contextmanager
+def statements(store: LineageStore) -> Iterator[list[str]]:
+    """What the SQLite driver is given, by the store's only connection."""
+    seen: list[str] = []
+    with store.engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+    driver.set_trace_callback(seen.append)
+    yield seen
+    driver.set_trace_callback(None)
+
+
+@pytest.mark.parametrize("base_dir", [None, "/logs"])
+@pytest.mark.parametrize("limit", [1, 2, 4, 9, 20])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {},
+        BY_METRIC,
+        {**BY_METRIC, "sorted_type": "ascending"},
+        {**BY_METRIC, "metric/m": {"gt": 0}},
+        {"epoch": {"eq": 1}, "sorted_name": "epoch"},
+        {"metric/m": {"gt": 100}},
+    ],
+)
+def test_a_page_without_its_count_is_the_page(
+    store: LineageStore, condition: dict[str, Any], limit: int, base_dir: str | None
+) -> None:
+    fill(store, "/logs")
+    fill(store, "/other", prefix="other-")
+    for offset in range(20 // limit + 1):
+        asked = {**condition, "limit": limit, "offset": offset}
+        counted = store.filter_lineage(asked, base_dir=base_dir)
+        answer = store.filter_lineage(asked, base_dir=base_dir, count=False)
+        assert answer.pop("count") in (None, counted.pop("count"))
+        assert answer == counted
+
+
+def test_a_full_page_begins_no_transaction(tmp_path: Any) -> None:
+    with LineageStore(f"sqlite:///{tmp_path / 'store.sqlite3'}") as store:
+        fill(store, "/logs")
+        asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 3}
+        with statements(store) as seen:
+            assert len(store.filter_lineage(asked, count=False)["object"]) == 3
+        assert [text.split()[0] for text in seen] == ["SELECT", "SELECT"]
+        with statements(store) as seen:
+            assert len(store.filter_lineage({**BY_METRIC, "limit": 9}, count=False)["object"]) == 9
+        assert "BEGIN" in seen  # several statements, one snapshot
+
+
+def test_a_page_with_jobs_of_a_base_dir_that_came_meanwhile_says_which_is_whose(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite3'}"
+    with LineageStore(url) as store, LineageStore(url) as other:
+        fill(store, "/logs")
+        with store.engine.connect() as connection:
+            driver: Any = connection.connection.dbapi_connection
+
+        def add_other(statement: str) -> None:
+            if "model_lineage" in statement:
+                driver.set_trace_callback(None)
+                fill(other, "/other")
+
+        driver.set_trace_callback(add_other)
+        answer = store.filter_lineage({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
+        assert {item["base_dir"] for item in answer["object"]} == {"/logs", "/other"}
+
+
+def test_an_unknown_base_dir_is_an_error_with_and_without_the_count(store: LineageStore) -> None:
+    fill(store, "/logs")
+    for count in (True, False):
+        with pytest.raises(LineageParamSummaryPathError, match="does not know the base dir /nowhere"):
+            store.filter_lineage({}, base_dir="/nowhere", count=count)
