@@ -20,7 +20,7 @@ from benchmarks.databases import LIFETIME, Database, fresh
 from lineage_store import LineageStore, texts
 from lineage_store.ingest.fold import fold
 from lineage_store.store import schema
-from lineage_store.store.writes.lineage import StoredEvent
+from lineage_store.store.batch import StoredEvent
 
 BASE_DIR = "/logs"
 _NETWORKS = ("ResNet", "LeNet5", "Bert", "VGG", "MobileNet", "UNet", "GPT", "Yolo")

@@ -7,7 +7,7 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
@@ -46,7 +46,7 @@ def write_batch(
             generations.make_current(connection, file.id)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
-        _refold(connection, refold | switched)
+        _refold(connection, refold | switched, advances)
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
         states = {advance.file.id: _state_problems(advance) for advance in advances}
         files = {advance.file.id: advance.file for advance in advances}
@@ -156,10 +156,15 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
         jobs.refresh_jobs(connection, quiet, now, live_within_s)
 
 
-def _refold(connection: Connection, job_ids: Collection[int]) -> None:
-    if job_ids:
-        events = lineage.current_events(connection, job_ids)
-        lineage.replace_lineage(connection, {job: fold(of_job) for job, of_job in events.items()})
+def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advance]) -> None:
+    """Fold the lineage of jobs anew; where their only lineage file is read from its beginning, it is folded already."""
+    if not job_ids:
+        return
+    folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
+    alone = lineage.jobs_of_one_file(connection, folded)
+    folds = {job: found for job, found in folded.items() if job in alone}
+    events = lineage.current_events(connection, job_ids - folds.keys())
+    lineage.replace_lineage(connection, folds | {job: fold(of_job) for job, of_job in events.items()})
 
 
 def _state_problems(advance: Advance) -> list[Problem]:

@@ -19,8 +19,7 @@ from typing import Any
 from lineage_store.eventlog.lineage_content import parse_metric
 from lineage_store.fields import LISTED, TRAINED
 from lineage_store.ingest.values import float_kind, named_values
-from lineage_store.store.batch import DatasetGraph, FoldedLineage, GraphNode
-from lineage_store.store.writes.lineage import StoredEvent
+from lineage_store.store.batch import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
 from lineage_store.texts import canonical_json, to_stored
 
 _KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}

@@ -20,9 +20,19 @@ from lineage_store.eventlog.events import LineageEvent, Version
 from lineage_store.eventlog.framing import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.lineage_content import parse_metric
 from lineage_store.eventlog.messages import EventDecodeError
-from lineage_store.ingest.sample_columns import SampleGatherer, per_file
+from lineage_store.ingest.fold import fold
+from lineage_store.ingest.sample_columns import SampleGatherer
 from lineage_store.ingest.values import named_values
-from lineage_store.store.batch import FileRows, KnownFile, LineageRow, Problem, SampleColumns, Valued
+from lineage_store.store.batch import (
+    FileRows,
+    FoldedLineage,
+    KnownFile,
+    LineageRow,
+    Problem,
+    SampleColumns,
+    StoredEvent,
+    Valued,
+)
 
 QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
 
@@ -84,10 +94,9 @@ def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vector
     if vectorised:
         _take_many([each for each in collected if each.stretch.file.kind == "summary"], max_frame_bytes)
     outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]
-    columns = samples.columns()
-    counts, latest = per_file(columns, files)
-    rows = map(_rows, collected, outcomes, counts, latest)
-    return Rows(tuple(rows), tuple(outcomes), columns)
+    gathered = samples.gathered()
+    rows = map(_rows, collected, outcomes, gathered.counts, gathered.latest)
+    return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 
 
 def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
@@ -218,9 +227,18 @@ def _rows(
         last_wall_time=max((time for time in times if time is not None), default=None),
         sample_count=sample_count,
         lineage_events=tuple(collected.lineage_events),
+        folded=_folded(collected),
         problems=tuple(collected.problems),
         suspect=suspect,
     )
+
+
+def _folded(collected: _Collected) -> FoldedLineage | None:
+    """What a lineage file comes to, read from its beginning: in most jobs it is the only one."""
+    file, events = collected.stretch.file, collected.lineage_events
+    if file.byte_offset or not events:
+        return None
+    return fold(StoredEvent(file.id, event.kind, event.content) for event in events)
 
 
 def _wall_time(seconds: float) -> float | None:

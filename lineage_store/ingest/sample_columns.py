@@ -1,7 +1,8 @@
 """The samples of several stretches, gathered into columns by plugin, from whichever path decoded them.
 
 In: values of single events, and whole blocks of the fast path. Out: SampleColumns, one per plugin.
-Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN).
+Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN); within a file
+the last write of a step wins.
 Does not know the database or the disk.
 """
 
@@ -22,6 +23,7 @@ from lineage_store.eventlog.fast import Decoded, Frames, PayloadPiece, ScalarPie
 from lineage_store.eventlog.framing import Frame
 from lineage_store.eventlog.messages import DTYPE_NAMES
 from lineage_store.store.batch import Column, KnownFile, SampleColumns, SeriesName
+from lineage_store.store.statistics import statistics
 
 Integers = NDArray[np.int64]
 
@@ -39,6 +41,26 @@ class _Piece:
     place: Integers
     steps: Integers
     columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Every sample of a plugin, by file, tag and place in the file."""
+
+    plugin: str
+    series: tuple[SeriesName, ...]
+    number: Integers
+    steps: Integers
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The samples of some files; of each file how many it wrote and their greatest wall time (None: unknown)."""
+
+    columns: tuple[SampleColumns, ...]
+    counts: Sequence[int]
+    latest: Sequence[float | None]
 
 
 class SampleGatherer:
@@ -68,21 +90,19 @@ class SampleGatherer:
             columns = _payload_columns(decoded.frames, positions, block)
             self._pieces[block.plugin].append(_placed(block, files, positions, columns))
 
-    def columns(self) -> tuple[SampleColumns, ...]:
-        """Everything gathered, a SampleColumns per plugin."""
+    def gathered(self) -> Gathered:
+        """Everything, a SampleColumns per plugin."""
         for (plugin, tag), values in self._single.items():
             self._pieces[plugin].append(_piece(tag, values))
         self._single.clear()
-        return tuple(_joined(plugin, self._files, pieces) for plugin, pieces in self._pieces.items())
+        joined = [_joined(plugin, self._files, pieces) for plugin, pieces in self._pieces.items()]
+        return Gathered(tuple(map(_last_writes, joined)), *_per_file(joined, self._files))
 
 
-def per_file(
-    columns: Iterable[SampleColumns], files: Sequence[KnownFile]
-) -> tuple[list[int], list[float | None]]:
-    """How many samples each file has, and their greatest wall time (None: no time is known)."""
+def _per_file(joined: Iterable[_Joined], files: Sequence[KnownFile]) -> tuple[list[int], list[float | None]]:
     count, latest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
     place = {file.id: number for number, file in enumerate(files)}
-    for each in columns:
+    for each in joined:
         of = np.array([place[name.file.id] for name in each.series])
         np.add.at(count, of, np.bincount(each.number))
         first = np.flatnonzero(np.diff(each.number, prepend=-1))
@@ -160,8 +180,7 @@ def _column_type(name: str) -> type[Any]:
     return np.float64 if name in _FLOATS else np.object_ if name in _TEXTS else np.int64
 
 
-def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> SampleColumns:
-    """Ordered by file, tag and place."""
+def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> _Joined:
     tags = {piece.tag: number for number, piece in enumerate(pieces)}
     series = _concatenated([piece.file * len(pieces) + tags[piece.tag] for piece in pieces])
     steps = _concatenated([piece.steps for piece in pieces])
@@ -178,7 +197,22 @@ def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -
     first = np.diff(series, prepend=-1) != 0
     names = (divmod(key, len(pieces)) for key in series[first].tolist())
     named = tuple(SeriesName(files[file], pieces[tag].tag) for file, tag in names)
-    return SampleColumns(plugin, named, np.cumsum(first) - 1, steps, columns)
+    return _Joined(plugin, named, np.cumsum(first) - 1, steps, columns)
+
+
+def _last_writes(joined: _Joined) -> SampleColumns:
+    """Of each series the last write of each step, ascending, and their statistics."""
+    number, steps, columns = joined.number, joined.steps, joined.columns
+    goes_up = (np.diff(steps) > 0) | (np.diff(number) > 0)
+    if not goes_up.all():
+        order = np.lexsort((steps, number))  # equal ones keep their order
+        is_last = np.append((np.diff(steps[order]) > 0) | (np.diff(number[order]) > 0), True)
+        kept = order[is_last]
+        number, steps = number[kept], steps[kept]
+        columns = {name: column[kept] for name, column in columns.items()}
+    values = np.asarray(columns["value"], np.float64) if joined.plugin == "scalar" else None
+    found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
+    return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
 
 
 def _concatenated(parts: Sequence[Any]) -> Any:

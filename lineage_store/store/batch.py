@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # a question needs no arrays
     import numpy as np
     from numpy.typing import NDArray
 
+    from lineage_store.store.statistics import Statistics
+
 
 def as_row(record: Any) -> dict[str, Any]:
     """A frozen record as a row: its fields by name, as they are (`asdict` would copy them deeply)."""
@@ -69,7 +71,16 @@ class LineageRow(Sent):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphNode:
+class StoredEvent:
+    """A current lineage event of a job; `content` is JSON."""
+
+    log_file_id: int
+    kind: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode(Sent):
     """One parameter of one node of a dataset pipeline."""
 
     node: int
@@ -82,7 +93,7 @@ class GraphNode:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetGraph:
+class DatasetGraph(Sent):
     """A dataset pipeline; `digest` is the SHA-256 of its canonical JSON, of which the mark is the beginning."""
 
     digest: str
@@ -92,7 +103,7 @@ class DatasetGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedLineage:
+class FoldedLineage(Sent):
     """What a job's lineage events come to."""
 
     listed: bool
@@ -126,6 +137,8 @@ class FileRows(Sent):
     last_wall_time: float | None = None
     sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
+    folded: FoldedLineage | None = None
+    """What these lineage events come to, where the stretch is the beginning of its file."""
     problems: tuple[Problem, ...] = ()
     suspect: Problem | None = None
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
@@ -190,11 +203,13 @@ class SampleColumns(Sent):
     series: tuple[SeriesName, ...]
     """Distinct, each with one sample at least."""
     number: NDArray[np.int64]
-    """Which of the series each sample belongs to, ascending; within a series they stand in the order in which they were
-    written, and the last write of a step wins."""
+    """Which of the series each sample belongs to, ascending."""
     steps: NDArray[np.int64]
+    """Ascending and distinct within a series."""
     columns: Mapping[str, Column]
     """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
+    statistics: tuple[Statistics, ...]
+    """Of each series."""
 
 
 @dataclass(frozen=True, slots=True)

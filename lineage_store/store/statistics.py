@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store.store.batch import Sent
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Sent):
     """What `series` keeps of its samples; values are None for payloads and for NaN."""
 
     sample_count: int

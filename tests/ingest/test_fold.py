@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
 from lineage_store.ingest.fold import fold
-from lineage_store.store.writes.lineage import StoredEvent
+from lineage_store.store.batch import StoredEvent
 
 PIPELINE = {"op_type": "Batch", "batch_size": 8, "children": [{"op_type": "MnistDataset", "children": []}]}
 OTHER = {"op_type": "Repeat", "count": 2, "children": []}

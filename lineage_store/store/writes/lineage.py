@@ -7,12 +7,11 @@ In: advances with lineage events; folded lineages. Out: rows of `lineage_event` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, select
+from sqlalchemy import Connection, delete, exists, func, select
 
-from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, Valued, as_row
+from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued, as_row
 from lineage_store.store.dialects import among, insert_plain, upsert
 from lineage_store.store.schema import (
     dataset_graph,
@@ -25,15 +24,6 @@ from lineage_store.store.schema import (
     user_info,
 )
 from lineage_store.texts import key
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """A current lineage event of a job; `content` is JSON."""
-
-    log_file_id: int
-    kind: str
-    content: str
 
 
 def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> set[int]:
@@ -66,6 +56,13 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
     for row in rows:
         found[row.job_id].append(StoredEvent(row.id, row.kind, row.content))
     return found
+
+
+def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[int]:
+    """Those of some jobs that have a single lineage file, in a single generation."""
+    mine = among(connection, log_file.c.job_id, job_ids)
+    files = select(log_file.c.job_id).where(mine, log_file.c.kind == "lineage").group_by(log_file.c.job_id)
+    return set(connection.execute(files.having(func.count() == 1)).scalars())
 
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:

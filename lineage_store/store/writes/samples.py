@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Table, select
 
 from lineage_store.store.batch import SampleColumns, SeriesName, as_row
 from lineage_store.store.dialects import among, insert_plain
 from lineage_store.store.schema import payload_sample, scalar_sample, series
 from lineage_store.store.series import append_statistics, statistics_from_rows, store_statistics
-from lineage_store.store.statistics import Statistics, statistics
+from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
 from lineage_store.texts import key
 
@@ -54,13 +53,16 @@ class _Part:
 
 def write_samples(connection: Connection, samples: Sequence[SampleColumns]) -> tuple[set[int], set[int]]:
     """Store samples; give back the jobs and the tag keys for which supersession must be computed again."""
-    moved = [part for columns in samples for part in _write_plugin(connection, _last_writes(columns))]
+    moved = [part for columns in samples for part in _write_plugin(connection, columns)]
     return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}
 
 
 def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]:
     """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
-    parts = _parts(samples)
+    parts = [
+        _Part((name.file.id, samples.plugin, key(name.tag)), name, found)
+        for name, found in zip(samples.series, samples.statistics, strict=True)
+    ]
     # before the first bookmark no file has series
     begun = {name.file.id for name in samples.series if name.file.byte_offset}
     known = _known_series(connection, samples.plugin, begun)
@@ -75,34 +77,6 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     ]
     bulk.write(connection, table, samples, series_ids, rewritten)
     return created + _update_statistics(connection, table, extended, known)
-
-
-def _last_writes(samples: SampleColumns) -> SampleColumns:
-    """Distinct, ascending steps in each series; as it is where it has them already."""
-    goes_up = (np.diff(samples.steps) > 0) | (np.diff(samples.number) > 0)
-    if goes_up.all():
-        return samples
-    order = np.lexsort((samples.steps, samples.number))  # equal ones keep their order
-    number, steps = samples.number[order], samples.steps[order]
-    is_last = np.append((np.diff(steps) > 0) | (np.diff(number) > 0), True)
-    kept = order[is_last]
-    columns = {name: column[kept] for name, column in samples.columns.items()}
-    return SampleColumns(samples.plugin, samples.series, number[is_last], steps[is_last], columns)
-
-
-def _parts(samples: SampleColumns) -> list[_Part]:
-    times, values = (_floats(samples, name) for name in ("wall_time", "value"))
-    assert times is not None
-    found = statistics(samples.number, samples.steps, times, values)
-    return [
-        _Part((name.file.id, samples.plugin, key(name.tag)), name, of_series)
-        for name, of_series in zip(samples.series, found, strict=True)
-    ]
-
-
-def _floats(samples: SampleColumns, name: str) -> NDArray[np.float64] | None:
-    column = samples.columns.get(name)
-    return None if column is None else column.astype(np.float64, copy=False)
 
 
 def _update_statistics(
