@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
+from lineage_store.ingest.collecting import uncollected
 from lineage_store.ingest.failures import MOST_STRIKES, poisonous_file
 from lineage_store.ingest.fold import fold
 from lineage_store.store import leases, registry
@@ -35,7 +36,7 @@ def write_batch(
     live_within_s: float,
 ) -> None:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
-    with writing(engine) as connection:
+    with writing(engine) as connection, uncollected():
         now = leases.confirm(connection, lease)
         bookmarks.move_bookmarks(connection, advances)
         refold = lineage.write_lineage_events(connection, advances)
@@ -56,7 +57,7 @@ def write_batch(
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
     """Make rows for new files, or for new generations of rewritten ones."""
-    with writing(engine) as connection:
+    with writing(engine) as connection, uncollected():
         now = leases.confirm(connection, lease)
         return registry.register(connection, lease.base_dir_id, files, now)
 

@@ -24,6 +24,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.ingest.collecting import uncollected
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -125,7 +126,8 @@ class Worker:
         assert self._channel is not None
         self._unanswered, self.is_awaited = False, True
         try:
-            answer: _Answer = self._channel.recv()
+            with uncollected():
+                answer: _Answer = self._channel.recv()
         except (OSError, EOFError) as error:
             raise self._failure(error) from error
         finally:
@@ -214,7 +216,8 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
 
 def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:
     try:
-        return _Answer(call(*args, **kwargs))
+        with uncollected():
+            return _Answer(call(*args, **kwargs))
     except Exception as error:  # noqa: BLE001 - it is raised again on the other side
         return _Answer(None, error)
 
