@@ -67,6 +67,20 @@ class Batch:
         return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
 
 
+@dataclass(slots=True)
+class Unregistered:
+    """Files that the store does not know yet; they are registered part by part, while others are read."""
+
+    count: int
+    parts: Iterator[Sequence[KnownFile]]
+
+    def next_part(self) -> Sequence[KnownFile]:
+        """Some of them, as the store knows them from now on; none when all are registered."""
+        part = next(self.parts, ())
+        self.count = max(0, self.count - len(part)) if part else 0
+        return part
+
+
 class Batches:
     """The batches of a pass, in turn."""
 
@@ -74,13 +88,14 @@ class Batches:
         self,
         base_dir: Path,
         files: Iterable[KnownFile],
+        new: Unregistered,
         settings: Settings,
         now: datetime,
         reader: Reader | None = None,
     ) -> None:
         self._base_dir, self._settings, self._now = base_dir, settings, now
         self._reader = reader
-        self._waiting = deque(files)
+        self._waiting, self._new = deque(files), new
         self._one_by_one = 0
         """So many files are to be read alone: reading them together failed the reader."""
 
@@ -91,11 +106,11 @@ class Batches:
     @property
     def files_waiting(self) -> int:
         """How many files call for a look yet."""
-        return len(self._waiting)
+        return len(self._waiting) + self._new.count
 
     def __iter__(self) -> Iterator[Batch]:
         with ExitStack() as lifetime:
-            reader = self._reader or lifetime.enter_context(_own_reader(len(self._waiting), self._settings))
+            reader = self._reader or lifetime.enter_context(_own_reader(self.files_waiting, self._settings))
             files, ahead = self._begin(reader)
             while ahead is not None:
                 batch = self._finished(files, ahead)
@@ -108,9 +123,14 @@ class Batches:
                     files, ahead = self._begin(reader)
 
     def _begin(self, reader: Reader) -> tuple[list[KnownFile], Pending[Batch] | None]:
-        """Have the next files read; which they are, and None if there are none."""
+        """Have the next files read; which they are, and None if there are none. New ones are registered meanwhile."""
+        if not self._waiting:
+            self._waiting.extend(self._new.next_part())
         files = list(islice(self._waiting, 1 if self._one_by_one else self._settings.batch_files))
-        pending = reader.submit(fill, self._base_dir, files, self._settings, self._now) if files else None
+        if not files:
+            return files, None
+        pending = reader.submit(fill, self._base_dir, files, self._settings, self._now)
+        self._waiting.extend(self._new.next_part())
         return files, pending
 
     def _finished(self, files: Sequence[KnownFile], pending: Pending[Batch]) -> Batch:

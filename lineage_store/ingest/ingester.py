@@ -8,7 +8,7 @@ Knows the order of the steps and nothing else: each step has a module of its own
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.ingest import commit
-from lineage_store.ingest.batching import Batch, Batches
+from lineage_store.ingest.batching import Batch, Batches, Unregistered
 from lineage_store.ingest.failures import path_problems
 from lineage_store.ingest.report import Counts, Progress
 from lineage_store.ingest.surveying import ALL_KINDS, Survey, next_generation, survey
@@ -69,7 +69,7 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     if todo.missing:
         live_within_s = ingester.settings.live_within_s
         commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
-    counts = _read_all(ingester, [*todo.changed, *_register(ingester, todo.new)], todo.counts)
+    counts = _read_all(ingester, todo)
     if searched:
         problems = path_problems(str(ingester.base_dir), todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
@@ -80,23 +80,22 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     return counts
 
 
-def _register(ingester: Ingester, new: Sequence[NewFile]) -> list[KnownFile]:
-    """Files that the store does not know yet, as it knows them from now on."""
+def _registered(ingester: Ingester, new: Sequence[NewFile]) -> Iterator[list[KnownFile]]:
+    """Files that the store does not know yet as it knows them from now on, as many at a time as are read at once."""
     size = ingester.settings.batch_files
-    files: list[KnownFile] = []
     for start in range(0, len(new), size):
-        files += commit.register(ingester.engine, ingester.lease, new[start : start + size])
-        ingester.progress(Progress(0, 0, len(files)))
-    return files
+        yield commit.register(ingester.engine, ingester.lease, new[start : start + size])
 
 
-def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) -> Counts:
-    """Read the files to their ends, a batch a transaction."""
-    if not files:
+def _read_all(ingester: Ingester, todo: Survey) -> Counts:
+    """Read the files to their ends, a batch a transaction; new ones are registered while others are read."""
+    counts = todo.counts
+    if not (todo.changed or todo.new):
         return counts
     with reading(ingester.engine) as connection:
         now = database_time(connection)
-    batches = Batches(ingester.base_dir, files, ingester.settings, now, ingester.reader)
+    new = Unregistered(len(todo.new), _registered(ingester, todo.new))
+    batches = Batches(ingester.base_dir, todo.changed, new, ingester.settings, now, ingester.reader)
     read = set[int]()
     for batch in batches:
         if ingester.should_stop():
@@ -107,8 +106,8 @@ def _read_all(ingester: Ingester, files: Sequence[KnownFile], counts: Counts) ->
             log.warning("%s Those files are read again in the next pass.", error.message)
             continue
         for news in batch.rewritten:
-            new = next_generation(news.file)
-            batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, new))
+            again = next_generation(news.file)
+            batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
         read |= {each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
         counts = counts.plus(batch.advances, files_read=len(read))
         ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
