@@ -25,16 +25,14 @@ def to_stored(text: str | bytes) -> str:
     """Escape what SQL text cannot hold; ordinary text comes back as it is."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
-    if (
-        text.isascii() and "\\" not in text and "\0" not in text
-    ):  # most are, and a regular expression takes longer
-        return text
+    if text.isascii() and "\\" not in text and "\0" not in text:
+        return text  # most are, and a regular expression takes longer
     return _UNSTORABLE.sub(_escape, text)
 
 
 def from_stored(text: str) -> str:
     """Undo `to_stored`; bytes that were not UTF-8 come back as surrogate escapes, fit for `os.fsencode`."""
-    return _ESCAPE.sub(_unescape, text)
+    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
 
 
 def without_passwords(text: str) -> str:

@@ -164,6 +164,8 @@ _PARAMETERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 def _by_key(entries: Mapping[str, Any], convert: Callable[[Any], Any]) -> Content:
     """A map of the wire, which has no order, sorted by key."""
+    if not entries:
+        return {}
     try:
         return {key: convert(value) for key, value in sorted(entries.items())}
     except UnicodeDecodeError as error:  # protobuf can list such a key, but not look it up

@@ -99,7 +99,7 @@ class Memory:
         gone = set[str]()
         for parent in self._branches.intersection(found.directories):
             if found.directories[parent]:
-                gone.update(self._remembered_below(parent, set(found.below.get(parent, ()))))
+                gone.update(self._rememberedfrom_stored(parent, set(found.below.get(parent, ()))))
         return gone
 
     def take_in(self, listed: Iterable[str], found: Found, changes: Iterable[PathChange]) -> None:
@@ -138,14 +138,14 @@ class Memory:
 
     def _changed_ns(self, root: int, name: str) -> int:
         try:
-            return os.stat(_below(name), dir_fd=root, follow_symlinks=self.follow_symlinks).st_ctime_ns
+            return os.stat(from_stored(name), dir_fd=root, follow_symlinks=self.follow_symlinks).st_ctime_ns
         except OSError:
             return -1
 
     def _grown(self, root: int, files: Iterable[FoundFile]) -> list[FoundFile]:
         grown = []
         for file in files:
-            path = _below(f"{file.train_id}/{file.name}")
+            path = from_stored(f"{file.train_id}/{file.name}")
             sight = sight_of(os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks))
             if sight.stat_stamp != file.sight.stat_stamp:
                 grown.append(FoundFile(file.train_id, file.name, file.parsed, sight))
@@ -158,7 +158,7 @@ class Memory:
             names = list(islice(self._round, share))
         return {name: self._resting[name] for name in names if name in self._resting}
 
-    def _remembered_below(self, parent: str, present: Collection[str]) -> Iterator[str]:
+    def _rememberedfrom_stored(self, parent: str, present: Collection[str]) -> Iterator[str]:
         start = f"{parent.rstrip('/')}/"
         for name in (*self._watched, *self._resting):
             if name != parent and name.startswith(start):
@@ -218,11 +218,6 @@ def _train_id(change: PathChange) -> str:
     file = change.found or change.known
     assert file is not None
     return file.train_id
-
-
-def _below(stored: str) -> str:
-    """A path relative to the base dir; most have nothing to unescape."""
-    return from_stored(stored) if "\\" in stored else stored
 
 
 @contextmanager
