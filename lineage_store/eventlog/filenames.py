@@ -10,8 +10,7 @@ explanations, do not count. It does not know whether the file exists or what is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 FileKind = Literal["summary", "lineage"]
 
@@ -27,8 +26,7 @@ _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileName:
+class LogFileName(NamedTuple):
     """What the name of a log file says."""
 
     name: str

@@ -8,8 +8,8 @@ the contents' fingerprint and tail anchor decide whether it is still the same fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from lineage_store.ingest.discovery import FoundFile
 from lineage_store.store.batch import KnownFile
@@ -25,8 +25,7 @@ class Change(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class PathChange:
+class PathChange(NamedTuple):
     """One path's change, with what is found and what is known of it."""
 
     change: Change

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from lineage_store.eventlog import filenames
 from lineage_store.eventlog.filenames import LogFileName
@@ -32,8 +33,7 @@ SYMBOLIC_LINK = "symbolic link"
 """Why a link to a log file or to a directory was ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A log file seen in a directory. `train_id` and `name` are storable text; `path_of` leads back to the disk."""
 
     train_id: str

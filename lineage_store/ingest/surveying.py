@@ -8,7 +8,7 @@ Does not know leases, nor what becomes of the files.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
@@ -120,12 +120,12 @@ def _compare(
 def _without_removed(connection: Connection, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
     """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
     new = _new_files(changes)
-    if not new:
+    wanted = set(tombstones.without_removed(connection, base_dir_id, new)) if new else set()
+    if len(wanted) == len(new):
         return changes
-    wanted = set(tombstones.without_removed(connection, base_dir_id, new))
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
     return [
-        replace(change, change=Change.UNCHANGED)
+        change._replace(change=Change.UNCHANGED)
         if change.found and (change.found.train_id, change.found.name) in removed
         else change
         for change in changes

@@ -1,6 +1,8 @@
 """What one write transaction is made of: frozen rows, still free of ids that only the database knows.
 
-In: nothing. Out: dataclasses that ingest fills and `writes` stores. Text in them is storable already (texts.py).
+In: nothing. Out: records that ingest fills and `writes` stores. Text in them is storable already (texts.py).
+Most are tuples, for they come in thousands and go through the reading process's pipe: making and sending a frozen
+dataclass takes five times as long.
 """
 
 from __future__ import annotations
@@ -8,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 if TYPE_CHECKING:  # a question needs no arrays
     import numpy as np
@@ -19,37 +19,11 @@ if TYPE_CHECKING:  # a question needs no arrays
     from lineage_store.store.statistics import Statistics
 
 
-def as_row(record: Any) -> dict[str, Any]:
-    """A frozen record as a row: its fields by name, as they are (`asdict` would copy them deeply)."""
-    of: Any = type(record)
-    return dict(zip(of.__slots__, _values_of(of)(record), strict=True))
-
-
-class Sent:
-    """A frozen record that goes through the reading process's pipe, in thousands: as a call of its class.
-
-    The way of frozen dataclasses sets field after field by name and takes several times as long.
-    """
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        of: Any = type(self)
-        return of, _values_of(of)(self)
-
-
-@cache
-def _values_of(of: Any) -> attrgetter[tuple[Any, ...]]:
-    """What gets all fields of a record type; there are two at least."""
-    return attrgetter(*of.__slots__)
-
-
 Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
 """Numbers, or text as objects; NaN stands for NULL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Valued(Sent):
+class Valued(NamedTuple):
     """A named value of any JSON kind: a metric, or what the user recorded."""
 
     position: int
@@ -59,8 +33,7 @@ class Valued(Sent):
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LineageRow(Sent):
+class LineageRow(NamedTuple):
     """A lineage event with its place; `content` is JSON. `metrics` are an evaluation's results."""
 
     byte_offset: int
@@ -70,8 +43,7 @@ class LineageRow(Sent):
     metrics: tuple[Valued, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """A current lineage event of a job; `content` is JSON."""
 
     log_file_id: int
@@ -79,8 +51,7 @@ class StoredEvent:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode(Sent):
+class GraphNode(NamedTuple):
     """One parameter of one node of a dataset pipeline."""
 
     node: int
@@ -92,8 +63,7 @@ class GraphNode(Sent):
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetGraph(Sent):
+class DatasetGraph(NamedTuple):
     """A dataset pipeline; `digest` is the SHA-256 of its canonical JSON, of which the mark is the beginning."""
 
     digest: str
@@ -102,8 +72,7 @@ class DatasetGraph(Sent):
     nodes: tuple[GraphNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedLineage(Sent):
+class FoldedLineage(NamedTuple):
     """What a job's lineage events come to."""
 
     listed: bool
@@ -116,8 +85,7 @@ class FoldedLineage(Sent):
     user_info: tuple[Valued, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem(Sent):
+class Problem(NamedTuple):
     """Something that ingest could not do. Without a range it is about the file as a whole."""
 
     kind: str
@@ -127,8 +95,7 @@ class Problem(Sent):
     range_end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileRows(Sent):
+class FileRows(NamedTuple):
     """What a stretch of one log file holds, beside its samples; `end` is where the next stretch begins."""
 
     end: int
@@ -144,8 +111,7 @@ class FileRows(Sent):
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSight(Sent):
+class FileSight(NamedTuple):
     """What a look at an open log file showed."""
 
     size_bytes: int
@@ -155,10 +121,7 @@ class FileSight(Sent):
 
 
 class KnownFile(NamedTuple):
-    """A row of `log_file` as ingest needs it: the newest generation of one path.
-
-    A tuple, for it is made anew five times each time a file is looked at: a frozen dataclass takes ten times as long.
-    """
+    """A row of `log_file` as ingest needs it: the newest generation of one path."""
 
     id: int
     job_id: int
@@ -187,8 +150,7 @@ class KnownFile(NamedTuple):
     """How many times in a row reading it failed the reader."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesName(Sent):
+class SeriesName(NamedTuple):
     """One tag in one log file; the plugin is that of the columns which it is part of."""
 
     file: KnownFile
@@ -196,7 +158,7 @@ class SeriesName(Sent):
 
 
 @dataclass(frozen=True, slots=True)
-class SampleColumns(Sent):
+class SampleColumns:
     """Samples of one plugin, of any number of series; a row is a sample."""
 
     plugin: str
@@ -212,8 +174,7 @@ class SampleColumns(Sent):
     """Of each series."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class NewFile(NamedTuple):
     """A log file that the store does not know yet, or a new generation of one that it does."""
 
     train_id: str
@@ -225,8 +186,7 @@ class NewFile:
     generation: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Advance(Sent):
+class Advance(NamedTuple):
     """One file's part of a write transaction: the bookmark's move and the rows that go with it."""
 
     file: KnownFile

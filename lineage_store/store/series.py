@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
 
-from lineage_store.store.batch import as_row
 from lineage_store.store.dialects import among, execute_rows, update_by_id
 from lineage_store.store.schema import log_file, scalar_sample, series
 from lineage_store.store.statistics import Statistics
@@ -88,24 +86,22 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
 
 def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
     """Write the statistics of existing series."""
-    update_by_id(connection, series, [{"of_id": series_id, **as_row(found)} for series_id, found in of])
+    update_by_id(connection, series, [{"of_id": series_id, **found._asdict()} for series_id, found in of])
 
 
 def append_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
     """Merge statistics of samples into those of existing series, all of whose steps are lower."""
-    rows = [dict(zip(_APPENDED, (series_id, *_VALUES(found)), strict=True)) for series_id, found in of]
+    rows = [dict(zip(_APPENDED, (series_id, *found), strict=True)) for series_id, found in of]
     if rows:
         execute_rows(connection, _APPEND, rows)
 
 
-_STATISTICS = tuple(field.name for field in fields(Statistics))
-_VALUES = attrgetter(*_STATISTICS)
-_APPENDED = ("of_id", *(f"of_{name}" for name in _STATISTICS))
+_APPENDED = ("of_id", *(f"of_{name}" for name in Statistics._fields))
 
 
 def _append() -> Update:
     """What is lowest or highest stays where it is equal: it was there first."""
-    new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in _STATISTICS}
+    new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in Statistics._fields}
     counts = {name: series.c[name] + new[name] for name in ("sample_count", "nan_count", "inf_count")}
     last = {name: new[name] for name in ("last_step", "last_wall_time", "last_value")}
     extremes: dict[str, ColumnElement[Any]] = {}
@@ -140,7 +136,7 @@ def statistics_from_rows(connection: Connection, samples: Table, job_id: int, se
         last_wall_time=last.wall_time,
         last_value=last.value if has_values else None,
     )
-    return replace(found, **_value_statistics(connection, samples, mine)) if has_values else found
+    return found._replace(**_value_statistics(connection, samples, mine)) if has_values else found
 
 
 def _value_statistics(connection: Connection, samples: Table, mine: ColumnElement[bool]) -> dict[str, Any]:

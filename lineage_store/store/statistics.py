@@ -5,20 +5,16 @@ In: columns of samples. Out: statistics, a row per series.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from lineage_store.store.batch import Sent
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics(Sent):
+class Statistics(NamedTuple):
     """What `series` keeps of its samples; values are None for payloads and for NaN."""
 
     sample_count: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -110,7 +110,7 @@ def add_evaluation(
     connection.execute(insert(schema.lineage_event), event)
     for value in named_values(metrics):
         connection.execute(
-            insert(schema.evaluation_metric), {**at, "name_key": key(value.name), **asdict(value)}
+            insert(schema.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
         )
 
 
@@ -154,7 +154,7 @@ def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, fo
     earlier = files.c.last_wall_time.is_(None) | (files.c.last_wall_time < found.last_wall_time)
     latest = files.update().where(files.c.id == file.id, earlier).values(last_wall_time=found.last_wall_time)
     connection.execute(latest)
-    return _insert(connection, schema.series, {**row, "device": file.device, **asdict(found)})
+    return _insert(connection, schema.series, {**row, "device": file.device, **found._asdict()})
 
 
 def _sample(file: LogFile, series_id: int, step: int, wall_time: float) -> dict[str, Any]:

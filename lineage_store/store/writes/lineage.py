@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, select
 
-from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued, as_row
+from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued
 from lineage_store.store.dialects import among, insert_plain, upsert
 from lineage_store.store.schema import (
     dataset_graph,
@@ -116,7 +116,7 @@ def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> di
     connection.execute(upsert(connection, dataset_graph, ["digest"]), rows)
     ids = _graph_ids(connection, by_digest)
     nodes = [
-        {"dataset_graph_id": ids[graph.digest], "item_no": item_no, **as_row(node)}
+        {"dataset_graph_id": ids[graph.digest], "item_no": item_no, **node._asdict()}
         for graph in new
         for item_no, node in enumerate(graph.nodes)
     ]
@@ -149,4 +149,4 @@ def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]
 
 
 def _value_row(value: Valued) -> dict[str, Any]:
-    return {"name_key": key(value.name), **as_row(value)}
+    return {"name_key": key(value.name), **value._asdict()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
-from lineage_store.store.batch import Advance, KnownFile, Problem, as_row
+from lineage_store.store.batch import Advance, KnownFile, Problem
 from lineage_store.store.dialects import among
 from lineage_store.store.schema import ingest_problem
 
@@ -64,7 +64,7 @@ def set_path_problems(
     """Let the open problems of the base dir's directories be exactly the given ones, by path."""
     mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.log_file_id.is_(None)
     wanted = {
-        (path, problem.kind): {**as_row(problem), "base_dir_id": base_dir_id, "path": path, **_seen(now)}
+        (path, problem.kind): {**problem._asdict(), "base_dir_id": base_dir_id, "path": path, **_seen(now)}
         for path, problem in paths.items()
     }
     _reconcile(connection, mine, wanted, now, ("path", "kind"))
@@ -103,7 +103,7 @@ def _reconcile(
 
 def _row(base_dir_id: int, file: KnownFile, problem: Problem, now: datetime) -> dict[str, Any]:
     return {
-        **as_row(problem),
+        **problem._asdict(),
         "base_dir_id": base_dir_id,
         "job_id": file.job_id,
         "log_file_id": file.id,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, Table, select
 
-from lineage_store.store.batch import SampleColumns, SeriesName, as_row
+from lineage_store.store.batch import SampleColumns, SeriesName
 from lineage_store.store.dialects import among, insert_plain
 from lineage_store.store.schema import payload_sample, scalar_sample, series
 from lineage_store.store.series import append_statistics, statistics_from_rows, store_statistics
@@ -43,7 +43,7 @@ class _Part:
             "plugin": plugin,
             "tag_key": tag_key,
             "tag": self.name.tag,
-            **as_row(self.statistics),
+            **self.statistics._asdict(),
         }
 
     def appends_to(self, row: Row[Any]) -> bool:
