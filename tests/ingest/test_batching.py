@@ -1,7 +1,8 @@
-"""Where a pass has its log files read makes no difference to what the store comes to hold."""
+"""Batches of files: where they are read, and when new ones are registered, makes no difference to what is stored."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -12,8 +13,12 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.contents import natural_contents
-from helpers.ingesting import ingest
-from lineage_store.ingest import batching
+from helpers.ingesting import column, ingest
+from helpers.log_writer import Log
+from lineage_store.config import Settings
+from lineage_store.ingest import batching, refresh
+from lineage_store.ingest.collecting import uncollected
+from lineage_store.ingest.report import Progress
 from lineage_store.store.engine import open_engine
 
 
@@ -57,3 +62,28 @@ def test_many_files_are_read_in_a_thread_where_no_process_starts(
     ingest(sqlite_engine, corpus)
     assert natural_contents(sqlite_engine) == read_in_a_thread
     assert "no reading process, files are read in a thread" in caplog.messages
+
+
+def test_new_files_are_registered_part_by_part_and_all_are_read(engine: Engine, tmp_path: Path) -> None:
+    base_dir, seen = tmp_path / "base", list[Progress]()
+    for number in range(10):
+        Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
+    settings = Settings(batch_files=2)
+    refresh.ingest(engine, base_dir, settings, progress=seen.append, should_stop=lambda: bool(seen))
+    assert [progress.files_waiting for progress in seen] == [8]
+    assert len(column(engine, "SELECT id FROM log_file")) == 8  # two more than were to be read next
+    refresh.ingest(engine, base_dir, settings, progress=seen.append)
+    assert [progress.files_waiting for progress in seen] == [8, 6, 4, 2, 0]
+    assert len(column(engine, "SELECT value FROM scalar_sample")) == 10
+
+
+def test_the_garbage_collector_rests_during_a_block_and_is_left_as_it_was() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="in the block"), uncollected():
+        raise ValueError("in the block")
+    assert gc.isenabled()
