@@ -3,8 +3,8 @@
 In: a corpus. Out: the time that sqlite3 takes for all its rows, by INSERTs of many VALUES, table by table and in key
 order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory; nothing
 is read or decoded, nothing is asked of the database, no reference is checked. Where that alone misses a target, no way
-of decoding meets it with this schema and this driver. And the time of our decoder alone, in chunks as ingest has them,
-and of a loop that only parses.
+of decoding meets it with this schema and this driver. And the time of our decoder alone, in chunks as ingest has them;
+of all that comes before the database: files found, read, decoded and made rows of; and of a loop that only parses.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,9 @@ from benchmarks.measuring import Row, Samples, Sizes, alternate, stopwatch, time
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.eventlog import fast
+from lineage_store.ingest import batching, surveying
+from lineage_store.ingest.discovery import FoundFile
+from lineage_store.store.batch import KnownFile
 from lineage_store.store.schema import metadata
 
 _PARAMETERS = 8_000
@@ -101,6 +105,28 @@ def _decode(path: Path) -> float:
     return seconds()
 
 
+def _read(base_dir: Path) -> float:
+    """Every log file found, read, and made rows of; nothing is asked of a database, nothing written."""
+    settings, now = Settings(), datetime.now(UTC)
+    with stopwatch() as seconds:
+        found = surveying.find(base_dir, settings).files
+        files = [_unread(number, file) for number, file in enumerate(found)]
+        while files:
+            batch = batching.fill(base_dir, files[: settings.batch_files], settings, now)
+            files = files[batch.files_taken :] + [each.after for each in batch.advances if each.has_more]
+    return seconds()
+
+
+def _unread(number: int, file: FoundFile) -> KnownFile:
+    """A file as the store knows it when it was registered."""
+    name, place = file.parsed, {"id": number, "job_id": number, "train_id": file.train_id, "name": file.name}
+    said = {"kind": name.kind, "file_time": name.timestamp, "device": name.device}
+    sizes = ("size_bytes", "byte_offset", "quarantined_bytes", "fingerprint_bytes", "anchor_bytes", "strikes")
+    state = {"generation": 1, "current": True, "state": "open", "closed": False}
+    known: dict[str, Any] = dict.fromkeys(KnownFile._fields) | dict.fromkeys(sizes, 0) | place | said | state
+    return KnownFile(**known)
+
+
 def _c6_decoded(sizes: Sizes) -> Samples:
     (path,) = corpora.c6(sizes.histogram_events).glob("*/*_MS")
     return alternate(partial(_decode, path), timed(lambda: lean.parse_file(path)), sizes.repetitions)
@@ -112,6 +138,18 @@ def _c6(sizes: Sizes) -> Samples:
 
 def _real(sizes: Sizes) -> Samples:
     return _against_lean_loop(corpora.real(sizes.real_jobs), sizes)
+
+
+def _real_read(sizes: Sizes) -> Samples:
+    base_dir = corpora.real(sizes.real_jobs)
+    return alternate(
+        partial(_read, base_dir), timed(lambda: lean.parse_base_dir(base_dir)), sizes.repetitions
+    )
+
+
+def _jobs_read(sizes: Sizes) -> Samples:
+    base_dir = corpora.jobs(sizes.jobs)
+    return Samples(tuple(sizes.jobs / _read(base_dir) for _ in range(min(3, sizes.repetitions))))
 
 
 def _jobs(sizes: Sizes) -> Samples:
@@ -129,10 +167,13 @@ def _jobs_parsed(sizes: Sizes) -> Samples:
 
 
 _ALONE = "the rows of {} alone, by hand from memory into SQLite, all indexes"
+_READ = "the log files of {} found, read and made rows of, nothing written"
 ROWS = [
     Row("c6-decoded", "c6 decoded to columns, nothing more, against the lean loop", _c6_decoded, None),
     Row("c6-rows", _ALONE.format("c6") + ", against the lean loop", _c6, None),
     Row("real-rows", _ALONE.format("real trainings") + ", against the lean loop", _real, None),
+    Row("real-read", _READ.format("real trainings") + ", against the lean loop", _real_read, None),
     Row("jobs-parsed", "the lean loop over the job dirs", _jobs_parsed, None, shown="figure", unit="jobs/s"),
+    Row("jobs-read", _READ.format("the job dirs"), _jobs_read, None, shown="figure", unit="jobs/s"),
     Row("jobs-rows", _ALONE.format("the job dirs"), _jobs, None, shown="figure", unit="jobs/s"),
 ]

@@ -1,6 +1,7 @@
 """What the write transactions of a pass take: files are looked at until there is enough for each.
 
-In: files that call for a look. Out: batches, the next of which is read while the caller writes the one it was given.
+In: files that call for a look, and what registers new ones, part by part. Out: batches, the next of which is read while
+the caller writes the one it was given.
 Promises: a batch is bounded in rows, bytes and files; a file that cannot be read costs nobody else; big files do not
 keep small ones waiting, for each gives a chunk in turn. Does not write.
 """
