@@ -42,7 +42,9 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
     assert list(target.parent.iterdir()) == [target]
     with target.open("rb") as stream:
         assert stream.read(20)[18:20] == b"\x01\x01", "read and write version 1: no write-ahead log"
-    upgrade.check(f"sqlite:///{target}")
+    opened = open_engine(f"sqlite:///{target}")
+    upgrade.check(opened)
+    opened.dispose()
     engine.dispose()
 
 
@@ -88,7 +90,9 @@ def test_a_snapshot_stays_a_snapshot_when_root_opens_it(sqlite_url: str, tmp_pat
     engine = open_engine(sqlite_url)
     target = tmp_path / "snapshot.db"
     publish(engine, target)
-    upgrade.check(open_engine(f"sqlite:///{target}"))
+    opened = open_engine(f"sqlite:///{target}")
+    upgrade.check(opened)
+    opened.dispose()
     assert target.read_bytes()[18:20] == b"\x01\x01", "still without a write-ahead log"
     assert [path.name for path in tmp_path.glob("snapshot.db*")] == ["snapshot.db"]
     engine.dispose()
