@@ -3,9 +3,9 @@
 Pieces of real log files are damaged: bits flipped, ranges zeroed, cut out, put in, overwritten with others of the same
 file, among them whole headers, whose lengths are believable lies. A good frame follows. What is given up may then touch
 no frame that the damage did not touch, the bookmark must stand at the end, every scalar must be one that was written,
-and none of a sound frame may be missing: on both decoding paths, in chunks of any size. Then payloads are damaged and
-framed anew, with good checksums, where the decoder must not fail and both paths must agree. The control believes every
-checksum.
+and the last write of each step must be among them: on both decoding paths, in chunks of any size. Then payloads are
+damaged and framed anew, with good checksums, where the decoder must not fail and both paths must agree. The control
+believes every checksum.
 """
 
 from __future__ import annotations
@@ -224,24 +224,28 @@ def _follow(path: Path, mode: int, damaged: _Damaged, settings: Settings) -> tup
             )
     scalars = {each for each in taken if each[0] == "scalar"}
     assert scalars <= damaged.written, f"a wrong sample: {next(iter(scalars - damaged.written))}"
-    expected = {each for _, payload in damaged.sound for each in _scalars_of(path.name, payload)}
+    frames = _walk(damaged.content, followed)
+    assert frames.items() >= set(damaged.sound), "a sound frame was passed over"
+    writes = (each for payload in frames.values() for each in _scalars_of(path.name, payload))
+    expected = set({each[:3]: each for each in writes}.values())  # the last of each tag and step
     assert expected <= scalars, f"a lost sample: {next(iter(expected - scalars))}"
-    _walk(damaged.content, followed)
     return sorted(taken), followed.event_count
 
 
-def _walk(content: bytes, followed: Followed) -> None:
-    """The ledger: sound frames and given-up ranges follow each other without a gap."""
-    position, events, gaps = 0, 0, dict(followed.given_up)
+def _walk(content: bytes, followed: Followed) -> dict[int, bytes]:
+    """The ledger: sound frames and given-up ranges follow each other without a gap. The frames, by position."""
+    position, frames, gaps = 0, dict[int, bytes](), dict(followed.given_up)
     while position < len(content):
         if position in gaps:
             position = gaps.pop(position)
             continue
         payload = oracle.sound_frame(content, position)
         assert payload is not None, f"no frame at {position}, which counts as read"
-        position, events = position + len(payload) + 16, events + 1
+        frames[position] = payload
+        position += len(payload) + 16
     assert not gaps, f"given up inside frames: {gaps}"
-    assert events == followed.event_count, f"{followed.event_count} events of {events} frames"
+    assert len(frames) == followed.event_count, f"{followed.event_count} events of {len(frames)} frames"
+    return frames
 
 
 def _scalars_of(name: str, payload: bytes) -> Iterator[Taken]:
