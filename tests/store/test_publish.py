@@ -42,9 +42,7 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
     assert list(target.parent.iterdir()) == [target]
     with target.open("rb") as stream:
         assert stream.read(20)[18:20] == b"\x01\x01", "read and write version 1: no write-ahead log"
-    opened = open_engine(f"sqlite:///{target}")
-    upgrade.check(opened)
-    opened.dispose()
+    upgrade.check(f"sqlite:///{target}")
     engine.dispose()
 
 
