@@ -44,6 +44,7 @@ from lineage_store.store import leases, registry
 from lineage_store.store.engine import reading, writing
 from lineage_store.store.filesystem import filesystem_type, is_network
 from lineage_store.store.leases import Lease
+from lineage_store.store.pooling import renew
 from lineage_store.store.replaced import GONE, REPLACED
 
 log = logging.getLogger(__name__)
@@ -256,7 +257,7 @@ class Follower:
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
-            self._engine.dispose()  # what was connected before it came back may never work again
+            renew(self._engine)  # what was connected before it came back may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

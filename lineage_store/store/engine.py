@@ -9,10 +9,8 @@ Does not know: tables.
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -26,15 +24,13 @@ from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
     InterfaceError,
-    InvalidatePoolError,
     NoSuchModuleError,
     OperationalError,
     ProgrammingError,
 )
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
-from lineage_store.store import replaced
+from lineage_store.store import pooling, replaced
 from lineage_store.store.causes import UNABLE_TO_OPEN, cause_of
 from lineage_store.store.filesystem import filesystem_type, is_network, refuse_network_filesystem
 from lineage_store.store.types import UtcTime
@@ -55,7 +51,6 @@ _POSTGRESQL = {
     "tcp_user_timeout": 60_000,
 }
 """A server that has gone without a word is noticed within a minute (in s; the last in ms)."""
-_RESTED_AFTER_S = 1.0
 _SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
 """SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
 none of them operational."""
@@ -90,8 +85,8 @@ def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: 
             "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
         ) from error
     event.listen(engine, "connect", _prepare_postgresql)
-    _ping_the_rested(engine)
-    _close_what_comes_back_late(engine)
+    pooling.look_after(engine, pings=True)
+    pooling.close_what_comes_back_late(engine)
     return engine
 
 
@@ -202,6 +197,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     engine.dialect.statement_compiler = _HintingCompiler
+    pooling.look_after(engine, pings=False)
     replaced.watch(engine, path, reads_snapshots=read_only)
 
     @event.listens_for(engine, "do_connect")
@@ -257,39 +253,6 @@ def _is_write_protected(path: Path) -> bool:
     if not path.exists():
         return False
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
-
-
-def _ping_the_rested(engine: Engine) -> None:
-    """See that a server still answers before a connection is used that has not been for a while.
-
-    Pinging at each use (`pool_pre_ping`) would cost a small question a tenth of its time.
-    """
-
-    @event.listens_for(engine, "checkin")
-    def rest(_connection: Any, record: ConnectionPoolEntry) -> None:
-        record.info["rests_since"] = time.monotonic()
-
-    @event.listens_for(engine, "checkout")
-    def ping(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-        if time.monotonic() - record.info.get("rests_since", math.inf) < _RESTED_AFTER_S:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
-
-
-def _close_what_comes_back_late(engine: Engine) -> None:
-    """Close a connection that was in use while `dispose` gave its pool up, which nobody else would close."""
-
-    @event.listens_for(engine, "connect")
-    def remember(_connection: Any, record: ConnectionPoolEntry) -> None:
-        record.info["pool"] = engine.pool
-
-    @event.listens_for(engine, "checkin")
-    def close(_connection: Any, record: ConnectionPoolEntry) -> None:
-        if record.info.get("pool") is not engine.pool:
-            record.close()
 
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:

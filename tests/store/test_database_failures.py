@@ -14,13 +14,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import engine as engines
 from lineage_store.store.causes import cause_of
 from lineage_store.store.engine import open_engine, reading, writing
 from lineage_store.store.locks import command_of, writer_of
+from lineage_store.store.pooling import renew
 
 _LOCKING = """
 import sqlite3, sys
@@ -51,6 +52,14 @@ def another_process_that_writes(path: Path) -> Iterator[int]:
         yield process.pid
         assert process.stdin is not None
         process.stdin.close()
+
+
+def end_all_sessions(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url.replace("+psycopg", "")) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 BIG = 1_000_000
@@ -208,6 +217,54 @@ def test_a_connection_in_use_while_its_pool_is_given_up_is_closed_when_it_comes_
     assert kept.closed
 
 
+def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_store.store.pooling._RESTED_AFTER_S", 0.0)
+    engine = open_engine(postgres_url)
+    with reading(engine):
+        pass
+    end_all_sessions(postgres_url)
+    # As another thread may at the very moment:
+    event.listen(engine, "close", lambda *_: engine.dispose(), once=True)
+    with reading(engine) as connection:
+        made_anew: Any = connection.connection.dbapi_connection
+    assert made_anew.closed
+    engine.dispose()
+
+
+def test_renewed_connections_are_made_anew_for_their_next_use(database_url: str) -> None:
+    engine = open_engine(database_url)
+    closed: list[object] = []
+    event.listen(engine, "close", lambda connection, _: closed.append(connection))
+    with reading(engine) as connection:
+        rested: Any = connection.connection.dbapi_connection
+    with reading(engine) as connection:
+        in_use: Any = connection.connection.dbapi_connection
+        assert in_use is rested
+        with reading(engine) as another:
+            made_late: Any = another.connection.dbapi_connection
+            renew(engine)
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert closed == []
+    with reading(engine) as connection, reading(engine) as another:
+        renewed = {id(each.connection.dbapi_connection) for each in (connection, another)}
+    assert renewed.isdisjoint({id(in_use), id(made_late)})
+    assert {id(each) for each in closed} == {id(in_use), id(made_late)}
+    with reading(engine) as connection:
+        assert id(connection.connection.dbapi_connection) in renewed
+    engine.dispose()
+
+
+def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(database_url: str) -> None:
+    engine = open_engine(database_url)
+    event.listen(engine, "connect", lambda *_: renew(engine))
+    for _ in range(3):
+        with reading(engine) as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    engine.dispose()
+
+
 def test_a_connection_whose_commit_failed_is_dropped(database_url: str) -> None:
     engine = open_engine(database_url)
     driver, do_commit = engine.dialect.loaded_dbapi, engine.dialect.do_commit
@@ -244,16 +301,12 @@ def test_a_url_that_is_none_is_refused_without_its_password() -> None:
 def test_connections_that_a_server_dropped_while_they_rested_are_replaced(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.engine._RESTED_AFTER_S", 0.0)
+    monkeypatch.setattr("lineage_store.store.pooling._RESTED_AFTER_S", 0.0)
     engine = open_engine(postgres_url)
     with ExitStack() as several:
         for _ in range(4):
             several.enter_context(reading(engine))
-    with psycopg.connect(postgres_url.replace("+psycopg", "")) as other:
-        other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    end_all_sessions(postgres_url)
     with reading(engine) as connection:
         assert connection.execute(text("SELECT 1")).scalar_one() == 1
     engine.dispose()
