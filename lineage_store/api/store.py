@@ -174,18 +174,15 @@ class LineageStore:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
-        if not count and (answer := self._glance(condition, base_dir)):
+        if base_dir is None and not count and (answer := self._glance(condition)):
             return answer
         with self._asked(condition, base_dir) as (connection, wanted, ids):
             return lineage.filter_lineage(connection, wanted, ids, count=count)
 
-    def _glance(
-        self, condition: Mapping[str, Any] | None, base_dir: PathLike | None
-    ) -> dict[str, Any] | None:
-        path, wanted = _question(condition, base_dir)
-        stored = None if path is None else base_dirs.stored_path(path)
+    def _glance(self, condition: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        wanted = parse(condition)
         with self._named_failures(), engines.glancing(self._engine) as connection:
-            return lineage.glance(connection, wanted, stored)
+            return lineage.glance(connection, wanted)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None

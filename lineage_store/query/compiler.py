@@ -19,6 +19,7 @@ from sqlalchemy import (
     Select,
     Subquery,
     bindparam,
+    case,
     func,
     null,
     select,
@@ -29,12 +30,18 @@ from lineage_store.query.condition import DEFAULT_LIMIT
 from lineage_store.query.ordering import Stretch, stretches, whole
 from lineage_store.query.predicates import holds
 from lineage_store.query.tree import Leaf, Node, SortKey, mentions
-from lineage_store.store.schema import annotation, dataset_graph, lineage, train_job
+from lineage_store.store.schema import annotation, base_dir, dataset_graph, lineage, train_job
 
 BaseDirs = tuple[int, ...] | None
 """Ids of the base dirs asked for; None: all of them."""
 
 _REMEMBERED = 64
+LEAVING = 1_000_000
+"""More base dirs than there are."""
+_HAS_JOBS = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir.c.id).exists()
+# PostgreSQL looks a job up for each base dir; were this a WHERE, it might join them, and look for one job among all.
+_COUNTS_FOR = case((~_HAS_JOBS, 0), (base_dir.c.leaving, LEAVING), else_=1)
+_SCOPE = select(func.sum(_COUNTS_FOR)).select_from(base_dir).scalar_subquery()
 _NARROW = "INDEXED BY ix_lineage_fields"
 """SQLite would rather take any index of one field, and then read each wide row; few jobs are found before."""
 
@@ -85,6 +92,30 @@ def compile_stretches(
     )
 
 
+class Glanced(NamedTuple):
+    """What a page shows of a job when its statement is the only one: `Found`, and what scope it was asked in."""
+
+    found: Found
+    path: str
+    """Of its base dir, as stored."""
+    scope: int
+    """How many base dirs have jobs; LEAVING for each that is being removed."""
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Glanced:
+        """A row of the statement."""
+        return cls(Found._make(row[:-2]), row[-2], row[-1])
+
+
+@lru_cache(_REMEMBERED)
+def compile_glance(
+    where: Node, sort: tuple[SortKey, ...], *, few: Leaf | None = None, shows_dataset: bool = True
+) -> Select[Any] | None:
+    """The page of all base dirs, and which these are, `Glanced`, in one statement; None where it takes several."""
+    (stretch, *others) = stretches(sort, where) if few is None else (whole(sort),)
+    return None if others else _page(where, stretch, None, few, shows_dataset, with_scope=True)
+
+
 @lru_cache(_REMEMBERED)
 def compile_all(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> Select[Any]:
     """The ids of all matching jobs in order."""
@@ -111,7 +142,13 @@ def compile_rows(shows_dataset: bool) -> Select[Any]:
 
 
 def _page(
-    where: Node, stretch: Stretch, base_dirs: BaseDirs, few: Leaf | None, shows_dataset: bool
+    where: Node,
+    stretch: Stretch,
+    base_dirs: BaseDirs,
+    few: Leaf | None,
+    shows_dataset: bool,
+    *,
+    with_scope: bool = False,
 ) -> Select[Any]:
     """Narrow rows are sorted and cut to the page, then what is shown is read."""
     take, skip = bindparam("take", DEFAULT_LIMIT, Integer), bindparam("skip", 0, Integer)
@@ -121,7 +158,11 @@ def _page(
     found = _matching(*narrow, *keys, where=where, stretch=stretch, base_dirs=base_dirs, few=few)
     cut = found.order_by(*(rank.of(rank.by) for rank in stretch.order)).limit(take).offset(skip)
     page = cut.subquery("page")
-    return _shown(page, shows_dataset).order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
+    shown = _shown(page, shows_dataset)
+    if with_scope:
+        path = select(base_dir.c.path).where(base_dir.c.id == page.c.base_dir_id).scalar_subquery()
+        shown = shown.add_columns(path.label("path"), _SCOPE.label("scope"))
+    return shown.order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
 
 
 def _matching(

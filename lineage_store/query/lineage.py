@@ -24,17 +24,20 @@ from lineage_store.errors import (
 )
 from lineage_store.fields import TRAINED
 from lineage_store.query.compiler import (
+    LEAVING,
     BaseDirs,
     Found,
+    Glanced,
     StretchQuery,
     compile_all,
     compile_count,
+    compile_glance,
     compile_rows,
     compile_stretches,
 )
 from lineage_store.query.narrowing import few_by
 from lineage_store.query.results import to_answer, to_object
-from lineage_store.query.scope import scope_of, scope_of_path
+from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import Leaf, SearchCondition
 from lineage_store.store import schema
@@ -78,26 +81,24 @@ def filter_lineage(
     return to_answer(rows, found, condition, scope.labels)
 
 
-def glance(
-    connection: Connection, condition: SearchCondition, base_dir_path: str | None
-) -> dict[str, Any] | None:
-    """A page without its count, outside of a transaction: two round trips instead of four.
+def glance(connection: Connection, condition: SearchCondition) -> dict[str, Any] | None:
+    """A page of all base dirs without its count, outside of a transaction: one round trip instead of four.
 
-    None where one statement does not tell it: its order has several stretches, it is empty, or has jobs of a base dir
-    that was not there a moment ago.
+    None where one statement does not tell it: its order has several stretches, it is empty, or a base dir is being
+    removed.
     """
     if condition.page is None:
         return None
-    scope = scope_of_path(connection, base_dir_path)
     few = few_by(connection, condition)
-    take, number = condition.page.limit, condition.page.number
-    first, *others = compile_stretches(
-        condition.where, condition.sort, scope.base_dirs, few=few, shows_dataset=condition.shows_dataset
-    )
-    rows = [] if others else _page_of(connection, first, condition, take, take * number)
-    if not rows or any(row.base_dir_id not in scope.paths for row in rows):
+    select = compile_glance(condition.where, condition.sort, few=few, shows_dataset=condition.shows_dataset)
+    if select is None:
         return None
-    return to_answer(rows, _told_by_page(condition, len(rows)), condition, scope.labels)
+    take, skip = condition.page.limit, condition.page.limit * condition.page.number
+    rows = [Glanced.of(row) for row in run(connection, select, **condition.values, take=take, skip=skip)]
+    if not rows or rows[0].scope >= LEAVING:
+        return None
+    labels = {row.found.base_dir_id: row.path for row in rows} if rows[0].scope > 1 else {}
+    return to_answer([row.found for row in rows], _told_by_page(condition, len(rows)), condition, labels)
 
 
 def iter_lineage(

@@ -1,12 +1,12 @@
 """Which base dirs a question is about.
 
-In: an open connection and the base dirs asked for, by id or by path. Out: a `Scope`. Where all base dirs of the store
+In: an open connection and the base dirs asked for, by id. Out: a `Scope`. Where all base dirs of the store
 are asked for, which is the rule, it restricts nothing: statements then need not look at the base dir of any job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -36,15 +36,10 @@ class Scope:
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
-    return _scope(connection, lambda key, _: base_dir_ids is None or key in base_dir_ids)
-
-
-def scope_of_path(connection: Connection, path: str | None) -> Scope:
-    """The same by the stored path of one base dir; None means all."""
-    return _scope(connection, lambda _, known: path is None or known == path)
-
-
-def _scope(connection: Connection, is_asked: Callable[[int, str], bool]) -> Scope:
     rows = run(connection, _BASE_DIRS)
-    asked = {key: path for key, path, leaving in rows if not leaving and is_asked(key, path)}
+    asked = {
+        key: path
+        for key, path, leaving in rows
+        if not leaving and (base_dir_ids is None or key in base_dir_ids)
+    }
     return Scope(None if len(asked) == len(rows) else tuple(asked), asked)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.query.compiler import compile_glance
+from lineage_store.query.condition import parse
+from lineage_store.query.explain import plan_of
 from lineage_store.store.engine import writing
+from lineage_store.store.schema import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]
+LOOKED_UP = {
+    "sqlite": r"SEARCH train_job USING COVERING INDEX \S+ \(base_dir_id=\?",
+    "postgresql": r"on train_job train_job_\d.*\n *Index Cond: \(base_dir_id = base_dir_\d\.id\)",
+}
 BY_METRIC = {"sorted_name": "metric/m", "sorted_type": "descending"}
 
 
@@ -69,13 +79,13 @@ def test_a_page_without_its_count_is_the_page(
         assert answer == counted
 
 
-def test_a_full_page_begins_no_transaction(tmp_path: Any) -> None:
+def test_a_full_page_takes_one_statement(tmp_path: Any) -> None:
     with LineageStore(f"sqlite:///{tmp_path / 'store.sqlite3'}") as store:
         fill(store, "/logs")
         asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 3}
         with statements(store) as seen:
             assert len(store.filter_lineage(asked, count=False)["object"]) == 3
-        assert [text.split()[0] for text in seen] == ["SELECT", "SELECT"]
+        assert [text.split()[0] for text in seen] == ["SELECT"]
         with statements(store) as seen:
             assert len(store.filter_lineage({**BY_METRIC, "limit": 9}, count=False)["object"]) == 9
         assert "BEGIN" in seen  # several statements, one snapshot
@@ -96,6 +106,40 @@ def test_a_page_with_jobs_of_a_base_dir_that_came_meanwhile_says_which_is_whose(
         driver.set_trace_callback(add_other)
         answer = store.filter_lineage({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
         assert {item["base_dir"] for item in answer["object"]} == {"/logs", "/other"}
+
+
+@pytest.mark.parametrize("leaving", ["/logs", "/other"])
+def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
+    store: LineageStore, leaving: str
+) -> None:
+    fill(store, "/logs")
+    fill(store, "/other", prefix="other-")
+    with writing(store.engine) as connection:
+        connection.execute(update(base_dir).where(base_dir.c.path == leaving).values(leaving=True))
+    asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}
+    answer = store.filter_lineage(asked, count=False)
+    assert answer | {"count": 6} == store.filter_lineage(asked)
+    shown = [each["summary_dir"] for each in answer["object"]]
+    assert shown == [f"./{'other-' if leaving == '/logs' else ''}{number}" for number in (5, 4, 3, 2)]
+    assert not any("base_dir" in each for each in answer["object"])
+
+
+def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore) -> None:
+    fill(store, "/logs")
+    with writing(store.engine) as connection:
+        add_base_dir(connection, "/empty")
+    answer = store.filter_lineage({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
+    assert not any("base_dir" in each for each in answer["object"])
+
+
+def test_that_base_dirs_have_jobs_is_looked_up_whatever_they_hold(store: LineageStore) -> None:
+    fill(store, "/logs")
+    wanted = parse({**BY_METRIC, "metric/m": {"ge": 0}})
+    glanced = compile_glance(wanted.where, wanted.sort)
+    assert glanced is not None
+    with store.engine.connect() as connection:
+        plan = plan_of(connection, glanced, **wanted.values)
+    assert re.search(LOOKED_UP[store.engine.dialect.name], plan)
 
 
 def test_an_unknown_base_dir_is_an_error_with_and_without_the_count(store: LineageStore) -> None:

@@ -22,6 +22,7 @@ from lineage_store.store.batch import Column
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
+_ROWS_AT_ONCE = 8192
 
 Block = Sequence[Column | None]
 """Columns of equal length; None is a column of NULLs."""
@@ -38,7 +39,8 @@ def copy(connection: Connection, table: Table, block: Block) -> None:
         with cursor, cursor.copy(statement) as sink:
             sink.write(_SIGNATURE)
             for some in _plain_and_others(block):
-                sink.write(_encoded(some, types))
+                for part in _parts(some):
+                    sink.write(_encoded(part, types))
             sink.write(_TRAILER)
     except failure as error:
         raise DBAPIError.instance(statement, None, error, failure, dialect=connection.dialect) from error
@@ -54,6 +56,14 @@ def _plain_and_others(block: Block) -> Iterator[Block]:
     for which in (~has_null, has_null):
         if which.any():
             yield [column[which] for column in columns]
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """So many rows at a time that the server stores some while the next are encoded."""
+    count = max(len(column) for column in block if column is not None)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        end = start + _ROWS_AT_ONCE
+        yield [None if column is None else column[start:end] for column in block]
 
 
 def _encoded(block: Block, types: Sequence[str | None]) -> bytes:
