@@ -21,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal_column,
     null,
     select,
     true,
@@ -40,7 +41,11 @@ LEAVING = 1_000_000
 """More base dirs than there are."""
 _HAS_JOBS = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir.c.id).exists()
 # PostgreSQL looks a job up for each base dir; were this a WHERE, it might join them, and look for one job among all.
-_COUNTS_FOR = case((~_HAS_JOBS, 0), (base_dir.c.leaving, LEAVING), else_=1)
+_COUNTS_FOR = case(
+    (~_HAS_JOBS, literal_column("0")),
+    (base_dir.c.leaving, literal_column(str(LEAVING))),
+    else_=literal_column("1"),
+)
 _SCOPE = select(func.sum(_COUNTS_FOR)).select_from(base_dir).scalar_subquery()
 _NARROW = "INDEXED BY ix_lineage_fields"
 """SQLite would rather take any index of one field, and then read each wide row; few jobs are found before."""
@@ -67,6 +72,10 @@ class Found(NamedTuple):
     """JSON."""
     tag: int | None
     remark: str | None
+    base_dir: str = ""
+    """Its path as stored; of a glance only, as is the next."""
+    scope: int = 0
+    """How many base dirs have jobs; LEAVING for each of those that is being removed."""
 
 
 @lru_cache(_REMEMBERED)
@@ -92,26 +101,11 @@ def compile_stretches(
     )
 
 
-class Glanced(NamedTuple):
-    """What a page shows of a job when its statement is the only one: `Found`, and what scope it was asked in."""
-
-    found: Found
-    path: str
-    """Of its base dir, as stored."""
-    scope: int
-    """How many base dirs have jobs; LEAVING for each that is being removed."""
-
-    @classmethod
-    def of(cls, row: tuple[Any, ...]) -> Glanced:
-        """A row of the statement."""
-        return cls(Found._make(row[:-2]), row[-2], row[-1])
-
-
 @lru_cache(_REMEMBERED)
 def compile_glance(
     where: Node, sort: tuple[SortKey, ...], *, few: Leaf | None = None, shows_dataset: bool = True
 ) -> Select[Any] | None:
-    """The page of all base dirs, and which these are, `Glanced`, in one statement; None where it takes several."""
+    """The page of all base dirs, and how many these are, in one statement; None where it takes several."""
     (stretch, *others) = stretches(sort, where) if few is None else (whole(sort),)
     return None if others else _page(where, stretch, None, few, shows_dataset, with_scope=True)
 
@@ -161,7 +155,7 @@ def _page(
     shown = _shown(page, shows_dataset)
     if with_scope:
         path = select(base_dir.c.path).where(base_dir.c.id == page.c.base_dir_id).scalar_subquery()
-        shown = shown.add_columns(path.label("path"), _SCOPE.label("scope"))
+        shown = shown.add_columns(path.label("base_dir"), _SCOPE.label("scope"))
     return shown.order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
 
 

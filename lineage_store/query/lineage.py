@@ -11,6 +11,7 @@ import json
 import os.path
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 from sqlalchemy import Connection, Select, select
@@ -27,7 +28,6 @@ from lineage_store.query.compiler import (
     LEAVING,
     BaseDirs,
     Found,
-    Glanced,
     StretchQuery,
     compile_all,
     compile_count,
@@ -41,6 +41,7 @@ from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import Leaf, SearchCondition
 from lineage_store.store import schema
+from lineage_store.store.engine import Pooled
 
 SUMMARY_KEYS = (
     "hyper_parameters",
@@ -81,7 +82,7 @@ def filter_lineage(
     return to_answer(rows, found, condition, scope.labels)
 
 
-def glance(connection: Connection, condition: SearchCondition) -> dict[str, Any] | None:
+def glance(connection: Pooled, condition: SearchCondition) -> dict[str, Any] | None:
     """A page of all base dirs without its count, outside of a transaction: one round trip instead of four.
 
     None where one statement does not tell it: its order has several stretches, it is empty, or a base dir is being
@@ -94,11 +95,11 @@ def glance(connection: Connection, condition: SearchCondition) -> dict[str, Any]
     if select is None:
         return None
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
-    rows = [Glanced.of(row) for row in run(connection, select, **condition.values, take=take, skip=skip)]
+    rows = list(starmap(Found, run(connection, select, **condition.values, take=take, skip=skip)))
     if not rows or rows[0].scope >= LEAVING:
         return None
-    labels = {row.found.base_dir_id: row.path for row in rows} if rows[0].scope > 1 else {}
-    return to_answer([row.found for row in rows], _told_by_page(condition, len(rows)), condition, labels)
+    labels = {row.base_dir_id: row.base_dir for row in rows} if rows[0].scope > 1 else {}
+    return to_answer(rows, _told_by_page(condition, len(rows)), condition, labels)
 
 
 def iter_lineage(
@@ -149,7 +150,7 @@ def _page_of(
     connection: Connection, stretch: StretchQuery, condition: SearchCondition, take: int, skip: int
 ) -> list[Found]:
     rows = run(connection, stretch.page, **condition.values, take=take, skip=skip)
-    return list(map(Found._make, rows))
+    return list(starmap(Found, rows))
 
 
 def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
@@ -172,7 +173,7 @@ def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondi
     for start in range(0, len(job_ids), _ROWS_AT_ONCE):
         wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
         rows = connection.execute(statement, {"job_ids": wanted})
-        by_id = {row.job_id: Found._make(row) for row in rows}
+        by_id = {row.job_id: Found(*row) for row in rows}
         yield from (by_id[job_id] for job_id in wanted)
 
 

@@ -16,13 +16,14 @@ from sqlalchemy import Connection, Select, literal_column, select
 from lineage_store.query.predicates import holds
 from lineage_store.query.statements import run
 from lineage_store.query.tree import AllOf, Leaf, Node, SearchCondition
+from lineage_store.store.engine import Pooled
 from lineage_store.store.schema import lineage
 
 _FEW = 500
 """Looking at so many jobs one by one takes a few milliseconds, however many there are in all."""
 
 
-def few_by(connection: Connection, condition: SearchCondition) -> Leaf | None:
+def few_by(connection: Connection | Pooled, condition: SearchCondition) -> Leaf | None:
     """A comparison that the condition requires and that few jobs satisfy, if an index tells so."""
     if connection.dialect.name != "sqlite":
         return None

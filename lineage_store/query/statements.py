@@ -17,6 +17,8 @@ from sqlalchemy import Connection, Dialect, Select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from lineage_store.store.engine import Pooled
+
 _REMEMBERED = 256
 
 
@@ -36,7 +38,7 @@ class Statement:
         return values if self.places is None else tuple([values[name] for name in self.places])
 
 
-def run(connection: Connection, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
+def run(connection: Connection | Pooled, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
     """The rows; `given` are values of parameters by name."""
     statement, failure = statement_of(select, connection.dialect), connection.dialect.loaded_dbapi.Error
     cursor: Any = connection.connection.cursor()

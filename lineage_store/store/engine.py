@@ -1,6 +1,7 @@
 """Connections: one way in for SQLite and PostgreSQL, with the manners that each needs.
 
-In: a database URL. Out: a SQLAlchemy engine, and the two ways to use it: `reading` and `writing`.
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`,
+`glancing`.
 Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
 want of it; a SQLite file is private to its user (0600) and never on a network filesystem; database failures surface as
 `DatabaseUnavailableError` with the cause and without the password.
@@ -13,11 +14,12 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, FromClause, create_engine, event, literal_column, select
+from sqlalchemy import Connection, Dialect, Engine, FromClause, create_engine, event, literal_column, select
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
@@ -28,6 +30,7 @@ from sqlalchemy.exc import (
     OperationalError,
     ProgrammingError,
 )
+from sqlalchemy.pool import PoolProxiedConnection
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import pooling, replaced
@@ -100,16 +103,47 @@ def reading(engine: Engine) -> Iterator[Connection]:
             yield connection
 
 
-@contextmanager
-def glancing(engine: Engine) -> Iterator[Connection]:
-    """Statements each of their own, with no transaction to begin and to end: for the driver's cursor alone.
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """A driver's connection, and the little that a statement for it needs to know."""
 
-    Through SQLAlchemy's `execute` a transaction would begin.
-    """
-    with _failures_named(engine), engine.connect() as connection:
-        if engine.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-        yield connection
+    dialect: Dialect
+    connection: PoolProxiedConnection
+
+    def invalidate(self, error: BaseException | None = None) -> None:
+        """Drop the connection, as `Connection.invalidate` does."""
+        if self.connection.is_valid:
+            self.connection.invalidate(error)
+
+
+@contextmanager
+def glancing(engine: Engine) -> Iterator[Pooled]:
+    """For statements each of its own: no transaction begins or ends. What fails takes its connection along."""
+    with _failures_named(engine):
+        pooled = Pooled(engine.dialect, connected(engine))
+        driver: Any = pooled.connection.driver_connection
+        by_itself = engine.dialect.name == "postgresql"  # SQLite's driver begins nothing by itself
+        try:
+            if by_itself:
+                driver.autocommit = True
+            yield pooled
+            if by_itself:
+                driver.autocommit = False
+        except BaseException:
+            pooled.invalidate()
+            raise
+        finally:
+            pooled.connection.close()
+
+
+def connected(engine: Engine) -> PoolProxiedConnection:
+    """A connection as the driver knows it; closing it gives it back to the pool. Raises DatabaseUnavailableError."""
+    failure = engine.dialect.loaded_dbapi.Error
+    with _failures_named(engine):
+        try:
+            return engine.raw_connection()
+        except failure as error:
+            raise DBAPIError.instance(None, None, error, failure, dialect=engine.dialect) from error
 
 
 @contextmanager

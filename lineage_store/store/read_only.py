@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
-from lineage_store.store.engine import open_engine, unavailable
+from lineage_store.store.engine import connected, open_engine
 
 _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -77,7 +76,7 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
 def _run_sqlite(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
     url = engine.url.render_as_string(hide_password=False)
     reader = open_engine(url, read_only=True, allow_network_filesystem=True)
-    pooled = _connected(reader)
+    pooled: Any = connected(reader)
     connection: sqlite3.Connection = pooled.driver_connection
     deadline = time.monotonic() + timeout_s
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
@@ -97,7 +96,7 @@ def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterato
     import psycopg
 
     _refuse_unless_asking(statement)
-    pooled = _connected(engine)
+    pooled: Any = connected(engine)
     connection: psycopg.Connection[Any] = pooled.driver_connection
     deadline = time.monotonic() + timeout_s
     try:
@@ -138,13 +137,6 @@ def _authorize(
     declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
     allowed = action in _ALLOWED_ACTIONS or reads_schema or declares
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
-def _connected(engine: Engine) -> Any:
-    try:
-        return engine.raw_connection()
-    except DBAPIError as error:
-        raise unavailable(engine, error) from error
 
 
 def _answer(description: Any, rows: Iterator[tuple[Any, ...]]) -> Answer:

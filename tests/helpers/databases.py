@@ -67,6 +67,12 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
         _execute(server_url, SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
+def end_all_sessions(url: str) -> None:
+    """End all sessions on a database, as an administrator may."""
+    sessions = SQL("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity")
+    _execute(url, sessions + SQL(" WHERE datname = current_database() AND pid <> pg_backend_pid()"))
+
+
 def _with_driver(url: str) -> str:
     return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 

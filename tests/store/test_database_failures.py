@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Engine, event, text
 
+from helpers.databases import end_all_sessions
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import engine as engines
 from lineage_store.store.causes import cause_of
@@ -52,14 +52,6 @@ def another_process_that_writes(path: Path) -> Iterator[int]:
         yield process.pid
         assert process.stdin is not None
         process.stdin.close()
-
-
-def end_all_sessions(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url.replace("+psycopg", "")) as other:
-        other.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
 
 
 BIG = 1_000_000
