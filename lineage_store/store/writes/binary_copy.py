@@ -22,7 +22,7 @@ from lineage_store.store.batch import Column
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
-_ROWS_AT_ONCE = 8192
+_ROWS_AT_ONCE = 2048
 
 Block = Sequence[Column | None]
 """Columns of equal length; None is a column of NULLs."""
