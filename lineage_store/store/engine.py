@@ -299,6 +299,9 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
             "SELECT set_config('statement_timeout', '15min', false)"
             " WHERE current_setting('statement_timeout') = '0'"
         )
+        # The server's C library gives memory back after each statement and asks for it again, page fault by page fault,
+        # until it once freed as large a piece as this: without it, planning a page takes a fifth longer.
+        cursor.execute("SELECT length(repeat(repeat(' ', 512), 1024))")
         # One condition's values say nothing about the next one's: some match a thousandth of the jobs, some all.
         cursor.execute("SET plan_cache_mode = force_custom_plan")
     connection.commit()
