@@ -1,7 +1,6 @@
 """Connections: one way in for SQLite and PostgreSQL, with the manners that each needs.
 
-In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`,
-`glancing`.
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`, `glancing`.
 Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
 want of it; a SQLite file is private to its user (0600) and never on a network filesystem; database failures surface as
 `DatabaseUnavailableError` with the cause and without the password.
@@ -231,8 +230,8 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
         url = url.set(database=str(path))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     engine.dialect.statement_compiler = _HintingCompiler
-    pooling.look_after(engine, pings=False)
     replaced.watch(engine, path, reads_snapshots=read_only)
+    pooling.look_after(engine, pings=False)  # after: it would replace what the watch compares
 
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
