@@ -231,7 +231,7 @@ def _sqlite_engine(url: URL, read_only: bool, allow_network_filesystem: bool) ->
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     engine.dialect.statement_compiler = _HintingCompiler
     replaced.watch(engine, path, reads_snapshots=read_only)
-    pooling.look_after(engine, pings=False)  # after: it would replace what the watch compares
+    pooling.look_after(engine, pings=False)
 
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:

@@ -20,11 +20,13 @@ _RENEWED_AT = "lineage_store_renewed_at"
 
 
 def renew(engine: Engine) -> None:
-    """Let every connection, those in use now included, be made anew before it is used again.
+    """Close the connections that wait; let those in use now be made anew before they are used again.
 
     `Engine.dispose` would lose a connection that another thread is being given: it goes back to a pool that is gone.
+    This pool stays; it only forgets to count those in use, and would open as many more than its limit.
     """
     engine.update_execution_options(**{_RENEWED_AT: time.monotonic()})
+    engine.pool.dispose()
 
 
 def look_after(engine: Engine, *, pings: bool) -> None:

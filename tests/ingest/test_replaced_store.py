@@ -21,7 +21,6 @@ from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.ingest.follower import Follower
 from lineage_store.store.engine import open_engine, reading, sqlite_path
-from lineage_store.store.pooling import renew
 from lineage_store.store.publish import publish
 
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
@@ -114,18 +113,6 @@ def test_a_store_that_is_removed_is_missed_and_no_empty_one_is_made(sqlite_engin
             pass
         assert caught.value.cause == "gone"
     assert not path.exists()
-
-
-def test_a_store_replaced_before_its_connections_were_renewed_is_told_once(sqlite_engine: Engine) -> None:
-    url = sqlite_engine.url.render_as_string()
-    assert column(sqlite_engine, "SELECT path FROM base_dir") == []
-    back_up(url)
-    renew(sqlite_engine)
-    restore(url)
-    with pytest.raises(DatabaseUnavailableError) as told:
-        column(sqlite_engine, "SELECT path FROM base_dir")
-    assert told.value.cause == "replaced"
-    assert column(sqlite_engine, "SELECT path FROM base_dir") == []
 
 
 def test_the_log_of_the_old_store_is_not_taken_for_the_new_ones(

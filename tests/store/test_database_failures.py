@@ -248,6 +248,17 @@ def test_renewed_connections_are_made_anew_for_their_next_use(database_url: str)
     engine.dispose()
 
 
+def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
+    """A disk can be mounted read-only, or taken away, while its daemon waits for room."""
+    engine = open_engine(database_url)
+    closed: list[object] = []
+    event.listen(engine, "close", lambda connection, _: closed.append(connection))
+    with reading(engine) as connection:
+        waits: Any = connection.connection.dbapi_connection
+    renew(engine)
+    assert closed == [waits]
+
+
 def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(database_url: str) -> None:
     engine = open_engine(database_url)
     event.listen(engine, "connect", lambda *_: renew(engine))
