@@ -41,7 +41,7 @@ from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import Leaf, SearchCondition
 from lineage_store.store import schema
-from lineage_store.store.engine import Pooled
+from lineage_store.store.pooling import Pooled
 
 SUMMARY_KEYS = (
     "hyper_parameters",

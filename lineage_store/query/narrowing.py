@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, literal_column, select
 from lineage_store.query.predicates import holds
 from lineage_store.query.statements import run
 from lineage_store.query.tree import AllOf, Leaf, Node, SearchCondition
-from lineage_store.store.engine import Pooled
+from lineage_store.store.pooling import Pooled
 from lineage_store.store.schema import lineage
 
 _FEW = 500

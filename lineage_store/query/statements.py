@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Dialect, Select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from lineage_store.store.engine import Pooled
+from lineage_store.store.pooling import Pooled
 
 _REMEMBERED = 256
 

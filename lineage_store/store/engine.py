@@ -13,12 +13,11 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Engine, FromClause, create_engine, event, literal_column, select
+from sqlalchemy import Connection, Engine, FromClause, create_engine, event, literal_column, select
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
@@ -102,24 +101,11 @@ def reading(engine: Engine) -> Iterator[Connection]:
             yield connection
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
-    """A driver's connection, and the little that a statement for it needs to know."""
-
-    dialect: Dialect
-    connection: PoolProxiedConnection
-
-    def invalidate(self, error: BaseException | None = None) -> None:
-        """Drop the connection, as `Connection.invalidate` does."""
-        if self.connection.is_valid:
-            self.connection.invalidate(error)
-
-
 @contextmanager
-def glancing(engine: Engine) -> Iterator[Pooled]:
+def glancing(engine: Engine) -> Iterator[pooling.Pooled]:
     """For statements each of its own: no transaction begins or ends. What fails takes its connection along."""
     with _failures_named(engine):
-        pooled = Pooled(engine.dialect, connected(engine))
+        pooled = pooling.Pooled(engine.dialect, connected(engine))
         driver: Any = pooled.connection.driver_connection
         by_itself = engine.dialect.name == "postgresql"  # SQLite's driver begins nothing by itself
         try:

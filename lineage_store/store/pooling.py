@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 _RESTED_AFTER_S = 1.0
 _RENEWED_AT = "lineage_store_renewed_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """A driver's connection, and the little that a statement for it needs to know."""
+
+    dialect: Dialect
+    connection: PoolProxiedConnection
+
+    def invalidate(self, error: BaseException | None = None) -> None:
+        """Drop the connection, as `Connection.invalidate` does."""
+        if self.connection.is_valid:
+            self.connection.invalidate(error)
 
 
 def renew(engine: Engine) -> None:
@@ -63,9 +77,8 @@ def close_what_comes_back_late(engine: Engine) -> None:
 
     @event.listens_for(engine, "do_connect")
     def remember(_dialect: Any, record: Any, *_: Any) -> None:
-        record.record_info.setdefault(
-            "pool", engine.pool
-        )  # of the record: connections change, its pool does not
+        # Of the record: its connections change, its pool does not.
+        record.record_info.setdefault("pool", engine.pool)
 
     @event.listens_for(engine, "checkin")
     def close(_connection: Any, record: Any) -> None:
