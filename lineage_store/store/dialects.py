@@ -1,7 +1,7 @@
 """The few statements that SQLite and PostgreSQL spell in their own modules, and those of many rows.
 
 In: a connection, a table or a statement, rows or values. Out: an INSERT that meets an existing key without an error; a
-condition on one of many values; a statement executed for each of many rows.
+condition on one of many values; a statement executed for each of many rows; the clock.
 Promises: the values arrive as SQLAlchemy's own execution would send them.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal_column,
     select,
     type_coerce,
     update,
@@ -134,3 +136,17 @@ def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> Colum
 def listed(dialect_name: str, values: Iterable[Any]) -> object:
     """Values as one parameter."""
     return json.dumps(list(values)) if dialect_name == "sqlite" else list(values)
+
+
+def time_now(dialect_name: str) -> ColumnElement[datetime]:
+    """The database's clock, at this moment rather than at the transaction's beginning."""
+    if dialect_name == "sqlite":
+        return literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())
+    return literal_column("clock_timestamp()", UtcTime())
+
+
+def time_in(dialect_name: str, seconds: ColumnElement[float]) -> ColumnElement[datetime]:
+    """What the database's clock will show in so many seconds."""
+    if dialect_name == "sqlite":
+        return func.strftime("%Y-%m-%dT%H:%M:%fZ", "now", seconds.op("||")(" seconds"), type_=UtcTime())
+    return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, FromClause, create_engine, event, literal_column, select
+from sqlalchemy import Connection, Engine, FromClause, create_engine, event, select
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
@@ -33,8 +33,8 @@ from sqlalchemy.pool import PoolProxiedConnection
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store import pooling, replaced
 from lineage_store.store.causes import UNABLE_TO_OPEN, cause_of
+from lineage_store.store.dialects import time_now
 from lineage_store.store.filesystem import filesystem_type, is_network, refuse_network_filesystem
-from lineage_store.store.types import UtcTime
 from lineage_store.texts import without_passwords
 
 BUSY_TIMEOUT_S = 5.0
@@ -154,10 +154,7 @@ def database_time(connection: Connection) -> datetime:
     return connection.execute(_NOW[connection.dialect.name]).scalar_one()
 
 
-_NOW = {
-    "sqlite": select(literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())),
-    "postgresql": select(literal_column("clock_timestamp()", UtcTime())),
-}
+_NOW = {name: select(time_now(name)) for name in ("sqlite", "postgresql")}
 
 
 def safe_url(url: str | URL) -> str:

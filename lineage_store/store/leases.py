@@ -8,14 +8,16 @@ database and not by luck. Does not know files.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Double, Row, bindparam, func, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.store.dialects import upsert
+from lineage_store.store.dialects import time_in, time_now, upsert
 from lineage_store.store.engine import database_time
 from lineage_store.store.schema import ingest_lease
 from lineage_store.store.stalled import end_stalled_holder
@@ -69,7 +71,7 @@ def acquire(
     values = {
         "holder": holder,
         "epoch": epoch,
-        "backend_pid": _backend_pid(connection),
+        "backend_pid": _backend_pid(connection.dialect.name),
         "mode": mode,
         "acquired_at": now,
         "expires_at": now + timedelta(seconds=lasts_s),
@@ -90,19 +92,24 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
 
     Raises LeaseLostError.
     """
-    now = database_time(connection)
-    held = (ingest_lease.c.base_dir_id == lease.base_dir_id) & (ingest_lease.c.epoch == lease.epoch)
-    renewed = connection.execute(
-        update(ingest_lease)
-        .where(held, ingest_lease.c.holder == lease.holder)
-        .values(expires_at=now + timedelta(seconds=lease.lasts_s), backend_pid=_backend_pid(connection))
-    )
-    if renewed.rowcount != 1:
+    held = {f"of_{name}": value for name, value in asdict(lease).items()}
+    now: datetime | None = connection.execute(_renewal(connection.dialect.name), held).scalar_one_or_none()
+    if now is None:
         raise LeaseLostError(
             "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
             hint="It goes on where the bookmarks stand; nothing is lost.",
         )
     return now
+
+
+@cache
+def _renewal(dialect_name: str) -> ReturningUpdate[Any]:
+    held = [ingest_lease.c[name] == bindparam(f"of_{name}") for name in ("base_dir_id", "holder", "epoch")]
+    until = time_in(dialect_name, bindparam("of_lasts_s", type_=Double()))
+    renewed = (
+        update(ingest_lease).where(*held).values(expires_at=until, backend_pid=_backend_pid(dialect_name))
+    )
+    return renewed.returning(time_now(dialect_name))
 
 
 def renew(connection: Connection, lease: Lease) -> None:
@@ -182,5 +189,5 @@ def _process(holder: str) -> str:
     return holder.rpartition(":")[0]
 
 
-def _backend_pid(connection: Connection) -> ColumnElement[int] | None:
-    return None if connection.dialect.name == "sqlite" else func.pg_backend_pid()
+def _backend_pid(dialect_name: str) -> ColumnElement[int] | None:
+    return None if dialect_name == "sqlite" else func.pg_backend_pid()
