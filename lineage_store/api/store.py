@@ -221,6 +221,8 @@ class LineageStore:
     ) -> None:
         """Put a label (0 to 10) or a remark (up to 128 characters) on a job, for good; None leaves it as it is.
 
+        When this returns, they are on the disk.
+
         Raises:
             LineageParamValueError: outside those bounds, or neither is given.
             TrainJobNotFoundError: the store knows no such job.

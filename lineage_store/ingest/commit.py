@@ -36,7 +36,7 @@ def write_batch(
     live_within_s: float,
 ) -> None:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
-    with writing(engine) as connection, uncollected():
+    with writing(engine, synced=False) as connection, uncollected():
         now = leases.confirm(connection, lease)
         bookmarks.move_bookmarks(connection, advances)
         refold = lineage.write_lineage_events(connection, advances)

@@ -3,18 +3,17 @@
 In: a run whose size counts cuts; a quarter as many servers are killed. Out: counts, or an AssertionError. A cut is the
 shutdown of a real ext4 on a loop device, which throws away what was not synced, the order of writes included.
 Afterwards the database opens clean, its bookmarks say exactly what its rows hold, and soon all is read. The control
-commits the bookmarks apart from the rows.
+commits the bookmarks apart from the rows. Every fourth cut comes when an ingest is done, of which nothing may be lost.
+A quarter as many more come while somebody writes remarks (`cut_remarks`).
 """
 
 from __future__ import annotations
 
-import fcntl
+import mmap
 import os
 import random
 import shutil
 import signal
-import struct
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,19 +31,20 @@ from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.ingest.follower import Follower
+from lineage_store.store import engine as engines
 from lineage_store.store.engine import reading
 from lineage_store.store.upgrade import upgrade
 from lineage_store.store.writes import bookmarks
 from lineage_store.texts import from_stored
-from proofs import ledger
+from proofs import disk, ledger
 from proofs.children import at_once, forked, own_mounts
+from proofs.cut_remarks import cut_remarks
 from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
 
-_SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
-"""EXT4_IOC_SHUTDOWN and its strictest way."""
-_DISK_BYTES = 64 << 20
 _BACK_WITHIN_S = 10.0
 _MOST_CONTROLS = 20
+_AT_THE_END = 4
+"""Of so many cuts, one comes when the ingest is done."""
 _STEPS = 3_000
 _SETTINGS: dict[str, Any] = {"batch_rows": 50, "chunk_bytes": 4096, "poll_interval_s": 0.05, "lease_s": 1.0}
 _FILES = (
@@ -55,28 +55,31 @@ _FILES = (
 
 
 def _prove(run: Run) -> Outcome:
-    reason = _no_disk(run)
+    reason = disk.why_none(run.scratch / "disk.img")
     attacks: list[Callable[[], Any]] = [
-        lambda: None if reason else _cut_sqlite(run),
+        lambda: None if reason else (_cut_sqlite(run), cut_remarks(run, max(1, run.size // 4))),
         partial(_kill_postgresql, run, max(1, run.size // 4)),
     ]
     under_sqlite, under_postgresql = at_once(attacks)
     kills, longest_s, total, failures = under_postgresql
     counts = [f"{kills} kill -9 of PostgreSQL, back in {longest_s:.1f} s at most"]
+    controls = []
     if under_sqlite:
-        part_stored, accounted, of_control = under_sqlite
+        (part_stored, accounted, of_control, events), (remarks, lost_by_control) = under_sqlite
         counts.insert(0, f"{run.size} power cuts under SQLite, {part_stored} of them in mid-ingest")
+        counts.append(f"0 of {remarks} remarks lost")
         total, failures = total + accounted, failures + of_control if of_control else 0
+        controls += [Control("a sync at the end", events), Control("synced remarks", lost_by_control)]
     counts += ["bookmarks = rows", str(total)]
     skipped = (f"power cuts under SQLite: {reason}",) if reason else ()
-    return Outcome(tuple(counts), (Control("one transaction", failures),), skipped)
+    return Outcome(tuple(counts), (Control("one transaction", failures), *controls), skipped)
 
 
 # --- SQLite ---
 
 
-def _cut_sqlite(run: Run) -> tuple[int, ledger.Ledger, int]:
-    """(cuts after which a part of all was stored, what was accounted for, failures of the control)."""
+def _cut_sqlite(run: Run) -> tuple[int, ledger.Ledger, int, int]:
+    """(cuts after which a part of all was stored, what was accounted for, failures of either control)."""
     own_mounts()
     part_stored, total = 0, ledger.Ledger()
     base_dir = run.directory("written")
@@ -85,19 +88,33 @@ def _cut_sqlite(run: Run) -> tuple[int, ledger.Ledger, int]:
     with run.store(SQLITE) as empty:
         attacked = _Attacked(run.scratch / "disk.img", Path(empty.removeprefix("sqlite:///")), base_dir)
         for number in range(run.size):
-            with attacked.after_a_cut(run.chance("cut", number)) as engine:
+            at_the_end = number % _AT_THE_END == 0
+            with attacked.after_a_cut(run.chance("cut", number), at_the_end=at_the_end) as engine:
                 before = _complaints(engine)
                 assert not before, before[0]
                 let_leases_expire(engine)
                 report = ingest(engine, base_dir)
+                assert not (attacked.was_done and report.counts.events), "what an ingest had stored is gone"
                 part_stored += 0 < report.counts.events < 3 * (_STEPS + 1)
                 assert report.seconds <= _BACK_WITHIN_S, f"back after {report.seconds:.1f} s"
                 total += ledger.check(engine)
+        failures = 0
         for number in range(_MOST_CONTROLS):
             with attacked.after_a_cut(run.chance("control", number), _commit_bookmarks_apart) as engine:
                 if failures := len(_complaints(engine)):
-                    return part_stored, total, failures
-    return part_stored, total, 0
+                    break
+        return part_stored, total, failures, _events_lost_unsynced(run, attacked)
+
+
+def _events_lost_unsynced(run: Run, attacked: _Attacked) -> int:
+    """How many events of an ingest that was done are gone, if no transaction of it was synced."""
+    for number in range(_MOST_CONTROLS):
+        chance = run.chance("unsynced", number)
+        with attacked.after_a_cut(chance, _sync_nothing, at_the_end=True) as engine:
+            let_leases_expire(engine)
+            if lost := ingest(engine, attacked.base_dir).counts.events:
+                return lost
+    return 0
 
 
 @dataclass(slots=True)
@@ -108,22 +125,29 @@ class _Attacked:
     store: Path
     base_dir: Path
     latest_s: float = 2.0
+    was_done: bool = False
+    """Whether the ingest was done when the power was cut."""
 
     @contextmanager
     def after_a_cut(
-        self, chance: random.Random, fault: Callable[[], None] = lambda: None
+        self, chance: random.Random, fault: Callable[[], None] = lambda: None, *, at_the_end: bool = False
     ) -> Iterator[Engine]:
-        """The store after the power was cut during an ingest, on its disk, mounted again."""
-        _make_disk(self.disk)
-        with _mounted(self.disk) as mount:
+        """The store after the power was cut, during an ingest or at its end, on its disk, mounted again."""
+        disk.make(self.disk)
+        with disk.mounted(self.disk) as mount:
             url = f"sqlite:///{shutil.copy(self.store, mount)}"
             os.sync()
-            with forked(partial(_ingest, url, self.base_dir, fault)) as child:
-                _let_work(mount, chance, chance.uniform(0, self.latest_s))
-                ended = child.ended()
-                _cut(mount)
-            self.latest_s *= 0.8 if ended else 1.05
-        with _mounted(self.disk), opened(url) as engine:
+            done = mmap.mmap(-1, 1)
+            with forked(partial(_ingest, url, self.base_dir, fault, done)):
+                if at_the_end:
+                    _wait_until(lambda: done[0] > 0, 60)
+                else:
+                    _let_work(mount, chance, chance.uniform(0, self.latest_s))
+                self.was_done = done[0] > 0
+                disk.cut(mount)
+            if not at_the_end:
+                self.latest_s *= 0.8 if self.was_done else 1.05
+        with disk.mounted(self.disk), opened(url) as engine:
             yield engine
 
 
@@ -136,56 +160,27 @@ def _let_work(mount: Path, chance: random.Random, seconds: float) -> None:
             os.fsync(file)
 
 
-def _cut(mount: Path) -> None:
-    directory = os.open(mount, os.O_RDONLY)
-    fcntl.ioctl(directory, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
-    os.close(directory)
-
-
-def _ingest(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
+def _ingest(url: str, base_dir: Path, fault: Callable[[], None], done: mmap.mmap) -> None:
+    """Ingest, and wait: whoever closes a database syncs it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what it says of its disk is of no interest
     fault()
     with opened(url) as engine:
         ingest(engine, base_dir, **_SETTINGS)
+        done[0] = 1
+        signal.pause()
+
+
+def _sync_nothing() -> None:
+    def begin(connection: Any) -> None:
+        connection.exec_driver_sql("PRAGMA synchronous = NORMAL")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    engines._begin_on_sqlite = begin
 
 
 def _integrity(engine: Engine) -> str:
     with engine.connect() as connection:
         return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar())
-
-
-def _no_disk(run: Run) -> str:
-    """Why no power can be cut here; empty when it can."""
-    disk = run.scratch / "disk.img"
-    try:
-        _make_disk(disk)
-        with _mounted(disk):
-            return ""
-    except FileNotFoundError as error:
-        return f"no {error.filename}"
-    except subprocess.CalledProcessError as error:
-        return f"no loop mount ({str(error.stderr).strip() or error})"
-
-
-def _make_disk(disk: Path) -> None:
-    with disk.open("wb") as stream:
-        stream.truncate(_DISK_BYTES)
-    _run("mkfs.ext4", "-q", "-F", disk)
-
-
-@contextmanager
-def _mounted(disk: Path) -> Iterator[Path]:
-    mount = disk.with_suffix("")
-    mount.mkdir(exist_ok=True)
-    _run("mount", "-o", "loop", disk, mount)
-    try:
-        yield mount
-    finally:
-        _run("umount", mount)
-
-
-def _run(*command: str | Path) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 # --- PostgreSQL ---
@@ -326,7 +321,7 @@ def _before(content: bytes, end: int) -> tuple[int, int]:
 
 PROOF = Proof(
     "powercut",
-    "after a power cut or the death of the server, bookmarks say exactly what the rows hold",
+    "after a power cut or the death of the server, bookmarks say exactly what the rows hold, and remarks are there",
     unit="power cuts",
     ci_size=40,
     full_size=200,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, Engine, event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -14,6 +15,12 @@ from lineage_store.config import Settings
 from lineage_store.ingest.forgetting import forget
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
+
+# A server for tests may sync nothing at all: what counts is whether the transaction says so.
+UNSYNCED = {
+    "sqlite": "SELECT synchronous < 2 FROM pragma_synchronous",
+    "postgresql": "SELECT source = 'session' FROM pg_settings WHERE name = 'synchronous_commit'",
+}
 
 
 def test_whatever_writes_has_the_lock_from_its_beginning(sqlite_url: str, tmp_path: Path) -> None:
@@ -44,3 +51,41 @@ def test_whatever_writes_has_the_lock_from_its_beginning(sqlite_url: str, tmp_pa
         store.filter_lineage({"network": {"eq": "N"}}, base_dir=base_dir)
         forget(store.engine, base_dir, Settings())
     assert len(written) > 10
+
+
+def test_only_what_log_files_tell_again_is_committed_without_a_sync(
+    database_url: str, tmp_path: Path
+) -> None:
+    base_dir = tmp_path / "base"
+    Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    with LineageStore(database_url, settings=Settings()) as store:
+        committed = watch_commits(store.engine)
+        store.ingest(base_dir)
+        store.annotate(base_dir, "./job", remark="good")
+    synced, unsynced = (
+        {table for written, of_them in committed if of_them is which for table in written}
+        for which in (True, False)
+    )
+    assert {"ingest_cycle", "annotation"} <= synced
+    assert {"log_file", "series"} <= unsynced
+    assert not unsynced & {"ingest_cycle", "annotation", "base_dir"}
+    assert committed[-2][1], "what was ingested is on the disk when ingest is done"
+
+
+def watch_commits(engine: Engine) -> list[tuple[set[str], bool]]:
+    """The tables that each transaction writes from now on, and whether it is synced."""
+    written: dict[int, set[str]] = defaultdict(set)
+    committed: list[tuple[set[str], bool]] = []
+    unsynced = UNSYNCED[engine.dialect.name]
+
+    def note(connection: Any, _cursor: object, statement: str, *_: Any) -> None:
+        if found := re.match(r"(?:INSERT INTO|UPDATE) (\w+)", statement):
+            written[id(connection)].add(found[1])
+
+    def look(connection: Connection) -> None:
+        if tables := written.pop(id(connection), None):
+            committed.append((tables, not connection.exec_driver_sql(unsynced).scalar_one()))
+
+    event.listen(engine, "before_cursor_execute", note)
+    event.listen(engine, "commit", look)
+    return committed
