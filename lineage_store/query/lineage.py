@@ -78,28 +78,41 @@ def filter_lineage(
     rows = rows_of_page(connection, condition, scope.base_dirs, few)
     found = _told_by_page(condition, len(rows))
     if found is None and count:
-        found = _number(connection, compile_count(condition.where, scope.base_dirs, few), condition)
+        counting = compile_count(condition.where, scope.base_dirs, few)
+        found = _number(connection, counting, condition)
     return to_answer(rows, found, condition, scope.labels)
 
 
 def glance(connection: Pooled, condition: SearchCondition) -> dict[str, Any] | None:
     """A page of all base dirs without its count, outside of a transaction: one round trip instead of four.
 
-    None where one statement does not tell it: its order has several stretches, it is empty, or a base dir is being
-    removed.
+    Where there are several base dirs, another one tells which they are. None where that does not do: the order has
+    several stretches, or a base dir is being removed.
     """
     if condition.page is None:
         return None
     few = few_by(connection, condition)
-    select = compile_glance(condition.where, condition.sort, few=few, shows_dataset=condition.shows_dataset)
+    take, skip = condition.page.limit, condition.page.limit * condition.page.number
+    at_once = not skip and connection.dialect.name == "postgresql"  # SQLite gains nothing by it
+    select = compile_glance(
+        condition.where, condition.sort, few=few, at_once=at_once, shows_dataset=condition.shows_dataset
+    )
     if select is None:
         return None
-    take, skip = condition.page.limit, condition.page.limit * condition.page.number
     rows = list(starmap(Found, run(connection, select, **condition.values, take=take, skip=skip)))
-    if not rows or rows[0].scope >= LEAVING:
+    labels = _labels(connection, rows)
+    return None if labels is None else to_answer(rows, _told_by_page(condition, len(rows)), condition, labels)
+
+
+def _labels(connection: Pooled, rows: Sequence[Found]) -> dict[int, str] | None:
+    """Paths of base dirs by id, where there are several; None where one of them is being removed."""
+    if not rows or rows[0].base_dirs == 1:
+        return {}
+    if rows[0].base_dirs >= LEAVING:
         return None
-    labels = {row.base_dir_id: row.base_dir for row in rows} if rows[0].scope > 1 else {}
-    return to_answer(rows, _told_by_page(condition, len(rows)), condition, labels)
+    scope = scope_of(connection, None)
+    stays = scope.base_dirs is None and all(row.base_dir_id in scope.paths for row in rows)
+    return scope.labels if stays else None
 
 
 def iter_lineage(

@@ -65,11 +65,15 @@ class Stretch:
     belongs: ColumnElement[bool] = field(default_factory=true)
     values: Joined = field(default_factory=dict)
     """Named values that every job of the stretch has, joined already."""
+    from_index: bool = False
+    """Whether an index gives the jobs in this order: the first few are found without sorting all."""
 
 
 def whole(keys: Sequence[SortKey]) -> Stretch:
     """The order as one stretch, which the database has to sort unless it goes by update time alone."""
-    return _ordered(lineage, keys) if keys else Stretch(lineage.join(train_job, _SAME_JOB), _TIES)
+    if keys:
+        return _ordered(lineage, keys)
+    return Stretch(lineage.join(train_job, _SAME_JOB), _TIES, from_index=True)
 
 
 def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
@@ -110,7 +114,8 @@ def _numbers(keys: Sequence[SortKey]) -> Stretch:
     value = Rank(row.c.value, first.descending, may_be_missing=False)
     # any number at all; SQLite looks up a range in the index, but not what is not NULL
     number = row.c.value >= -math.inf
-    return replace(rest, order=(value, *rest.order), belongs=number, values={first.subject: row})
+    order = (value, *rest.order)
+    return replace(rest, order=order, belongs=number, values={first.subject: row}, from_index=True)
 
 
 def _above_numbers(keys: Sequence[SortKey]) -> Stretch:

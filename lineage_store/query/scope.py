@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from lineage_store.query.compiler import BaseDirs
 from lineage_store.query.statements import run
+from lineage_store.store.pooling import Pooled
 from lineage_store.store.schema import base_dir, train_job
 
-_HAS_JOBS = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir.c.id).exists()
-_BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving).where(_HAS_JOBS)
+# One index alone tells the first job of a base dir; for EXISTS, PostgreSQL may go through the jobs of all.
+_FIRST = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id == base_dir.c.id)
+BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving, _FIRST.scalar_subquery())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,13 @@ class Scope:
         return self.paths if len(self.paths) > 1 else {}
 
 
-def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
+def scope_of(connection: Connection | Pooled, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
-    rows = run(connection, _BASE_DIRS)
+    rows = run(connection, BASE_DIRS)
+    of_jobs = [(key, path, leaving) for key, path, leaving, first in rows if first is not None]
     asked = {
         key: path
-        for key, path, leaving in rows
+        for key, path, leaving in of_jobs
         if not leaving and (base_dir_ids is None or key in base_dir_ids)
     }
-    return Scope(None if len(asked) == len(rows) else tuple(asked), asked)
+    return Scope(None if len(asked) == len(of_jobs) else tuple(asked), asked)

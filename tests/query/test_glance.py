@@ -16,13 +16,14 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.query.compiler import compile_glance
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import plan_of
+from lineage_store.query.scope import BASE_DIRS
 from lineage_store.store.engine import writing
 from lineage_store.store.schema import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]
 LOOKED_UP = {
     "sqlite": r"SEARCH train_job USING COVERING INDEX \S+ \(base_dir_id=\?",
-    "postgresql": r"on train_job train_job_\d.*\n *Index Cond: \(base_dir_id = base_dir_\d\.id\)",
+    "postgresql": r"Index Only Scan using \S+ on train_job .*\n *Index Cond: \(base_dir_id = base_dir\.id\)",
 }
 BY_METRIC = {"sorted_name": "metric/m", "sorted_type": "descending"}
 
@@ -64,6 +65,7 @@ def statements(store: LineageStore) -> Iterator[list[str]]:
         {**BY_METRIC, "metric/m": {"gt": 0}},
         {"epoch": {"eq": 1}, "sorted_name": "epoch"},
         {"metric/m": {"gt": 100}},
+        {"metric/m": {"ge": 0}, "sorted_by": [["metric/m", "ascending"], ["tag", "descending"]]},
     ],
 )
 def test_a_page_without_its_count_is_the_page(
@@ -71,6 +73,7 @@ def test_a_page_without_its_count_is_the_page(
 ) -> None:
     fill(store, "/logs")
     fill(store, "/other", prefix="other-")
+    store.annotate("/logs", "./3", tag=2, remark="the best")
     for offset in range(20 // limit + 1):
         asked = {**condition, "limit": limit, "offset": offset}
         counted = store.filter_lineage(asked, base_dir=base_dir)
@@ -89,6 +92,18 @@ def test_a_full_page_takes_one_statement(tmp_path: Any) -> None:
         with statements(store) as seen:
             assert len(store.filter_lineage({**BY_METRIC, "limit": 9}, count=False)["object"]) == 9
         assert "BEGIN" in seen  # several statements, one snapshot
+
+
+def test_of_an_order_that_an_index_gives_only_later_pages_are_cut_before_wide_rows_are_read() -> None:
+    for asked in ({}, {**BY_METRIC, "metric/m": {"ge": 0}}):
+        wanted = parse(asked)
+        first, later = (
+            compile_glance(wanted.where, wanted.sort, at_once=at_once) for at_once in (True, False)
+        )
+        assert " AS page" not in str(first)
+        assert " AS page" in str(later)
+    wanted = parse({"sorted_name": "epoch"})
+    assert " AS page" in str(compile_glance(wanted.where, wanted.sort, at_once=True))
 
 
 def test_a_page_with_jobs_of_a_base_dir_that_came_meanwhile_says_which_is_whose(tmp_path: Any) -> None:
@@ -124,6 +139,26 @@ def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
     assert not any("base_dir" in each for each in answer["object"])
 
 
+def test_that_a_base_dir_is_being_removed_is_seen_with_the_page_itself(tmp_path: Any) -> None:
+    with LineageStore(f"sqlite:///{tmp_path / 'store.sqlite3'}") as store:
+        fill(store, "/logs")
+        fill(store, "/other", prefix="other-")
+        with writing(store.engine) as connection:
+            connection.execute(update(base_dir).where(base_dir.c.path == "/other").values(leaving=True))
+        with statements(store) as seen:
+            store.filter_lineage({"limit": 4}, count=False)
+    assert [text.split()[0] for text in seen][:2] == ["SELECT", "BEGIN"]
+
+
+def test_an_empty_page_takes_one_statement(tmp_path: Any) -> None:
+    with LineageStore(f"sqlite:///{tmp_path / 'store.sqlite3'}") as store:
+        fill(store, "/logs")
+        with statements(store) as seen:
+            answer = store.filter_lineage({"metric/m": {"gt": 100}, "limit": 5}, count=False)
+    assert answer == {"customized": {}, "object": [], "count": 0}
+    assert [text.split()[0] for text in seen] == ["SELECT"]
+
+
 def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore) -> None:
     fill(store, "/logs")
     with writing(store.engine) as connection:
@@ -134,11 +169,8 @@ def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore)
 
 def test_that_base_dirs_have_jobs_is_looked_up_whatever_they_hold(store: LineageStore) -> None:
     fill(store, "/logs")
-    wanted = parse({**BY_METRIC, "metric/m": {"ge": 0}})
-    glanced = compile_glance(wanted.where, wanted.sort)
-    assert glanced is not None
     with store.engine.connect() as connection:
-        plan = plan_of(connection, glanced, **wanted.values)
+        plan = plan_of(connection, BASE_DIRS)
     assert re.search(LOOKED_UP[store.engine.dialect.name], plan)
 
 

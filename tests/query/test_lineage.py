@@ -47,8 +47,13 @@ def connection(database_url: str) -> Iterator[Connection]:
 def _ids(
     connection: Connection, condition: dict[str, Any], base_dir_ids: list[int] | None = None
 ) -> list[str]:
-    answer = filter_lineage(connection, parse(condition), base_dir_ids)
-    return [item["summary_dir"] for item in answer["object"]]
+    """The jobs of the answer, which are the same whether all that match are counted or not."""
+    counted, uncounted = (
+        filter_lineage(connection, parse(condition), base_dir_ids, count=count)["object"]
+        for count in (True, False)
+    )
+    assert counted == uncounted
+    return [item["summary_dir"] for item in counted]
 
 
 def test_an_object_shows_what_lineage_type_asks_for(connection: Connection) -> None:

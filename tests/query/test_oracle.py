@@ -45,8 +45,10 @@ def test_a_condition_means_the_same_in_sql_and_in_python(engine: Engine, conditi
     parsed = parse(condition, base_dir="/logs")
     with reading(engine) as connection:
         answer = filter_lineage(connection, parsed, None)
+        uncounted = filter_lineage(connection, parsed, None, count=False)
         listed = [item["summary_dir"] for item in iter_lineage(connection, parsed, None, page_size=7)]
     assert [item["summary_dir"] for item in answer["object"]] == condition_oracle.page(expected, condition)
     assert answer["count"] == len(expected)
+    assert uncounted | {"count": len(expected)} == answer
     assert listed == expected
     assert repr(condition) == repr(before)
