@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from lineage_store.query.condition import DEFAULT_LIMIT
-from lineage_store.query.ordering import Stretch, stretches, whole
+from lineage_store.query.ordering import NEWEST_FIRST, Stretch, stretches, whole
 from lineage_store.query.predicates import holds
 from lineage_store.query.tree import Leaf, Node, SortKey, mentions
 from lineage_store.store.schema import annotation, base_dir, dataset_graph, lineage, train_job
@@ -44,6 +44,10 @@ _BASE_DIRS = select(func.sum(_COUNTS_FOR)).scalar_subquery().label("base_dirs")
 _TAKE, _SKIP = bindparam("take", DEFAULT_LIMIT, Integer), bindparam("skip", 0, Integer)
 _NARROW = "INDEXED BY ix_lineage_fields"
 """SQLite would rather take any index of one field, and then read each wide row; few jobs are found before."""
+_LOOKED_UP = "NOT INDEXED"
+"""By id, once its lineage is known to match: SQLite would rather walk the jobs of a base dir in order."""
+_WALKED = "INDEXED BY ix_train_job_newest"
+"""SQLite would rather go through all lineages, and sort them; it does not know that a page ends soon."""
 
 
 class _Job(NamedTuple):
@@ -89,16 +93,17 @@ def compile_stretches(
     base_dirs: BaseDirs,
     *,
     few: Leaf | None = None,
+    are_few: bool = False,
     shows_dataset: bool = True,
 ) -> tuple[StretchQuery, ...]:
     """The matching jobs in order, stretch by stretch.
 
     Where a comparison leaves `few` jobs, these are found first and sorted, all in one stretch: its outer join keeps
-    SQLite from walking the index of the order instead.
+    SQLite from walking the index of the order instead. Newest jobs that `are_few` are found by a scan.
     """
     return tuple(
         StretchQuery(
-            _page(where, stretch, base_dirs, few, shows_dataset),
+            _page(where, stretch, base_dirs, few, shows_dataset, are_few=are_few),
             _matching(func.count(), where=where, stretch=stretch, base_dirs=base_dirs, few=few),
         )
         for stretch in (stretches(sort, where) if few is None else (whole(sort),))
@@ -158,7 +163,7 @@ def _first_page(where: Node, stretch: Stretch, shows_dataset: bool) -> Select[An
     """
     columns = *_shown(_SEARCHED, shows_dataset), _BASE_DIRS
     found = _matching(*columns, where=where, stretch=stretch, base_dirs=None)
-    return _in_order(found, stretch).limit(_TAKE)
+    return _in_order(found, stretch, walks=True).limit(_TAKE)
 
 
 def _page(
@@ -168,13 +173,16 @@ def _page(
     few: Leaf | None,
     shows_dataset: bool,
     *,
+    are_few: bool = False,
     counts_base_dirs: bool = False,
 ) -> Select[Any]:
     """Narrow rows are sorted and cut to the page, then what is shown is read."""
     ranks = {f"rank_{number}": rank for number, rank in enumerate(stretch.order, 1)}
     keys = (rank.by.label(name) for name, rank in ranks.items())
     found = _matching(*_SEARCHED, *keys, where=where, stretch=stretch, base_dirs=base_dirs, few=few)
-    cut = _in_order(found, stretch)
+    if are_few:
+        found = found.with_hint(train_job, _LOOKED_UP, "sqlite")
+    cut = _in_order(found, stretch, walks=not are_few and base_dirs is None and few is None)
     page = cut.limit(_TAKE).offset(_SKIP).subquery("page")
     shown = _shown_of(page, shows_dataset, counts_base_dirs=counts_base_dirs)
     return shown.order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
@@ -191,7 +199,10 @@ def _matching(
     return select(*columns).select_from(stretch.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")
 
 
-def _in_order(found: Select[Any], stretch: Stretch) -> Select[Any]:
+def _in_order(found: Select[Any], stretch: Stretch, *, walks: bool = False) -> Select[Any]:
+    """Sorted; one that `walks` finds jobs in this order, where it is that of an index, and in no other way."""
+    if walks and stretch.order is NEWEST_FIRST:
+        found = found.with_hint(train_job, _WALKED, "sqlite")
     return found.order_by(*(rank.of(rank.by) for rank in stretch.order))
 
 

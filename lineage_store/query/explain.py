@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, Select
 
 from lineage_store.query.compiler import BaseDirs, compile_all, compile_stretches
-from lineage_store.query.narrowing import few_by
+from lineage_store.query.narrowing import Narrowed, narrow
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import statement_of
-from lineage_store.query.tree import Leaf, SearchCondition
+from lineage_store.query.tree import SearchCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def explain(
 ) -> Explanation:
     """The statement that finds the page, or its first jobs, and the plan that this database would follow."""
     base_dirs = scope_of(connection, base_dir_ids).base_dirs
-    page = _page(condition, base_dirs, few_by(connection, condition))
+    page = _page(condition, base_dirs, narrow(connection, condition, base_dirs, count=True))
     given = _given(condition)
     statement = statement_of(page, connection.dialect)
     values = {**statement.values, **given}
@@ -55,12 +55,15 @@ def plan_of(connection: Connection, select: Select[Any], **given: object) -> str
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _page(condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None) -> Select[Any]:
+def _page(condition: SearchCondition, base_dirs: BaseDirs, narrowed: Narrowed) -> Select[Any]:
     where, sort = condition.where, condition.sort
     if condition.page is None:
         return compile_all(where, sort, base_dirs)
-    first = compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset)[0]
-    return first.page
+    few, are_few, shows_dataset = narrowed.few, narrowed.are_few, condition.shows_dataset
+    stretches = compile_stretches(
+        where, sort, base_dirs, few=few, are_few=are_few, shows_dataset=shows_dataset
+    )
+    return stretches[0].page
 
 
 def _given(condition: SearchCondition) -> dict[str, Any]:

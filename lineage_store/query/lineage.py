@@ -35,11 +35,11 @@ from lineage_store.query.compiler import (
     compile_rows,
     compile_stretches,
 )
-from lineage_store.query.narrowing import few_by
+from lineage_store.query.narrowing import Narrowed, few_by, narrow
 from lineage_store.query.results import to_answer, to_object
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
-from lineage_store.query.tree import Leaf, SearchCondition
+from lineage_store.query.tree import SearchCondition
 from lineage_store.store import schema
 from lineage_store.store.pooling import Pooled
 
@@ -74,11 +74,11 @@ def filter_lineage(
     Without `count`, how many match is None where the page does not tell it.
     """
     scope = scope_of(connection, base_dir_ids)
-    few = few_by(connection, condition)
-    rows = rows_of_page(connection, condition, scope.base_dirs, few)
-    found = _told_by_page(condition, len(rows))
+    narrowed = narrow(connection, condition, scope.base_dirs, count=count)
+    rows = rows_of_page(connection, condition, scope.base_dirs, narrowed)
+    found = _told_by_page(condition, len(rows)) if narrowed.count is None else narrowed.count
     if found is None and count:
-        counting = compile_count(condition.where, scope.base_dirs, few)
+        counting = compile_count(condition.where, scope.base_dirs, narrowed.few)
         found = _number(connection, counting, condition)
     return to_answer(rows, found, condition, scope.labels)
 
@@ -136,19 +136,21 @@ def iter_lineage(
 
 
 def rows_of_page(
-    connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, few: Leaf | None
+    connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, narrowed: Narrowed
 ) -> list[Found]:
-    """What is shown of the page's jobs, in order; without a page, of all.
-
-    `few`: a comparison known to leave few jobs, see `narrowing`.
-    """
+    """What is shown of the page's jobs, in order; without a page, of all."""
     where, sort = condition.where, condition.sort
     if condition.page is None:
         ids = connection.execute(compile_all(where, sort, base_dirs), condition.values).scalars().all()
         return list(_rows(connection, ids, condition))
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
     found: list[Found] = []
-    for stretch in compile_stretches(where, sort, base_dirs, few=few, shows_dataset=condition.shows_dataset):
+    if narrowed.count is not None and skip >= narrowed.count:
+        return found
+    few, are_few, shows_dataset = narrowed.few, narrowed.are_few, condition.shows_dataset
+    for stretch in compile_stretches(
+        where, sort, base_dirs, few=few, are_few=are_few, shows_dataset=shows_dataset
+    ):
         found += _page_of(connection, stretch, condition, take - len(found), skip)
         if len(found) == take:
             break

@@ -48,7 +48,7 @@ class Rank:
         return directed.nulls_last() if self.descending else directed.nulls_first()
 
 
-_TIES = (
+NEWEST_FIRST = (
     Rank(train_job.c.update_time, descending=True, may_be_missing=False),
     Rank(train_job.c.train_id, may_be_missing=False),
     Rank(train_job.c.base_dir_id, may_be_missing=False),
@@ -73,7 +73,7 @@ def whole(keys: Sequence[SortKey]) -> Stretch:
     """The order as one stretch, which the database has to sort unless it goes by update time alone."""
     if keys:
         return _ordered(lineage, keys)
-    return Stretch(lineage.join(train_job, _SAME_JOB), _TIES, from_index=True)
+    return Stretch(lineage.join(train_job, _SAME_JOB), NEWEST_FIRST, from_index=True)
 
 
 def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
@@ -95,7 +95,7 @@ def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
         else:
             ranked = _field_order(key.subject)
         order.extend(Rank(column, key.descending) for column in ranked)
-    return Stretch(joined, (*order, *_TIES))
+    return Stretch(joined, (*order, *NEWEST_FIRST))
 
 
 def stretches(keys: Sequence[SortKey], where: Node) -> tuple[Stretch, ...]:

@@ -17,7 +17,7 @@ from lineage_store.query.compiler import compile_count, compile_stretches
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import plan_of
 from lineage_store.query.lineage import filter_lineage
-from lineage_store.query.narrowing import few_by
+from lineage_store.query.narrowing import few_by, narrow
 from lineage_store.query.tree import SearchCondition
 from lineage_store.store import schema
 from lineage_store.store.engine import open_engine, reading, writing
@@ -149,9 +149,32 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
 
 
 def test_the_newest_jobs_come_from_the_index_of_update_times(stored: Engine) -> None:
-    (plan,) = _plans(stored, {"limit": 20})
-    assert "ix_train_job_newest" in plan
-    assert not _sorts_everything(plan)
+    for condition in ({"limit": 20}, {**FILTER, "limit": 20}):
+        (plan,) = _plans(stored, condition)
+        assert "ix_train_job_newest" in plan
+        assert not _sorts_everything(plan)
+
+
+def test_few_of_the_newest_are_found_by_a_scan_where_they_are_counted(stored: Engine) -> None:
+    few, many = ({"epoch": {"le": last}, "metric/acc": {"gt": 0.2}, "limit": 20} for last in (0, 30))
+    for condition, are_few in ((few, stored.dialect.name == "sqlite"), (many, False)):
+        wanted = parse(condition)
+        with reading(stored) as connection:
+            narrowed = narrow(connection, wanted, None, count=True)
+            assert not narrow(connection, wanted, None, count=False).are_few
+        assert narrowed.are_few == are_few
+        (found,) = compile_stretches(wanted.where, wanted.sort, None, are_few=narrowed.are_few)
+        plan = _plan(stored, found.page, wanted)
+        assert ("SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan) == are_few
+
+
+@pytest.mark.parametrize(
+    "condition", [{**BEST, "metric/acc": {"gt": 0.999}}, {"summary_dir": {"eq": "./run"}}, {}]
+)
+def test_what_an_index_tells_is_not_counted_first(stored: Engine, condition: dict[str, Any]) -> None:
+    with reading(stored) as connection:
+        counted = narrow(connection, parse({"limit": 20, **condition}), None, count=True).count
+    assert (counted is None) == bool(condition or stored.dialect.name == "postgresql")
 
 
 def test_a_count_does_not_walk_the_values_of_a_metric(stored: Engine) -> None:
@@ -182,9 +205,6 @@ def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engin
             )
             pages: list[dict[str, Any]] = []
             for number in range(1 + everything["count"] // 7):
-                answer = filter_lineage(
-                    connection, parse({**few, **order, "limit": 7, "offset": number}), None
-                )
-                assert answer["count"] == everything["count"]
-                pages += answer["object"]
+                wanted = parse({**few, **order, "limit": 7, "offset": number})
+                pages += filter_lineage(connection, wanted, None, count=False)["object"]
             assert pages == everything["object"]
