@@ -1,12 +1,12 @@
-"""The results: kept per row, shown as a table, written to RESULTS.md.
+"""The results: shown as a table, kept in RESULTS.md.
 
 In: a row and its samples. Out: lines of text. Promises: RESULTS.md has the newest full-size run of each row with
-its date, so that rows can be run again one by one; it tells what matters of the machine, not its name, nor a path.
+its date, and is all the memory there is, so that rows can be run again one by one, in a fresh clone too; it tells what
+matters of the machine, not its name, nor a path.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sqlite3
@@ -17,10 +17,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.corpora import CACHE
 from benchmarks.measuring import Bound, Row, Samples, meets
 
-KEPT = CACHE / "results.json"
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _LIBRARIES = ("lineage-store", "sqlalchemy", "protobuf", "numpy", "psycopg", "google-crc32c")
 _HEADER = ("row", "what", "must", "aim", "median", "min", "max", "n", "ours", "baseline", "", "date")
@@ -81,15 +79,21 @@ def text(lines: Sequence[Line]) -> str:
 
 
 def keep(lines: Sequence[Line], order: Sequence[str], facts: dict[str, str]) -> None:
-    """Remember these lines and write RESULTS.md with all that are remembered, in the order of the rows."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    kept |= {each.name: asdict(each) for each in lines}
-    KEPT.write_text(json.dumps(kept, indent=1))
-    table = [_HEADER, ["---"] * len(_HEADER)]
-    table += [list(kept[name].values()) for name in order if name in kept]
-    rows = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    """Put these lines into RESULTS.md, in the place of older ones of their rows."""
     told = "\n".join(f"- {name}: {value}" for name, value in (machine() | facts).items())
-    RESULTS.write_text(_TEXT.format(facts=told, table=rows))
+    RESULTS.write_text(_TEXT.format(facts=told, table=table(RESULTS.read_text(), lines, order)))
+
+
+def table(page: str, lines: Sequence[Line], order: Sequence[str]) -> str:
+    """The table of a page with these lines in it, in the order of the rows; rows that are not in the order go."""
+    kept = {cells[0]: cells for cells in map(_cells, page.splitlines()) if len(cells) == len(_HEADER)}
+    kept |= {each.name: each.cells() for each in lines}
+    shown = [_HEADER, ["---"] * len(_HEADER), *(kept[name] for name in order if name in kept)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in shown)
+
+
+def _cells(text: str) -> list[str]:
+    return text.removeprefix("| ").removesuffix(" |").split(" | ") if text.startswith("| ") else []
 
 
 def machine() -> dict[str, str]:
