@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,6 @@ from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_pa
 from lineage_store.store.filesystem import filesystem_type, is_network
 from lineage_store.texts import from_stored
 
-LEAST_SQLITE = (3, 35)
 LEAST_POSTGRESQL = 14
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
@@ -61,9 +59,6 @@ def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator
 def _versions() -> Iterator[Finding]:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", "ok", f"Python {platform.python_version()}, {packages}.")
-    if sqlite3.sqlite_version_info < LEAST_SQLITE:
-        text = f"SQLite is {sqlite3.sqlite_version}; 3.35 or newer is needed."
-        yield Finding("versions", "failed", text, "Use a newer Python, or PostgreSQL.")
 
 
 def _store(url: str, settings: Settings) -> Iterator[Finding]:

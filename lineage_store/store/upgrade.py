@@ -20,7 +20,8 @@ from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
 from lineage_store.store import descriptions
-from lineage_store.store.engine import APPLICATION_ID, open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.sqlite import APPLICATION_ID
 from lineage_store.store.views import ddl
 
 HEAD = "0001"

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from lineage_store.store.engine import WAL_KEPT_BYTES, sqlite_path
+from lineage_store.store.engine import sqlite_path
 from lineage_store.store.locks import command_of, readers_of
+from lineage_store.store.sqlite import WAL_KEPT_BYTES
 
 LARGE_BYTES = 4 * WAL_KEPT_BYTES
 

@@ -87,7 +87,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     code: int,
     remedy: list[str],
 ) -> None:
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
     monkeypatch.setattr(daemon, "LOOK_EVERY_S", 0.1)
     log = Log().scalar(0, "growing", 0.5)
     path = log.write_summary(base_dir / "growing")

@@ -51,6 +51,16 @@ def test_a_base_dir_that_is_not_there(sqlite_url: str, tmp_path: Path) -> None:
     assert "mounted" in finding.remedy
 
 
+def test_a_sqlite_that_is_too_old_is_a_finding_of_the_store(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
+    (finding,) = [each for each in findings(sqlite_url) if each.verdict == "failed"]
+    assert finding.text == "This Python has SQLite 3.34.1; 3.35 or newer is needed."
+    assert finding.remedy == "Use a Python with a newer SQLite, or PostgreSQL."
+
+
 def test_log_files_that_lie_too_deep(sqlite_url: str, tmp_path: Path) -> None:
     Log().version().write_summary(tmp_path / "base" / "team" / "run")
     base_dir = tmp_path / "base"

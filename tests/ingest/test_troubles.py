@@ -20,7 +20,6 @@ from lineage_store.errors import LeaseHeldError
 from lineage_store.ingest import commit
 from lineage_store.ingest.follower import Follower
 from lineage_store.ingest.patience import Patience
-from lineage_store.store import engine as engines
 from lineage_store.store import leases
 from lineage_store.store.engine import open_engine, writing
 
@@ -73,7 +72,7 @@ def test_a_locked_store_is_waited_for(
     sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
     other = open_engine(sqlite_url)
     with followed(sqlite_url, base_dir) as this:
         with writing(other):

@@ -82,7 +82,7 @@ def test_a_reader_holds_no_write_lock(path: Path, sqlite_url: str) -> None:
 def test_a_locked_store_names_the_process(
     path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
     engine = open_engine(sqlite_url)
     with (
         another_process_that_writes(path) as pid,

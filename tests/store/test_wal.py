@@ -62,7 +62,7 @@ def test_a_small_log_is_no_worry(sqlite_engine: Engine) -> None:
 
 
 def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lineage_store.store.engine.WAL_KEPT_BYTES", 500_000)
+    monkeypatch.setattr("lineage_store.store.sqlite.WAL_KEPT_BYTES", 500_000)
     engine, path = open_engine(sqlite_url), sqlite_path(sqlite_url)
     with engine.connect() as reader:
         reader.execute(text("SELECT count(*) FROM train_job"))
