@@ -51,9 +51,9 @@ def filter_summary_lineage(
         LineageQuerySummaryDataError: the database failed.
     """
     path = real_path(summary_base_dir)
-    parse(search_condition, base_dir=str(path))  # a question that is refused changes nothing
     with _opened(store) as opened:
         if refresh is not False:
+            parse(search_condition, base_dir=str(path))  # a question that is refused changes nothing
             _require_jobs(opened, path)
             _refresh(opened, path, refresh)
         try:

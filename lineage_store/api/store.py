@@ -174,15 +174,16 @@ class LineageStore:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
-        if base_dir is None and not count and (answer := self._glance(condition)):
+        path, wanted = _question(condition, base_dir)
+        if not count and (answer := self._glance(wanted, path)):
             return answer
-        with self._asked(condition, base_dir) as (connection, wanted, ids):
-            return lineage.filter_lineage(connection, wanted, ids, count=count)
+        with self._reading() as connection:
+            return lineage.filter_lineage(connection, wanted, self._ids(connection, path), count=count)
 
-    def _glance(self, condition: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        wanted = parse(condition)
+    def _glance(self, wanted: SearchCondition, path: Path | None) -> dict[str, Any] | None:
+        stored = None if path is None else base_dirs.stored_path(path)
         with self._named_failures(), engines.glancing(self._engine) as connection:
-            return lineage.glance(connection, wanted)
+            return lineage.glance(connection, wanted, stored)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -33,8 +33,8 @@ from lineage_store.query.predicates import holds
 from lineage_store.query.tree import Leaf, Node, SortKey, mentions
 from lineage_store.store.schema import annotation, base_dir, dataset_graph, lineage, train_job
 
-BaseDirs = tuple[int, ...] | None
-"""Ids of the base dirs asked for; None: all of them."""
+BaseDirs = tuple[int, ...] | Literal["asked"] | None
+"""Ids of the base dirs asked for; "asked": the one with the `path_key` that is a parameter; None: all of them."""
 
 _REMEMBERED = 64
 LEAVING = 1_000_000
@@ -116,19 +116,21 @@ def compile_glance(
     sort: tuple[SortKey, ...],
     *,
     few: Leaf | None = None,
+    of_one: bool = False,
     at_once: bool = False,
     shows_dataset: bool = True,
 ) -> Select[Any] | None:
-    """The page of all base dirs, and how many of these there are, in one statement; None where it takes several.
+    """The page of all base dirs, or `of_one`, and how many of these there are, in one statement.
 
-    `at_once`: it is the first page, and may be found and shown by a single SELECT.
+    None where it takes several. `at_once`: it is the first page, and may be found and shown by a single SELECT.
     """
+    base_dirs: BaseDirs = "asked" if of_one else None
     (stretch, *others) = stretches(sort, where) if few is None else (whole(sort),)
     if others:
         return None
     if at_once and few is None and stretch.from_index:
-        return _first_page(where, stretch, shows_dataset)
-    return _page(where, stretch, None, few, shows_dataset, counts_base_dirs=True)
+        return _first_page(where, stretch, base_dirs, shows_dataset)
+    return _page(where, stretch, base_dirs, few, shows_dataset, counts_base_dirs=True)
 
 
 @lru_cache(_REMEMBERED)
@@ -156,14 +158,14 @@ def compile_rows(shows_dataset: bool) -> Select[Any]:
     return _shown_of(wanted.subquery("page"), shows_dataset)
 
 
-def _first_page(where: Node, stretch: Stretch, shows_dataset: bool) -> Select[Any]:
-    """The first page of all base dirs, in an order that an index gives: few jobs are read, so wide rows may be.
+def _first_page(where: Node, stretch: Stretch, base_dirs: BaseDirs, shows_dataset: bool) -> Select[Any]:
+    """The first page, in an order that an index gives: few jobs are read, so wide rows may be.
 
-    PostgreSQL takes a tenth less time for a SELECT of one level.
+    PostgreSQL takes a tenth less time for a SELECT of one level; no hints for SQLite, which gains nothing.
     """
     columns = *_shown(_SEARCHED, shows_dataset), _BASE_DIRS
-    found = _matching(*columns, where=where, stretch=stretch, base_dirs=None)
-    return _in_order(found, stretch, walks=True).limit(_TAKE)
+    found = _matching(*columns, where=where, stretch=stretch, base_dirs=base_dirs)
+    return _in_order(found, stretch).limit(_TAKE)
 
 
 def _page(
@@ -180,10 +182,8 @@ def _page(
     ranks = {f"rank_{number}": rank for number, rank in enumerate(stretch.order, 1)}
     keys = (rank.by.label(name) for name, rank in ranks.items())
     found = _matching(*_SEARCHED, *keys, where=where, stretch=stretch, base_dirs=base_dirs, few=few)
-    if are_few:
-        found = found.with_hint(train_job, _LOOKED_UP, "sqlite")
-    cut = _in_order(found, stretch, walks=not are_few and base_dirs is None and few is None)
-    page = cut.limit(_TAKE).offset(_SKIP).subquery("page")
+    hinted = _hinted(found, stretch, base_dirs, walks=few is None and not are_few)
+    page = _in_order(hinted, stretch).limit(_TAKE).offset(_SKIP).subquery("page")
     shown = _shown_of(page, shows_dataset, counts_base_dirs=counts_base_dirs)
     return shown.order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
 
@@ -199,10 +199,16 @@ def _matching(
     return select(*columns).select_from(stretch.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")
 
 
-def _in_order(found: Select[Any], stretch: Stretch, *, walks: bool = False) -> Select[Any]:
-    """Sorted; one that `walks` finds jobs in this order, where it is that of an index, and in no other way."""
-    if walks and stretch.order is NEWEST_FIRST:
-        found = found.with_hint(train_job, _WALKED, "sqlite")
+def _hinted(found: Select[Any], stretch: Stretch, base_dirs: BaseDirs, *, walks: bool) -> Select[Any]:
+    """With what SQLite must be told of how to come by jobs; `walks`: in the order asked for, until the page is full."""
+    if walks and stretch.order is NEWEST_FIRST:  # of some base dirs it takes the right index by itself
+        return found.with_hint(train_job, _WALKED, "sqlite") if base_dirs is None else found
+    if walks and base_dirs != "asked":
+        return found
+    return found.with_hint(train_job, _LOOKED_UP, "sqlite")
+
+
+def _in_order(found: Select[Any], stretch: Stretch) -> Select[Any]:
     return found.order_by(*(rank.of(rank.by) for rank in stretch.order))
 
 
@@ -231,7 +237,12 @@ def _shown(job: _Job, shows_dataset: bool) -> tuple[ColumnElement[Any], ...]:
 
 
 def _of(base_dirs: BaseDirs) -> ColumnElement[bool]:
-    return true() if base_dirs is None else train_job.c.base_dir_id.in_(base_dirs)
+    if base_dirs is None:
+        return true()
+    if base_dirs == "asked":
+        asked = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("path_key"), ~base_dir.c.leaving)
+        return train_job.c.base_dir_id == asked.correlate(None).scalar_subquery()
+    return train_job.c.base_dir_id.in_(base_dirs)
 
 
 def _among(few: Leaf | None) -> ColumnElement[bool]:

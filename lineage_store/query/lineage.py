@@ -83,11 +83,17 @@ def filter_lineage(
     return to_answer(rows, found, condition, scope.labels)
 
 
-def glance(connection: Pooled, condition: SearchCondition) -> dict[str, Any] | None:
-    """A page of all base dirs without its count, outside of a transaction: one round trip instead of four.
+def glance(
+    connection: Pooled, condition: SearchCondition, base_dir: str | None = None
+) -> dict[str, Any] | None:
+    """A page without its count, outside of a transaction: one round trip instead of four.
 
-    Where there are several base dirs, another one tells which they are. None where that does not do: the order has
-    several stretches, or a base dir is being removed.
+    Where all base dirs are asked for and there are several, another one tells which they are. None where that does not
+    do: the order has several stretches, a base dir is being removed, or nothing is found in the one asked for, which
+    may not be known.
+
+    Args:
+        base_dir: the path of one, as stored; None for all.
     """
     if condition.page is None:
         return None
@@ -95,11 +101,19 @@ def glance(connection: Pooled, condition: SearchCondition) -> dict[str, Any] | N
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
     at_once = not skip and connection.dialect.name == "postgresql"  # SQLite gains nothing by it
     select = compile_glance(
-        condition.where, condition.sort, few=few, at_once=at_once, shows_dataset=condition.shows_dataset
+        condition.where,
+        condition.sort,
+        few=few,
+        of_one=base_dir is not None,
+        at_once=at_once,
+        shows_dataset=condition.shows_dataset,
     )
     if select is None:
         return None
-    rows = list(starmap(Found, run(connection, select, **condition.values, take=take, skip=skip)))
+    asked = {} if base_dir is None else {"path_key": texts.key(base_dir)}
+    rows = list(starmap(Found, run(connection, select, **condition.values, **asked, take=take, skip=skip)))
+    if base_dir is not None:
+        return to_answer(rows, _told_by_page(condition, len(rows)), condition, {}) if rows else None
     labels = _labels(connection, rows)
     return None if labels is None else to_answer(rows, _told_by_page(condition, len(rows)), condition, labels)
 

@@ -82,15 +82,20 @@ def test_a_page_without_its_count_is_the_page(
         assert answer == counted
 
 
-def test_a_full_page_takes_one_statement(tmp_path: Any) -> None:
+@pytest.mark.parametrize("base_dir", [None, "/logs"])
+def test_a_full_page_takes_one_statement(tmp_path: Any, base_dir: str | None) -> None:
     with LineageStore(f"sqlite:///{tmp_path / 'store.sqlite3'}") as store:
         fill(store, "/logs")
+        if base_dir:
+            fill(store, "/other", prefix="other-")
         asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 3}
         with statements(store) as seen:
-            assert len(store.filter_lineage(asked, count=False)["object"]) == 3
+            answer = store.filter_lineage(asked, base_dir=base_dir, count=False)
+        assert [each["summary_dir"] for each in answer["object"]] == ["./5", "./4", "./3"]
         assert [text.split()[0] for text in seen] == ["SELECT"]
         with statements(store) as seen:
-            assert len(store.filter_lineage({**BY_METRIC, "limit": 9}, count=False)["object"]) == 9
+            answer = store.filter_lineage({**BY_METRIC, "limit": 9}, base_dir=base_dir, count=False)
+        assert len(answer["object"]) == 9
         assert "BEGIN" in seen  # several statements, one snapshot
 
 
@@ -137,6 +142,16 @@ def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
     shown = [each["summary_dir"] for each in answer["object"]]
     assert shown == [f"./{'other-' if leaving == '/logs' else ''}{number}" for number in (5, 4, 3, 2)]
     assert not any("base_dir" in each for each in answer["object"])
+
+
+def test_nothing_is_shown_of_a_base_dir_that_is_being_removed(store: LineageStore) -> None:
+    fill(store, "/logs")
+    fill(store, "/other", prefix="other-")
+    with writing(store.engine) as connection:
+        connection.execute(update(base_dir).where(base_dir.c.path == "/logs").values(leaving=True))
+    for count in (True, False):
+        answer = store.filter_lineage({"limit": 4}, base_dir="/logs", count=count)
+        assert answer == {"customized": {}, "object": [], "count": 0}
 
 
 def test_that_a_base_dir_is_being_removed_is_seen_with_the_page_itself(tmp_path: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, Engine, Select, insert, text
 from helpers import databases
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
-from lineage_store.query.compiler import compile_count, compile_stretches
+from lineage_store.query.compiler import compile_count, compile_glance, compile_stretches
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import plan_of
 from lineage_store.query.lineage import filter_lineage
@@ -90,9 +91,9 @@ def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
     return [_plan(engine, stretch.page, parsed) for stretch in found]
 
 
-def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition) -> str:
+def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition, **more: object) -> str:
     with reading(engine) as connection:
-        return plan_of(connection, statement, **condition.values)
+        return plan_of(connection, statement, **condition.values, **more)
 
 
 def _sorts_everything(plan: str) -> bool:
@@ -111,6 +112,38 @@ def test_a_page_by_a_filtered_metric_comes_from_its_index(
     assert "scalar_sample" not in plan
     if least == 0.2:
         assert not _sorts_everything(plan)
+
+
+@pytest.mark.parametrize("path", [None, "/logs"])
+@pytest.mark.parametrize(
+    ("order", "index"),
+    [
+        ({**BEST, "metric/acc": {"gt": 0.2}}, "ix_metric_name_value"),
+        ({}, "ix_train_job_(newest|update_time)"),
+    ],
+    ids=["best", "newest"],
+)
+def test_a_glance_comes_from_the_index_of_its_order(
+    stored: Engine, order: dict[str, Any], index: str, path: str | None
+) -> None:
+    wanted = parse({**FILTER, **order, "limit": 20})
+    for at_once in {False, stored.dialect.name == "postgresql"}:
+        glanced = compile_glance(wanted.where, wanted.sort, of_one=path is not None, at_once=at_once)
+        assert glanced is not None
+        plan = _plan(stored, glanced, wanted, **({"path_key": texts.key(path)} if path else {}))
+        assert re.search(index, plan)
+        assert not _sorts_everything(plan)
+
+
+@pytest.mark.parametrize("base_dirs", [(1,), (1, 2)])
+def test_the_newest_jobs_of_some_base_dirs_come_from_an_index(
+    stored: Engine, base_dirs: tuple[int, ...]
+) -> None:
+    wanted = parse({**FILTER, "limit": 20})
+    (found,) = compile_stretches(wanted.where, wanted.sort, base_dirs)
+    plan = _plan(stored, found.page, wanted)
+    assert "ix_train_job_" in plan
+    assert not _sorts_everything(plan)
 
 
 def test_the_best_by_any_metric_come_from_its_index(stored: Engine) -> None:
