@@ -81,14 +81,14 @@ class Samples:
     baseline: tuple[float, ...] | None = None
     note: str = ""
 
-    def figures(self, shown: Shown, extra_s: float = 0.0) -> list[float]:
+    def figures(self, shown: Shown) -> list[float]:
         """One figure for each run."""
         if shown == "figure" or self.baseline is None:
             return list(self.ours)
         pairs = zip(self.ours, self.baseline, strict=True)
         if shown == "speedup":
             return [baseline / ours for ours, baseline in pairs]
-        return [(ours - extra_s) / baseline for ours, baseline in pairs]
+        return [ours / baseline for ours, baseline in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,11 @@ def timed(work: Callable[[], object], times: int = 1) -> Timed:
 
 
 def meets(bound: Bound, samples: Samples, shown: Shown) -> bool:
-    """Whether the median keeps the bound."""
-    median = statistics.median(samples.figures(shown, bound.extra_s))
+    """Whether the median keeps the bound; one with an extra is kept by the two medians that the table shows."""
     if bound.most_s is not None and statistics.median(samples.ours) > bound.most_s:
         return False
+    if bound.extra_s and samples.baseline is not None:
+        allowed = bound.limit * statistics.median(samples.baseline) + bound.extra_s
+        return statistics.median(samples.ours) <= allowed
+    median = statistics.median(samples.figures(shown))
     return median >= bound.limit if bound.at_least else median <= bound.limit

@@ -1,10 +1,11 @@
 """How far a target is from what the database alone, or decoding alone, takes.
 
 In: a corpus. Out: the time that sqlite3 takes for all its rows, by INSERTs of many VALUES, table by table and in key
-order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory; nothing
-is read or decoded, nothing is asked of the database, no reference is checked. Where that alone misses a target, no way
-of decoding meets it with this schema and this driver. And the time of our decoder alone, in chunks as ingest has them;
-of all that comes before the database: files found, read, decoded and made rows of; and of a loop that only parses.
+order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory, and
+what all rows of a statement share bound once; nothing is read or decoded, nothing is asked of the database, no
+reference is checked. Where that alone misses a target, no way of decoding meets it with this schema and this driver.
+And the time of our decoder alone, in chunks as ingest has them; of all that comes before the database: files found,
+read, decoded and made rows of; and of a loop that only parses.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, compress, count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from sqlalchemy.engine import make_url
 
 from benchmarks import corpora, lean
 from benchmarks.databases import fresh, settle
-from benchmarks.measuring import Row, Samples, Sizes, alternate, stopwatch, timed
+from benchmarks.measuring import Row, Samples, Sizes, alternate, stopwatch
+from benchmarks.rows.ingest import parse_alone
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.eventlog import fast
@@ -36,43 +37,43 @@ _PARAMETERS = 8_000
 """Of one statement; more are no faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """Of one table: as many rows a statement as is fast, and the rest of them one by one."""
-
-    many: str
-    parameters: Sequence[tuple[Any, ...]]
-    one: str
-    rest: Sequence[tuple[Any, ...]]
+_Statement = tuple[str, tuple[Any, ...]]
+"""SQL and its parameters."""
 
 
-def _stored(base_dir: Path) -> tuple[list[_Statements], int]:
-    """The rows of every table, in key order, as the driver takes them; and how many they are."""
+def _stored(base_dir: Path) -> tuple[list[_Statement], int]:
+    """What inserts the rows of every table, in key order; and how many they are."""
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
         connection = store.engine.raw_connection()
         cursor = connection.cursor()
-        tables, count = [], 0
+        statements, row_count = list[_Statement](), 0
         for table in metadata.sorted_tables:
             names = [column.name for column in table.columns]
             key = ", ".join(column.name for column in table.primary_key.columns)
             quoted = ", ".join(f'"{name}"' for name in names)
             rows = cursor.execute(f"SELECT {quoted} FROM {table.name} ORDER BY {key}").fetchall()
-            tables.append(_statements(f"INSERT INTO {table.name} ({quoted}) VALUES ", len(names), rows))
-            count += len(rows)
+            insert, size = f"INSERT INTO {table.name} ({quoted}) VALUES ", max(1, _PARAMETERS // len(names))
+            statements += [_statement(insert, rows[n : n + size]) for n in range(0, len(rows), size)]
+            row_count += len(rows)
         connection.close()
-    return tables, count
+    return statements, row_count
 
 
-def _statements(insert: str, width: int, rows: Sequence[tuple[Any, ...]]) -> _Statements:
-    size = max(1, _PARAMETERS // width)
-    whole = len(rows) - len(rows) % size
-    one = f"({', '.join('?' * width)})"
-    parameters = [tuple(chain.from_iterable(rows[n : n + size])) for n in range(0, whole, size)]
-    return _Statements(insert + ", ".join([one] * size), parameters, insert + one, rows[whole:])
+def _statement(insert: str, rows: Sequence[tuple[Any, ...]]) -> _Statement:
+    """Of some rows; what all of them share comes first among the parameters. The first row tells the numbers of its
+    own, those of the others follow by themselves."""
+    columns = list(zip(*rows, strict=True))
+    varies = [len(rows) == 1 or any(value != column[0] for value in column) for column in columns]
+    shared, own = count(1), count(1 + varies.count(False))
+    first = [f"?{next(own if varied else shared)}" for varied in varies]
+    others = ["?" if varied else place for varied, place in zip(varies, first, strict=True)]
+    values = ", ".join([f"({', '.join(first)})", *[f"({', '.join(others)})"] * (len(rows) - 1)])
+    common = tuple(column[0] for column, varied in zip(columns, varies, strict=True) if not varied)
+    return insert + values, common + tuple(chain.from_iterable(compress(row, varies) for row in rows))
 
 
-def _insert(tables: Sequence[_Statements]) -> float:
+def _insert(statements: Sequence[_Statement]) -> float:
     with fresh("sqlite") as url:
         LineageStore(url).close()
         connection = sqlite3.connect(str(make_url(url).database))
@@ -81,17 +82,16 @@ def _insert(tables: Sequence[_Statements]) -> float:
         settle("sqlite")
         with stopwatch() as seconds:
             with connection:
-                for table in tables:
-                    connection.executemany(table.many, table.parameters)
-                    connection.executemany(table.one, table.rest)
+                for statement, parameters in statements:
+                    connection.execute(statement, parameters)
             connection.close()
     return seconds()
 
 
 def _against_lean_loop(base_dir: Path, sizes: Sizes) -> Samples:
-    tables, count = _stored(base_dir)
-    parse = timed(lambda: lean.parse_base_dir(base_dir))
-    return alternate(partial(_insert, tables), parse, sizes.repetitions, f"{count:,} rows")
+    statements, rows = _stored(base_dir)
+    parse = partial(parse_alone, base_dir)
+    return alternate(partial(_insert, statements), parse, sizes.repetitions, f"{rows:,} rows")
 
 
 def _decode(path: Path) -> float:
@@ -128,8 +128,9 @@ def _unread(number: int, file: FoundFile) -> KnownFile:
 
 
 def _c6_decoded(sizes: Sizes) -> Samples:
-    (path,) = corpora.c6(sizes.histogram_events).glob("*/*_MS")
-    return alternate(partial(_decode, path), timed(lambda: lean.parse_file(path)), sizes.repetitions)
+    base_dir = corpora.c6(sizes.histogram_events)
+    (path,) = base_dir.glob("*/*_MS")
+    return alternate(partial(_decode, path), partial(parse_alone, base_dir), sizes.repetitions)
 
 
 def _c6(sizes: Sizes) -> Samples:
@@ -142,9 +143,7 @@ def _real(sizes: Sizes) -> Samples:
 
 def _real_read(sizes: Sizes) -> Samples:
     base_dir = corpora.real(sizes.real_jobs)
-    return alternate(
-        partial(_read, base_dir), timed(lambda: lean.parse_base_dir(base_dir)), sizes.repetitions
-    )
+    return alternate(partial(_read, base_dir), partial(parse_alone, base_dir), sizes.repetitions)
 
 
 def _jobs_read(sizes: Sizes) -> Samples:
@@ -153,16 +152,15 @@ def _jobs_read(sizes: Sizes) -> Samples:
 
 
 def _jobs(sizes: Sizes) -> Samples:
-    tables, count = _stored(corpora.jobs(sizes.jobs))
-    rates = tuple(sizes.jobs / _insert(tables) for _ in range(min(3, sizes.repetitions)))
-    return Samples(rates, note=f"{count:,} rows")
+    statements, rows = _stored(corpora.jobs(sizes.jobs))
+    rates = tuple(sizes.jobs / _insert(statements) for _ in range(min(3, sizes.repetitions)))
+    return Samples(rates, note=f"{rows:,} rows")
 
 
 def _jobs_parsed(sizes: Sizes) -> Samples:
     base_dir = corpora.jobs(sizes.jobs)
     events = lean.parse_base_dir(base_dir)
-    parse = timed(lambda: lean.parse_base_dir(base_dir))
-    rates = tuple(sizes.jobs / parse() for _ in range(min(3, sizes.repetitions)))
+    rates = tuple(sizes.jobs / parse_alone(base_dir) for _ in range(min(3, sizes.repetitions)))
     return Samples(rates, note=f"{events:,} events")
 
 
