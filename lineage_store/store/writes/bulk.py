@@ -8,13 +8,13 @@ NaN becomes NULL. Does not know statistics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BigInteger, Connection, Table, any_, delete, literal
+from sqlalchemy import Connection, Table, delete, func, literal
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from lineage_store.store.batch import Column, SampleColumns
@@ -61,9 +61,9 @@ def write(
         for rows, is_long in _spans(np.bincount(samples.number)[by_key]):
             _insert_values(connection, table, _of_each(columns, rows), share=is_long)
         return
-    for number in rewritten:
-        steps = samples.steps[samples.number == number]
-        _delete_steps(connection, table, int(job_ids[number]), int(series_ids[number]), steps)
+    if rewritten:
+        again = np.isin(samples.number, rewritten)
+        _delete(connection, table, {name: keys[again] for name, keys in known.items()})
     binary_copy.copy(connection, table, columns)
 
 
@@ -121,7 +121,9 @@ def _upsert_sql(table: Table, varies: tuple[bool, ...], rows: int) -> str:
     )
 
 
-def _delete_steps(connection: Connection, table: Table, job_id: int, series_id: int, steps: Integers) -> None:
-    mine = (table.c.job_id == job_id) & (table.c.series_id == series_id)
-    wanted = literal(steps.tolist(), ARRAY(BigInteger))
-    connection.execute(delete(table).where(mine, table.c.step == any_(wanted)))
+def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) -> None:
+    """Delete the rows with these keys, where they are there, by one statement however many series they are of."""
+    columns = [table.c[name] for name in keys]
+    lists = (literal(keys[column.name].tolist(), ARRAY(column.type)) for column in columns)
+    again = func.unnest(*lists).table_valued(*keys, name="again").render_derived()
+    connection.execute(delete(table).where(*(column == again.c[column.name] for column in columns)))
