@@ -99,7 +99,7 @@ class Memory:
         gone = set[str]()
         for parent in self._branches.intersection(found.directories):
             if found.directories[parent]:
-                gone.update(self._rememberedfrom_stored(parent, set(found.below.get(parent, ()))))
+                gone.update(self._remembered_below(parent, set(found.below.get(parent, ()))))
         return gone
 
     def take_in(self, listed: Iterable[str], found: Found, changes: Iterable[PathChange]) -> None:
@@ -158,7 +158,7 @@ class Memory:
             names = list(islice(self._round, share))
         return {name: self._resting[name] for name in names if name in self._resting}
 
-    def _rememberedfrom_stored(self, parent: str, present: Collection[str]) -> Iterator[str]:
+    def _remembered_below(self, parent: str, present: Collection[str]) -> Iterator[str]:
         start = f"{parent.rstrip('/')}/"
         for name in (*self._watched, *self._resting):
             if name != parent and name.startswith(start):
