@@ -20,7 +20,7 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.ingest import base_dirs
-from lineage_store.query import lineage
+from lineage_store.query import summary
 from lineage_store.query.condition import parse
 from lineage_store.store import registry
 from lineage_store.store.engine import reading
@@ -83,7 +83,7 @@ def get_summary_lineage(
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
     """
     path = real_path(summary_dir)
-    lineage.read_keys(keys)
+    summary.read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, path)
         if base_dirs.is_known(opened.engine, base_dir) or _holds_log_files(path, opened):

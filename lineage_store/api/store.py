@@ -28,7 +28,7 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.ingest import base_dirs
-from lineage_store.query import jobs, lineage
+from lineage_store.query import jobs, lineage, summary
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import Explanation, explain
 from lineage_store.query.jobs import TrainJob
@@ -208,7 +208,7 @@ class LineageStore:
         """
         path = real_path(base_dir)
         with self._reading() as connection:
-            return lineage.get_lineage(connection, str(path), self._id(connection, path), train_id, keys)
+            return summary.get_lineage(connection, str(path), self._id(connection, path), train_id, keys)
 
     def explain(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None

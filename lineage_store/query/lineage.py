@@ -1,4 +1,4 @@
-"""The lineage of jobs, asked for by condition or one by one.
+"""The lineage of jobs, asked for by condition.
 
 In: an open read transaction and a checked question. Out: plain dicts in the seeds' shapes.
 Promises: page and count come from one snapshot; rows are streamed where all are asked for.
@@ -8,22 +8,14 @@ Does not know: how lineage gets into the store, nor whether it is up to date.
 from __future__ import annotations
 
 import json
-import os.path
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import starmap
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select
 
 from lineage_store import texts
-from lineage_store.errors import (
-    LineageFileNotFoundError,
-    LineageParamTypeError,
-    LineageParamValueError,
-    TrainJobNotFoundError,
-)
-from lineage_store.fields import TRAINED
 from lineage_store.query.compiler import (
     LEAVING,
     BaseDirs,
@@ -40,23 +32,7 @@ from lineage_store.query.results import to_answer, to_object
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import SearchCondition
-from lineage_store.store import schema
 from lineage_store.store.pooling import Pooled
-
-SUMMARY_KEYS = (
-    "hyper_parameters",
-    "algorithm",
-    "train_dataset",
-    "valid_dataset",
-    "model",
-    "metric",
-    "dataset_graph",
-)
-"""What `get_lineage` shows without keys; `user_defined` is shown when asked for."""
-
-_ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
-_WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
-
 
 _IDS_AT_ONCE, _ROWS_AT_ONCE = 10_000, 500
 
@@ -100,7 +76,7 @@ def glance(
     few = few_by(connection, condition)
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
     at_once = not skip and connection.dialect.name == "postgresql"  # SQLite gains nothing by it
-    select = compile_glance(
+    page = compile_glance(
         condition.where,
         condition.sort,
         few=few,
@@ -108,18 +84,18 @@ def glance(
         at_once=at_once,
         shows_dataset=condition.shows_dataset,
     )
-    if select is None:
+    if page is None:
         return None
     asked = {} if base_dir is None else {"path_key": texts.key(base_dir)}
-    rows = list(starmap(Found, run(connection, select, **condition.values, **asked, take=take, skip=skip)))
-    if base_dir is not None:
-        return to_answer(rows, _told_by_page(condition, len(rows)), condition, {}) if rows else None
-    labels = _labels(connection, rows)
+    rows = list(starmap(Found, run(connection, page, **condition.values, **asked, take=take, skip=skip)))
+    labels = _labels(connection, rows, of_one=base_dir is not None)
     return None if labels is None else to_answer(rows, _told_by_page(condition, len(rows)), condition, labels)
 
 
-def _labels(connection: Pooled, rows: Sequence[Found]) -> dict[int, str] | None:
-    """Paths of base dirs by id, where there are several; None where one of them is being removed."""
+def _labels(connection: Pooled, rows: Sequence[Found], *, of_one: bool) -> dict[int, str] | None:
+    """Paths of base dirs by id, where there are several; None where the rows do not tell all that is to be known."""
+    if of_one:
+        return {} if rows else None
     if not rows or rows[0].base_dirs == 1:
         return {}
     if rows[0].base_dirs >= LEAVING:
@@ -204,74 +180,3 @@ def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondi
         rows = connection.execute(statement, {"job_ids": wanted})
         by_id = {row.job_id: Found(*row) for row in rows}
         yield from (by_id[job_id] for job_id in wanted)
-
-
-def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:
-    """Which parts of a job's lineage are asked for.
-
-    Raises:
-        LineageParamTypeError: not a list of str.
-        LineageParamValueError: an unknown name.
-    """
-    if keys is None:
-        return SUMMARY_KEYS
-    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
-        raise LineageParamTypeError(f"keys must be a list of str or None, not {keys!r}.")
-    for key in keys:
-        if key not in _ALLOWED_KEYS:
-            raise LineageParamValueError(f"keys: {key!r} is unknown: use {', '.join(_ALLOWED_KEYS)}.")
-    return tuple(keys)
-
-
-def get_lineage(
-    connection: Connection,
-    base_dir_path: str,
-    base_dir_id: int,
-    train_id: str,
-    keys: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """One job's lineage in the shape of MindInsight 0.7, parameters that are unknown left out.
-
-    Args:
-        base_dir_path: absolute path, for `summary_dir` of the answer.
-        train_id: `./name` below it.
-        keys: parts to show beside `summary_dir`; None: all but `user_defined`.
-
-    Raises:
-        TrainJobNotFoundError: the store knows no such job.
-        LineageFileNotFoundError: it knows the job, but no lineage of it.
-    """
-    wanted = read_keys(keys)
-    job, lineage = schema.train_job, schema.lineage
-    known = job.outerjoin(lineage, lineage.c.job_id == job.c.id).outerjoin(
-        schema.dataset_graph, schema.dataset_graph.c.id == lineage.c.dataset_graph_id
-    )
-    row = connection.execute(
-        select(lineage, schema.dataset_graph.c.content.label("dataset_graph"))
-        .select_from(known)
-        .where(job.c.base_dir_id == base_dir_id, job.c.train_id == texts.to_stored(train_id))
-    ).one_or_none()
-    path = os.path.normpath(os.path.join(base_dir_path, train_id))
-    if row is None:
-        raise TrainJobNotFoundError(f"The store knows no train job {train_id} below {base_dir_path}.")
-    if row.model_lineage is None:
-        raise LineageFileNotFoundError(f"The train job {path} has no lineage, only summary files.")
-    shown = {name: _part(name, row) for name in wanted}
-    return {"summary_dir": path, **shown}
-
-
-def _part(name: str, row: Any) -> dict[str, Any]:
-    if name == "dataset_graph":
-        return dict(json.loads(row.dataset_graph or "{}"))
-    if name in ("metric", "user_defined"):
-        return dict(json.loads(row.model_lineage)[name])
-    values = {field.key: _shown(row, field.column) for field in TRAINED if field.group == name}
-    return {key: value for key, value in values.items() if key is not None and value is not None}
-
-
-def _shown(row: Any, column: str) -> Any:
-    value = getattr(row, column)
-    kind = getattr(row, f"{column}_kind", None)
-    if kind in _WORD_BY_KIND:
-        return _WORD_BY_KIND[kind]
-    return texts.from_stored(value) if isinstance(value, str) else value

@@ -1,47 +1,19 @@
-"""The answers' shapes, and the lineage of one job."""
+"""The answers' shapes, and which jobs they are about."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
-from lineage_store.errors import (
-    LineageFileNotFoundError,
-    LineageParamTypeError,
-    LineageParamValueError,
-    TrainJobNotFoundError,
-)
 from lineage_store.query.condition import parse
-from lineage_store.query.lineage import filter_lineage, get_lineage, iter_lineage
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.query.lineage import filter_lineage, iter_lineage
+from lineage_store.query.summary import get_lineage
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
-FIELDS = {
-    "network": "LeNet5",
-    "optimizer": "Adam",
-    "learning_rate": 0.01,
-    "epoch": 3,
-    "loss": math.nan,
-    "model_size": 5_000_000_000,
-    "model_path": '{"ckpt": "/m/x.ckpt"}',
-    "train_dataset_path": "/data/tr\0ain",
-    "test_dataset_count": 64,
-    "parallel_mode": "stand_alone",
-}
-
-
-@pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    """A transaction that sees what the test puts in."""
-    engine = open_engine(database_url)
-    with writing(engine) as connection:
-        yield connection
-    engine.dispose()
 
 
 def _ids(
@@ -58,7 +30,7 @@ def _ids(
 
 def test_an_object_shows_what_lineage_type_asks_for(connection: Connection) -> None:
     base_dir_id = add_base_dir(connection)
-    add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, graph=GRAPH, label=3), base_dir_id)
+    add_job(connection, StoredJob("./a", metrics={"acc": 0.5}, graph=GRAPH, label=3), base_dir_id)
     for wanted, keys in (
         ("model", ["summary_dir", "model_lineage", "added_info"]),
         ("dataset", ["summary_dir", "dataset_graph", "added_info"]),
@@ -228,60 +200,6 @@ def test_the_largest_conditions_run(connection: Connection) -> None:
     assert _ids(connection, nested) == ["./a"]
     assert _ids(connection, {"sorted_by": [[f"metric/{n}", "descending"] for n in range(16)]}) == ["./a"]
     assert _ids(connection, {"network": {"like": "%e" * 500}}) == []
-
-
-def test_one_job_has_the_shape_of_old(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
-    assert get_lineage(connection, "/logs", base_dir_id, "./a") == {
-        "summary_dir": "/logs/a",
-        "hyper_parameters": {
-            "optimizer": "Adam",
-            "learning_rate": 0.01,
-            "epoch": 3,
-            "parallel_mode": "stand_alone",
-        },
-        "algorithm": {"network": "LeNet5", "loss": "NaN"},
-        "train_dataset": {"train_dataset_path": "/data/tr\0ain"},
-        "valid_dataset": {"valid_dataset_size": 64},
-        "model": {"path": '{"ckpt": "/m/x.ckpt"}', "size": 5_000_000_000},
-        "metric": {"acc": 0.5},
-        "dataset_graph": GRAPH,
-    }
-
-
-def test_keys_choose_the_parts(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_job(connection, StoredJob("./", {"loss": math.inf}, user={"team": "x"}), base_dir_id)
-    shown = {
-        "summary_dir": "/logs",
-        "user_defined": {"team": "x"},
-        "algorithm": {"loss": "Infinity"},
-        "model": {},
-    }
-    keys = ["user_defined", "algorithm", "model"]
-    assert get_lineage(connection, "/logs", base_dir_id, "./", keys) == shown
-    assert get_lineage(connection, "/logs", base_dir_id, "./", []) == {"summary_dir": "/logs"}
-
-
-@pytest.mark.parametrize("keys", ["metric", {"metric"}, [1], 5])
-def test_keys_must_be_a_list_of_names(connection: Connection, keys: Any) -> None:
-    with pytest.raises(LineageParamTypeError, match="keys"):
-        get_lineage(connection, "/logs", 1, "./a", keys)
-
-
-def test_an_unknown_key_is_refused_with_the_known_ones(connection: Connection) -> None:
-    with pytest.raises(LineageParamValueError, match=r"'colour'.*hyper_parameters"):
-        get_lineage(connection, "/logs", 1, "./a", ["metric", "colour"])
-
-
-def test_a_job_without_lineage_is_told_from_an_unknown_one(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_bare_job(connection, "./summary_only", base_dir_id)
-    with pytest.raises(LineageFileNotFoundError, match="/logs/summary_only"):
-        get_lineage(connection, "/logs", base_dir_id, "./summary_only")
-    with pytest.raises(TrainJobNotFoundError, match=r"\./unknown"):
-        get_lineage(connection, "/logs", base_dir_id, "./unknown")
 
 
 def test_a_base_dir_without_jobs_does_not_change_the_shape_of_answers(connection: Connection) -> None:

@@ -1,0 +1,19 @@
+"""A database of the test's own, for questions about what the test puts in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection
+
+from lineage_store.store.engine import open_engine, writing
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """A transaction that sees what the test puts in."""
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        yield connection
+    engine.dispose()
