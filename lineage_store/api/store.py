@@ -28,7 +28,7 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.ingest import base_dirs
-from lineage_store.query import jobs, lineage, summary
+from lineage_store.query import everything, jobs, lineage, summary
 from lineage_store.query.condition import parse
 from lineage_store.query.explain import Explanation, explain
 from lineage_store.query.jobs import TrainJob
@@ -188,9 +188,16 @@ class LineageStore:
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Every object that matches, in order, without limit and in bounded memory; paging keys are ignored."""
-        with self._asked(condition, base_dir) as (connection, wanted, ids):
-            yield from lineage.iter_lineage(connection, wanted, ids)
+        """Every object that matches, in order, without limit; paging keys are ignored.
+
+        Take as long as you like over each: no transaction is open meanwhile. Which jobs match, and their order, is as
+        of the first moment, and kept, sixteen bytes a job. What is shown of them is read 500 jobs at a time, each time
+        as it is then; jobs that were removed by then are left out.
+        """
+        path, wanted = _question(condition, base_dir)
+        with self._reading() as connection:
+            ids = self._ids(connection, path)
+        yield from everything.iter_lineage(self._reading, wanted, ids)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None

@@ -142,6 +142,13 @@ def compile_all(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> 
 
 
 @lru_cache(_REMEMBERED)
+def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> Select[Any]:
+    """The ids of all matching jobs in order, each with what names the job: base dir and train id."""
+    stretch = whole(sort)
+    return _in_order(_matching(*_SEARCHED, where=where, stretch=stretch, base_dirs=base_dirs), stretch)
+
+
+@lru_cache(_REMEMBERED)
 def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
     """How many jobs match. A single pass over narrow rows, with a look at each named value by primary key."""
     jobs: FromClause = lineage
@@ -152,9 +159,10 @@ def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> 
 
 @lru_cache
 def compile_rows(shows_dataset: bool) -> Select[Any]:
-    """What answers show of the jobs `job_ids`, in no order; one `Found` each."""
+    """What answers show of the jobs `job_ids`, in no order; one `Found` each, but none of what is being removed."""
     jobs = select(train_job.c.id.label("job_id"), train_job.c.base_dir_id, train_job.c.train_id)
-    wanted = jobs.where(train_job.c.id.in_(bindparam("job_ids", expanding=True)))
+    stays = train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
+    wanted = jobs.where(train_job.c.id.in_(bindparam("job_ids", expanding=True)), stays)
     return _shown_of(wanted.subquery("page"), shows_dataset)
 
 

@@ -1,15 +1,13 @@
 """The lineage of jobs, asked for by condition.
 
 In: an open read transaction and a checked question. Out: plain dicts in the seeds' shapes.
-Promises: page and count come from one snapshot; rows are streamed where all are asked for.
-Does not know: how lineage gets into the store, nor whether it is up to date.
+Promises: page and count come from one snapshot.
+Does not know: how lineage gets into the store, nor whether it is up to date; how all are gone through (`everything`).
 """
 
 from __future__ import annotations
 
-import json
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
@@ -28,13 +26,13 @@ from lineage_store.query.compiler import (
     compile_stretches,
 )
 from lineage_store.query.narrowing import Narrowed, few_by, narrow
-from lineage_store.query.results import to_answer, to_object
+from lineage_store.query.results import to_answer
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import run
 from lineage_store.query.tree import SearchCondition
 from lineage_store.store.pooling import Pooled
 
-_IDS_AT_ONCE, _ROWS_AT_ONCE = 10_000, 500
+_ROWS_AT_ONCE = 500
 
 
 def filter_lineage(
@@ -105,26 +103,6 @@ def _labels(connection: Pooled, rows: Sequence[Found], *, of_one: bool) -> dict[
     return scope.labels if stays else None
 
 
-def iter_lineage(
-    connection: Connection,
-    condition: SearchCondition,
-    base_dir_ids: Sequence[int] | None,
-    *,
-    page_size: int = 500,
-) -> Iterator[dict[str, Any]]:
-    """Every job that matches, in order, whatever page the condition names.
-
-    The ids of all are read at once, eight bytes each, and what is shown of them `page_size` jobs at a time.
-    """
-    scope = scope_of(connection, base_dir_ids)
-    everything = compile_all(condition.where, condition.sort, scope.base_dirs)
-    found = connection.execute(everything, condition.values, execution_options={"yield_per": _IDS_AT_ONCE})
-    ids = array("q", found.scalars())
-    for start in range(0, len(ids), page_size):
-        for row in _rows(connection, ids[start : start + page_size], condition):
-            yield to_object(row, json.loads(row.model_lineage), condition, scope.labels)
-
-
 def rows_of_page(
     connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, narrowed: Narrowed
 ) -> list[Found]:
@@ -132,7 +110,7 @@ def rows_of_page(
     where, sort = condition.where, condition.sort
     if condition.page is None:
         ids = connection.execute(compile_all(where, sort, base_dirs), condition.values).scalars().all()
-        return list(_rows(connection, ids, condition))
+        return rows_of_jobs(connection, ids, condition)
     take, skip = condition.page.limit, condition.page.limit * condition.page.number
     found: list[Found] = []
     if narrowed.count is not None and skip >= narrowed.count:
@@ -148,6 +126,17 @@ def rows_of_page(
             skip = 0
         elif skip:
             skip -= _number(connection, stretch.count, condition)
+    return found
+
+
+def rows_of_jobs(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> list[Found]:
+    """What is shown of jobs, in the order of their ids; nothing of those that are gone."""
+    statement, found = compile_rows(condition.shows_dataset), list[Found]()
+    for start in range(0, len(job_ids), _ROWS_AT_ONCE):
+        wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
+        rows = connection.execute(statement, {"job_ids": wanted})
+        by_id = {row.job_id: Found(*row) for row in rows}
+        found += [by_id[job_id] for job_id in wanted if job_id in by_id]
     return found
 
 
@@ -170,13 +159,3 @@ def _number(connection: Connection, statement: Select[Any], condition: SearchCon
     """What a statement counts."""
     ((counted,),) = run(connection, statement, **condition.values)
     return int(counted)
-
-
-def _rows(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> Iterator[Found]:
-    """What is shown of jobs, in the order of their ids."""
-    statement = compile_rows(condition.shows_dataset)
-    for start in range(0, len(job_ids), _ROWS_AT_ONCE):
-        wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
-        rows = connection.execute(statement, {"job_ids": wanted})
-        by_id = {row.job_id: Found(*row) for row in rows}
-        yield from (by_id[job_id] for job_id in wanted)

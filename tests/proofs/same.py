@@ -31,7 +31,8 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.query import ordering
 from lineage_store.query.condition import parse
-from lineage_store.query.lineage import filter_lineage, iter_lineage
+from lineage_store.query.everything import iter_lineage
+from lineage_store.query.lineage import filter_lineage
 from lineage_store.store.engine import open_engine, reading, writing
 from proofs import ledger
 from proofs.children import at_once
@@ -95,7 +96,7 @@ def _answers_agree(engines: list[Engine], condition: Mapping[str, Any]) -> bool:
         parsed = parse(dict(condition), base_dir="/logs")
         with reading(engine) as connection:
             answer = filter_lineage(connection, parsed, None)
-            listed = [item["summary_dir"] for item in iter_lineage(connection, parsed, None)]
+        listed = [item["summary_dir"] for item in iter_lineage(partial(reading, engine), parsed, None)]
         found = [item["summary_dir"] for item in answer["object"]]
         if (found, answer["count"], listed) != (page, len(expected), expected):
             return False

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
 from lineage_store.query.condition import parse
-from lineage_store.query.lineage import filter_lineage, iter_lineage
+from lineage_store.query.lineage import filter_lineage
 from lineage_store.query.summary import get_lineage
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
@@ -95,9 +95,6 @@ def test_a_page_behind_the_end_is_empty_but_counts(connection: Connection) -> No
         for page in range(4)
     ]
     assert uncounted == [None, None, 5, None]  # the last page tells
-    assert [
-        item["summary_dir"] for item in iter_lineage(connection, parse({"limit": 2}), None, page_size=2)
-    ] == [f"./{number}" for number in (4, 3, 2, 1, 0)]
 
 
 def test_ties_keep_newest_first_then_id_in_both_directions(connection: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from helpers import condition_oracle
 from helpers.conditions import JOBS, conditions
 from helpers.stored_jobs import add_base_dir, add_job
 from lineage_store.query.condition import parse
-from lineage_store.query.lineage import filter_lineage, iter_lineage
+from lineage_store.query.everything import iter_lineage
+from lineage_store.query.lineage import filter_lineage
 from lineage_store.store.engine import open_engine, reading, writing
 
 
@@ -46,7 +48,8 @@ def test_a_condition_means_the_same_in_sql_and_in_python(engine: Engine, conditi
     with reading(engine) as connection:
         answer = filter_lineage(connection, parsed, None)
         uncounted = filter_lineage(connection, parsed, None, count=False)
-        listed = [item["summary_dir"] for item in iter_lineage(connection, parsed, None, page_size=7)]
+    everything = iter_lineage(partial(reading, engine), parsed, None, jobs_at_once=7)
+    listed = [item["summary_dir"] for item in everything]
     assert [item["summary_dir"] for item in answer["object"]] == condition_oracle.page(expected, condition)
     assert answer["count"] == len(expected)
     assert uncounted | {"count": len(expected)} == answer

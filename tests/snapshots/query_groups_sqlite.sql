@@ -17,4 +17,6 @@ FROM annotation
 WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
 FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
 FROM train_job
-WHERE train_job.id IN (?, ?)) AS page JOIN lineage ON lineage.job_id = page.job_id;
+WHERE train_job.id IN (?, ?) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
+FROM base_dir
+WHERE base_dir.leaving = 1))) AS page JOIN lineage ON lineage.job_id = page.job_id;
