@@ -56,7 +56,9 @@ class Settings:
         least=1,
     )
     reading_deadline_s: float = _setting(
-        30.0, "seconds that the daemon's reading process may take for one batch", least=0.1
+        30.0,
+        "seconds that the daemon's reading process may take for one batch, which ends after a tenth of them",
+        least=0.1,
     )
     reading_memory_bytes: int = _setting(
         1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE

@@ -2,13 +2,14 @@
 
 In: files that call for a look, and what registers new ones, part by part. Out: batches, the next of which is read while
 the caller writes the one it was given.
-Promises: a batch is bounded in rows, bytes and files; a file that cannot be read costs nobody else; big files do not
-keep small ones waiting, for each gives a chunk in turn. Does not write.
+Promises: a batch is bounded in rows, bytes, files and time; a file that cannot be read costs nobody else; big files do
+not keep small ones waiting, for each gives a chunk in turn. Does not write.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 MANY_FILES = 1000
 """So many are read in a process where nobody gives a reader: it takes a third of a second to start."""
+
+READING_SHARE = 0.1
+"""A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
 
 
 @dataclass(slots=True)
@@ -172,13 +176,24 @@ def _failure(file: KnownFile, error: Exception) -> str:
 
 
 def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:
-    """Look at files until the batch is full, or all have been looked at."""
+    """Look at files until the batch is full, its time is over, or all have been looked at."""
     batch, waiting = Batch(), iter(files)
+    ends_at = time.monotonic() + READING_SHARE * settings.reading_deadline_s
     while length_hint(waiting) and not batch.is_full(settings):
-        wanted = (Wanted(file, _grace_is_over(file, settings, now)) for file in waiting)
+        wanted = (Wanted(file, _grace_is_over(file, settings, now)) for file in _until(ends_at, waiting))
         batch.add(base_dir, advancing.look(base_dir, wanted, settings, now))
+        if time.monotonic() >= ends_at:
+            break
     batch.files_taken = len(files) - length_hint(waiting)
     return batch
+
+
+def _until(ends_at: float, files: Iterator[KnownFile]) -> Iterator[KnownFile]:
+    """One file in any case, and more until the time is over; what is not given out is left in `files`."""
+    for file in files:
+        yield file
+        if time.monotonic() >= ends_at:
+            return
 
 
 def _grace_is_over(file: KnownFile, settings: Settings, now: datetime) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +78,58 @@ def test_new_files_are_registered_part_by_part_and_all_are_read(engine: Engine, 
     refresh.ingest(engine, base_dir, settings, progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [8, 6, 4, 2, 0]
     assert len(column(engine, "SELECT value FROM scalar_sample")) == 10
+
+
+def _write_jobs(base_dir: Path, count: int) -> None:
+    for number in range(count):
+        Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
+
+
+def test_a_batch_of_slow_files_ends_early_and_all_are_read(
+    engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_slowly(*arguments: Any, read: Callable[..., bytes] = os.pread) -> bytes:
+        time.sleep(0.06)
+        return read(*arguments)
+
+    _write_jobs(base_dir, 4)
+    seen = list[Progress]()
+    monkeypatch.setattr(os, "pread", read_slowly)
+    refresh.ingest(engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
+    assert [progress.files_waiting for progress in seen] == [3, 2, 1, 0]
+    assert len(column(engine, "SELECT value FROM scalar_sample")) == 4
+
+
+def test_files_that_fail_slowly_end_a_batch_too(
+    sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_slowly(*_: object) -> bytes:
+        time.sleep(0.06)
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    _write_jobs(base_dir, 3)
+    seen = list[Progress]()
+    monkeypatch.setattr(os, "pread", fail_slowly)
+    refresh.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
+    assert [progress.files_waiting for progress in seen] == [2, 1, 0]
+    monkeypatch.undo()
+    ingest(sqlite_engine, base_dir)
+    assert len(column(sqlite_engine, "SELECT value FROM scalar_sample")) == 3
+
+
+def test_many_slow_files_together_do_not_fail_the_process_that_reads_them(
+    sqlite_engine: Engine, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = "import os, time\nread = os.pread\nos.pread = lambda *given: (time.sleep(0.11), read(*given))[1]\n"
+    (tmp_path / "sitecustomize.py").write_text(slow)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    monkeypatch.setattr(batching, "MANY_FILES", 2)
+    _write_jobs(base_dir, 20)
+    seen = list[Progress]()
+    refresh.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=2.0), progress=seen.append)
+    assert seen[0].files_waiting < 20  # else the deadline ended the process, and none had been taken
+    assert [progress.files_waiting for progress in seen][-1] == 0
+    assert len(column(sqlite_engine, "SELECT value FROM scalar_sample")) == 20
 
 
 def test_the_garbage_collector_rests_during_a_block_and_is_left_as_it_was() -> None:
