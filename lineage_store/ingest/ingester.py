@@ -30,7 +30,7 @@ from lineage_store.store.leases import Lease
 log = logging.getLogger(__name__)
 
 EVENTS_BEFORE_ANALYSE = 50_000
-"""A pass that read more gives the planner something new to know."""
+"""A pass that read more gives the planner something new to know; so may many that read less."""
 
 
 def _silent(_: Progress) -> None:
@@ -75,7 +75,7 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
-    if counts.events >= EVENTS_BEFORE_ANALYSE:
+    if counts.events >= EVENTS_BEFORE_ANALYSE or (counts.events and maintenance.is_due(ingester.engine)):
         maintenance.analyse(ingester.engine)
     return counts
 
