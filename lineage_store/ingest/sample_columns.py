@@ -22,6 +22,7 @@ from lineage_store.eventlog.events import PayloadValue, ScalarValue
 from lineage_store.eventlog.fast import Decoded, Frames, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.framing import Frame
 from lineage_store.eventlog.messages import DTYPE_NAMES
+from lineage_store.ingest.series_tags import series_tag
 from lineage_store.store.batch import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 
@@ -76,13 +77,14 @@ class SampleGatherer:
     def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
         """One value of a frame, at its place in the event."""
         if isinstance(value, ScalarValue):
-            name, row = ("scalar", value.tag), {"wall_time": value.wall_time, "value": value.value}
-        else:  # a graph has no tag: the file's name stands in for it
-            name, row = (value.plugin, value.tag or self._files[file].name), _payload_row(frame, value)
-        self._single[name].append((file, frame.position, place, value.step, row))
+            plugin, row = "scalar", {"wall_time": value.wall_time, "value": value.value}
+        else:
+            plugin, row = value.plugin, _payload_row(frame, value)
+        tag = series_tag(plugin, value.tag, self._files[file].name)
+        self._single[plugin, tag].append((file, frame.position, place, value.step, row))
 
     def add_decoded(self, decoded: Decoded, files: Integers, positions: Integers) -> None:
-        """What the fast path read; `files` and file `positions` of the frames."""
+        """What the fast path read, which is never a graph; `files` and file `positions` of the frames."""
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
             self._pieces["scalar"].append(_placed(scalars, files, positions, values))

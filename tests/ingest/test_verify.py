@@ -58,6 +58,15 @@ def test_everything_that_a_file_may_hold_is_sound(engine: Engine, base_dir: Path
     assert [told([verdict]) for verdict in verify(engine, base_dir)] == [[], []]
 
 
+def test_values_without_a_name_are_sound(engine: Engine, base_dir: Path) -> None:
+    log = Log().version().graph("Conv2D")
+    for step in range(100):
+        log.histogram(step, "", [0.0, 1.0]).scalar(step, "", 0.5)
+    log.write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    assert told(verify(engine, base_dir)) == []
+
+
 def test_damage_that_was_given_up_is_sound_and_counted(engine: Engine, base_dir: Path) -> None:
     log = summary()
     for number in (3, 40):

@@ -18,6 +18,7 @@ from lineage_store.eventlog.events import LineageEvent, PayloadValue, ScalarValu
 from lineage_store.eventlog.framing import Frame, NeedData
 from lineage_store.eventlog.messages import EventDecodeError
 from lineage_store.ingest.reader import OpenLogFile
+from lineage_store.ingest.series_tags import series_tag
 from lineage_store.ingest.verify.claims import Claims, canonical
 
 _STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
@@ -118,7 +119,8 @@ class Walk:
         about = (value.dtype, json.dumps(value.shape), value.size_bytes)
         statistics = [getattr(found, name) if found else None for name in _STATISTICS]
         row = canonical((_time(value.wall_time), *place, *about, *statistics), signed_zero=self.signed_zero)
-        self.claims.add((value.plugin, value.tag or self.name), value.step, row)
+        tag = series_tag(value.plugin, value.tag, self.name)
+        self.claims.add((value.plugin, tag), value.step, row)
 
 
 def _time(seconds: float) -> float | None:
