@@ -98,7 +98,7 @@ def check(buffer: bytes, *borders: int) -> tuple[int, int]:
 @pytest.mark.parametrize("path", SUMMARY_FILES, ids=lambda path: path.parent.name)
 def test_a_file_that_mindspore_wrote_gives_the_same_values_on_both_paths(path: Path) -> None:
     frames, read = check(path.read_bytes())
-    assert frames < 20 or read > 0.5 * frames
+    assert frames < 64 or read > 0.9 * frames
 
 
 STEPS = st.none() | st.integers(0, 300) | st.integers(-(2**63), 2**63 - 1)
@@ -195,13 +195,22 @@ def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
 
 
 def test_very_many_tags_are_read_and_where_each_has_few_values_they_are_left() -> None:
-    tags = [f"layer_{number}/weight" for number in range(100)]
+    frames = [event(step, *(scalar(f"layer_{n}/weight", step) for n in range(100))) for step in range(70)]
+    assert check(b"".join(frames)) == (70, 70)
+    frames = [event(step, scalar(f"{step:099}", 0.5), scalar("x" * step, 0.25)) for step in range(200)]
+    assert check(b"".join(frames)) == (200, 0)
 
-    def events(count: int, *of: str) -> bytes:
-        return b"".join(event(step, *(scalar(tag, step) for tag in of)) for step in range(count))
 
-    assert check(events(20, *tags)) == (20, 20)
-    assert check(events(3, *tags)) == (3, 0)
+def test_frames_of_very_many_values_are_left_and_the_others_read() -> None:
+    frames = [event(step, scalar("loss", step), histogram("w", [0.5, step])) for step in range(100)]
+    frames[10:10] = [event(step, *[scalar("loss", step)] * 1000) for step in range(5)]
+    frames[20:20] = [event(step, histogram("w", [0.5, step], bucket_count=1000)) for step in range(5)]
+    assert check(b"".join(frames)) == (110, 100)
+
+
+def test_a_lone_frame_of_very_many_values_or_buckets_is_left() -> None:
+    assert check(event(1, *[scalar("loss", 0.5)] * 400_000)) == (1, 0)
+    assert check(event(1, histogram("w", [0.5, 1.5], bucket_count=200_000))) == (1, 0)
 
 
 def test_an_empty_buffer_holds_nothing() -> None:

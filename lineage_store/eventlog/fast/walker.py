@@ -20,10 +20,15 @@ from lineage_store.texts import to_stored
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
 """Keys of the fields of Value that are decoded here: field number and wire type, as they stand in the file."""
 MOST_DIMENSIONS = 8
-FEWEST_PER_TAG = 8
-"""Where a tag has fewer values, taking them one by one is faster than taking each tag's at once."""
+FEWEST_PER_TAG = 32
+"""Where tags have fewer values each, `events`, which takes them one by one, is faster."""
 _SEARCHED_TAGS = 32
 """So many tags are each searched for among all values; where there are more, values are told apart one by one."""
+FEWEST_ABREAST = 32
+"""Where fewer events still have a value at a place, leaving these to `events` costs less than the walk: in one event of
+very many values it would take minutes."""
+PLACES_OF_FEW = 8
+"""The first places are walked however few events there are: they may be so long that copying them costs more."""
 _DATA_TYPES = list(DTYPE_NAMES)
 
 
@@ -42,7 +47,7 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
     odd = np.zeros(len(starts), np.bool_)
     events = Messages(wire, starts, ends, odd, np.arange(len(starts)))
     wall_time, step = events.floats(), events.integers()
-    summaries = Children.none()
+    summaries = []
     for key, rows, at, until in events.fields({0x09: False, 0x10: False, 0x2A: False}):
         match key:
             case 0x09:
@@ -50,9 +55,9 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
             case 0x10:
                 step[rows] = wire.varints(at)
             case _:
-                summaries = summaries.plus(rows, at, until, 0)
+                summaries.append((rows, at, until, 0))
     events.require(0x09, 0x2A)
-    values = _values_of(wire, summaries, odd)
+    values = _values_of(wire, Children.joined(summaries), odd)
     found = _read_values(wire, values, odd)
     walked = Walked([], [], odd)
     kept = np.flatnonzero(~odd[values.owner])
@@ -75,9 +80,13 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
 def _values_of(wire: Wire, summaries: Children, odd: Mask) -> Children:
     """The values of every summary, with their places in it."""
     messages = Messages(wire, summaries.start, summaries.end, odd, summaries.owner)
-    values = Children.none()
+    parts = []
     for place, (_, rows, at, until) in enumerate(messages.fields({0x0A: True})):
-        values = values.plus(summaries.owner[rows], at, until, place)
+        if place >= PLACES_OF_FEW and len(rows) < FEWEST_ABREAST:
+            messages.mark_odd(rows)
+            break
+        parts.append((summaries.owner[rows], at, until, place))
+    values = Children.joined(parts)
     order = np.lexsort((values.place, values.owner))
     return values.take(order)
 
