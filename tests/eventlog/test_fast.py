@@ -158,8 +158,15 @@ def test_steps_of_every_length_are_read_by_the_fast_path() -> None:
     assert check(b"".join(event(step, scalar("loss", 0.25)) for step in steps * 20))[1] == len(steps) * 20
 
 
-def test_a_long_frame_is_read_by_the_fast_path_though_it_is_alone() -> None:
-    assert check(event(1, tensor("weights", np.zeros((100, 200), np.float32)), scalar("loss", 0.5))) == (1, 1)
+def test_a_very_long_frame_is_read_by_the_fast_path_though_it_is_alone() -> None:
+    long = event(1, tensor("weights", np.zeros((1100, 1000), np.float32)), scalar("loss", 0.5))
+    assert check(long) == (1, 1)
+
+
+def test_few_frames_are_left_even_if_they_are_large() -> None:
+    large = tensor("features", np.zeros((125, 1000), np.float32))
+    assert check(b"".join(event(step, large, histogram("w", [0.5])) for step in range(8))) == (8, 0)
+    assert check(b"".join(event(step, large, histogram("w", [0.5])) for step in range(70))) == (70, 70)
 
 
 def test_reading_begins_at_the_given_index() -> None:

@@ -18,10 +18,11 @@ from lineage_store.eventlog.fast.frames import Frames, Segment
 
 __all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "Segment", "decode"]
 
-FEWEST_TO_WALK = 8
-"""Fewer frames are left to `events`, which needs no preparations, unless one of them is long."""
-LONG_BYTES = 65_536
-"""Longer payloads are not to be copied."""
+FEWEST_TO_WALK = 32
+"""Fewer frames are left to `events`: the walk costs some milliseconds before the first value is read (90 passes for the
+buckets of histograms alone), for which `events` decodes about so many frames, be they short or as long as half a MB."""
+LONG_BYTES = 4_194_304
+"""A frame that is longer is walked though it be alone: `events` would copy all of it, twice."""
 
 
 @dataclass(frozen=True, slots=True)
