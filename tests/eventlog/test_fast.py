@@ -15,7 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.generated_events import SUMMARY_FILES, event, mutated, real_payloads
+from helpers.generated_events import (
+    CHANCES,
+    SUMMARY_FILES,
+    Value,
+    event,
+    irregular,
+    mutated,
+    real_payloads,
+    regular,
+    scalar_of,
+    without_tag,
+)
 from helpers.log_writer import Log, histogram, image, scalar, tensor
 from lineage_store.eventlog import fast
 from lineage_store.eventlog.events import PayloadValue, ScalarValue, decode_summary
@@ -118,7 +129,7 @@ EVENTS = st.builds(
 )
 
 
-@given(st.lists(EVENTS, max_size=4), st.integers(1, 30), st.randoms(use_true_random=False))
+@given(st.lists(EVENTS, max_size=4), st.integers(1, 60), st.randoms(use_true_random=False))
 def test_generated_events_in_any_order_give_the_same_values(
     kinds: list[bytes], copies: int, chance: random.Random
 ) -> None:
@@ -128,9 +139,42 @@ def test_generated_events_in_any_order_give_the_same_values(
     check(b"".join(events))
 
 
+@given(CHANCES)
+def test_regular_frames_are_read_by_the_fast_path_up_to_where_the_buffer_is_cut(
+    chance: random.Random,
+) -> None:
+    content = b"".join(regular(chance, chance.randrange(64, 120)))
+    frames, read = check(content)
+    assert frames - read < fast.FEWEST_TO_WALK < frames
+    frames, read = check(content[: chance.randrange(len(content))])
+    assert frames - read < fast.FEWEST_TO_WALK
+
+
+@given(CHANCES)
+def test_frames_without_a_tag_are_left_and_the_others_read(chance: random.Random) -> None:
+    values = [scalar("loss", 0.5), histogram("w", [0.5]), image("i", [[[0, 1, 2]]]), tensor("t", [1.0])]
+    tagless = set(chance.sample(range(100), chance.randrange(50)))
+    frames = []
+    for step in range(100):
+        of_event = chance.sample(values, 4)
+        if step in tagless:
+            place = chance.randrange(4)
+            of_event[place] = without_tag(of_event[place])
+        frames.append(event(step, *of_event))
+    assert check(b"".join(frames)) == (100, 100 - len(tagless))
+
+
+@given(CHANCES)
+def test_irregular_frames_cost_no_other_frame_the_fast_path(chance: random.Random) -> None:
+    good = [event(step, histogram(chance.choice(["a", "b"]), [0.5, step])) for step in range(100)]
+    odd = [irregular(chance) for _ in range(chance.randrange(20))]
+    frames = chance.sample(good + odd, len(good) + len(odd))
+    assert check(b"".join(frames))[1] >= len(good)
+
+
 @given(st.randoms(use_true_random=False))
 def test_damaged_payloads_with_valid_frames_give_the_same_values_or_are_left(chance: random.Random) -> None:
-    events = chance.choices(chance.sample(real_payloads(), chance.choice([1, 3, 20])), k=40)
+    events = chance.choices(chance.sample(real_payloads(), chance.choice([1, 3, 20])), k=80)
     check(b"".join(encode_frame(mutated(payload, chance)) for payload in events))
 
 
@@ -147,10 +191,21 @@ def test_every_value_of_one_tag_in_one_event_is_kept_in_its_place() -> None:
     assert check(b"".join(frames)) == (40, 40)
 
 
-def test_signalling_nan_is_widened_as_protobuf_widens_it() -> None:
-    frame = event(1, scalar("loss", 1.0)).replace(struct.pack("<f", 1.0), b"\x01\x00\x80\x7f")
-    payload = frame[12:-4]
-    assert check(encode_frame(payload) * 40) == (40, 40)
+@pytest.mark.parametrize("others", [[], [histogram("w", [0.5])]], ids=["by a template", "by the walker"])
+def test_signalling_nans_of_any_bits_are_widened_as_protobuf_widens_them(others: list[Value]) -> None:
+    signalling = [scalar_of("loss", 0x7F800001 + 41_943 * n | n % 2 << 31) for n in range(100)]
+    assert check(b"".join(event(7, nan, *others) for nan in signalling)) == (100, 100)
+
+
+def test_nans_of_histograms_keep_their_bits() -> None:
+    def of(bits: int) -> Value:
+        value, nan = histogram("w", [0.5]), struct.unpack("<d", struct.pack("<Q", bits))[0]
+        value.histogram.min, value.histogram.max, value.histogram.sum = nan, -nan, nan
+        return value
+
+    nans = [of(0x7FF0000000000001 + (n << 40)) for n in range(100)]
+    assert len({value.histogram.SerializeToString() for value in nans}) == 100
+    assert check(b"".join(event(7, nan) for nan in nans)) == (100, 100)
 
 
 def test_steps_of_every_length_are_read_by_the_fast_path() -> None:
@@ -198,7 +253,8 @@ def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
         place = chance.randrange(count)
         frames[place] = chance.choice([b"", event(1, scalar("other", 1)), frames[place][:-1] + b"!"])
     content = b"".join(frames)
-    check(content[: len(content) - chance.choice([0, 1, 13, 40])])
+    found, read = check(content[: len(content) - chance.choice([0, 1, 13, 40])])
+    assert found - read < fast.FEWEST_TO_WALK
 
 
 def test_very_many_tags_are_read_and_where_each_has_few_values_they_are_left() -> None:

@@ -1,7 +1,7 @@
 """Frames of summary events for property tests: such as the fast path must read, such as it must leave, and damage.
 
 In: a seeded `random.Random`. Out: frames, values or payloads; the same seed gives the same bytes.
-Promises of `regular`: every frame is one that the fast path reads, if there are enough of them.
+Promises of `regular`: the fast path reads all frames but for those that are too few of a kind to be worth it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def regular(chance: random.Random, count: int) -> list[bytes]:
 
 
 def irregular(chance: random.Random) -> bytes:
-    """A frame that the fast path leaves to `events`, which cannot read some of them either."""
+    """A frame that the fast path leaves to `events`, unless it holds nothing; some cannot be read at all."""
     value = chance.choice(PLUGINS)(chance, chance.choice(TAGS))
     version = summary_pb2.Event(wall_time=_double(chance), version="MindSpore.Event:1")
     graph = summary_pb2.Event(wall_time=_double(chance), step=chance.randrange(9))
