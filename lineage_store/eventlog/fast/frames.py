@@ -81,18 +81,24 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
     starts, lengths, segment = _complete_frames(buffer, segments, max_frame_bytes)
     every = np.frombuffer(buffer, np.uint8)
     groups: list[Group] = []
+    single: list[Indices] = []
     stored, valid = np.zeros(len(starts), np.uint32), np.ones(len(starts), np.bool_)
     for frame in _by_length(lengths):
         payload_bytes = int(lengths[frame[0]]) - OVERHEAD_BYTES
+        if len(frame) < FEWEST_IN_GROUP or not 0 < payload_bytes <= LONGEST_IN_GROUP:
+            single.append(frame)
+            continue
         payloads = starts[frame] + HEADER_BYTES
         stored[frame] = _side_by_side(every, payloads + payload_bytes, 4).copy().view("<u4").ravel()
-        if len(frame) < FEWEST_IN_GROUP or not 0 < payload_bytes <= LONGEST_IN_GROUP:
-            valid[frame] = _checksums(buffer, payloads, payload_bytes) == stored[frame]
-            continue
         rows = _side_by_side(every, payloads, payload_bytes)
         varying = (rows != rows[0]).any(axis=0)
         valid[frame] = _masked(_checksums_by_columns(rows, varying)) == stored[frame]
         groups.append(Group(frame, rows, varying))
+    if single:  # of all lengths at once: there may be as many lengths as frames
+        frame = np.concatenate(single)
+        payloads, many_bytes = starts[frame] + HEADER_BYTES, lengths[frame] - OVERHEAD_BYTES
+        stored[frame] = sliding_window_view(every, 4)[payloads + many_bytes].view("<u4").ravel()
+        valid[frame] = _checksums(buffer, payloads, many_bytes) == stored[frame]
     if not valid.all():
         kept = _before_first_invalid(valid, segment)
         starts, lengths, stored, segment = starts[kept], lengths[kept], stored[kept], segment[kept]
@@ -240,8 +246,10 @@ def _cycle_count(
     return count
 
 
-def _checksums(buffer: bytes, starts: Indices, length: int) -> NDArray[np.uint32]:
-    return _masked(np.array(crcs_of_slices(buffer, starts.tolist(), length), np.uint32))
+def _checksums(buffer: bytes, starts: Indices, lengths: Indices) -> NDArray[np.uint32]:
+    slices = zip(starts.tolist(), lengths.tolist(), strict=True)
+    crcs = [crcs_of_slices(buffer, (start,), length)[0] for start, length in slices]
+    return _masked(np.array(crcs, np.uint32))
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:

@@ -21,6 +21,8 @@ LONGEST_FREE_STEP = 9
 """The tenth digit of a varint may only be 1: where there is one, it stays as it is in the template."""
 MOST_TEMPLATES = 32
 """Of one length; payloads that fit none of so many are left to the walker."""
+FEWEST_PER_TEMPLATE = 8
+"""So many payloads cost `events` as much as a template that is tried on all."""
 
 _WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SCALAR = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x1D
 
@@ -48,7 +50,7 @@ def read(group: Group) -> tuple[list[ScalarPiece], NDArray[np.bool_]]:
     """The scalars of the payloads that fit a template, and which of the group's payloads those are."""
     taken = np.zeros(len(group.rows), np.bool_)
     pieces: list[ScalarPiece] = []
-    for _ in range(MOST_TEMPLATES):
+    for _ in range(min(MOST_TEMPLATES, len(group.rows) // FEWEST_PER_TEMPLATE)):
         waiting = np.flatnonzero(~taken)
         if not len(waiting):
             break
