@@ -26,6 +26,8 @@ from proofs.following import Followed, Taken, believing
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
 LONGEST_PIECE = 6_000
+LONG_PIECE, LONG_ONES = 100_000, 10
+"""One of so many pieces is so long that there are frames enough for the fast path to walk."""
 STORED = 50
 """One of so many damaged files goes into a store, for its ledger."""
 FUZZED_AT_ONCE = 50
@@ -116,11 +118,12 @@ def _frames(path: Path) -> Iterator[bytes]:
 
 def _piece(source: _Source, chance: random.Random) -> list[bytes]:
     """Some frames in a row."""
-    first, size, frames = chance.randrange(len(source.frames)), 0, []
+    first, size, frames = chance.randrange(len(source.frames)), 0, list[bytes]()
+    longest = LONGEST_PIECE if chance.randrange(LONG_ONES) else LONG_PIECE
     for frame in source.frames[first:]:
         frames.append(frame)
         size += len(frame)
-        if size > LONGEST_PIECE:
+        if size > longest:
             break
     return frames
 
