@@ -86,7 +86,9 @@ def _attack(run: Run, kind: str, faults: int) -> _Attacked:
         # What was read of a file before its hole was filled is out of sight, and goes with the next search.
         events = column(engine, "SELECT sum(event_count) FROM log_file WHERE current")
         samples = column(engine, "SELECT count(*) FROM v_scalar")
-        assert events == samples == [attacked.samples], f"{events} events, {samples} samples of {attacked.samples}"
+        assert events == samples == [attacked.samples], (
+            f"{events} events, {samples} samples of {attacked.samples}"
+        )
         attacked.accounted = ledger.check(engine)
     return attacked
 
