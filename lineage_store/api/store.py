@@ -221,8 +221,9 @@ class LineageStore:
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
     ) -> Explanation:
         """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
-        with self._asked(condition, base_dir) as (connection, wanted, ids):
-            return explain(connection, wanted, ids)
+        path, wanted = _question(condition, base_dir)
+        with self._reading() as connection:
+            return explain(connection, wanted, self._ids(connection, path))
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
@@ -344,15 +345,6 @@ class LineageStore:
     def _reading(self) -> Iterator[Connection]:
         with self._named_failures(), engines.reading(self._engine) as connection:
             yield connection
-
-    @contextmanager
-    def _asked(
-        self, condition: Mapping[str, Any] | None, base_dir: PathLike | None
-    ) -> Iterator[tuple[Connection, SearchCondition, list[int] | None]]:
-        """A question about a base dir or (None) about all, and the transaction to answer it in."""
-        path, wanted = _question(condition, base_dir)
-        with self._reading() as connection:
-            yield connection, wanted, self._ids(connection, path)
 
     @contextmanager
     def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, Path, int]]:

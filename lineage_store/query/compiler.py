@@ -83,7 +83,7 @@ class Found(NamedTuple):
     tag: int | None
     remark: str | None
     base_dirs: int = 0
-    """Of a glance only: how many the store knows; LEAVING for each of those that is being removed."""
+    """Of a glance at all only: how many the store knows; LEAVING for each of those that is being removed."""
 
 
 @lru_cache(_REMEMBERED)
@@ -120,7 +120,7 @@ def compile_glance(
     at_once: bool = False,
     shows_dataset: bool = True,
 ) -> Select[Any] | None:
-    """The page of all base dirs, or `of_one`, and how many of these there are, in one statement.
+    """The page of all base dirs, and how many of these there are, or the page `of_one`, in one statement.
 
     None where it takes several. `at_once`: it is the first page, and may be found and shown by a single SELECT.
     """
@@ -130,7 +130,7 @@ def compile_glance(
         return None
     if at_once and few is None and stretch.from_index:
         return _first_page(where, stretch, base_dirs, shows_dataset)
-    return _page(where, stretch, base_dirs, few, shows_dataset, counts_base_dirs=True)
+    return _page(where, stretch, base_dirs, few, shows_dataset, counts_base_dirs=not of_one)
 
 
 @lru_cache(_REMEMBERED)
@@ -171,7 +171,7 @@ def _first_page(where: Node, stretch: Stretch, base_dirs: BaseDirs, shows_datase
 
     PostgreSQL takes a tenth less time for a SELECT of one level; no hints for SQLite, which gains nothing.
     """
-    columns = *_shown(_SEARCHED, shows_dataset), _BASE_DIRS
+    columns = *_shown(_SEARCHED, shows_dataset), *([_BASE_DIRS] if base_dirs is None else ())
     found = _matching(*columns, where=where, stretch=stretch, base_dirs=base_dirs)
     return _in_order(found, stretch).limit(_TAKE)
 
