@@ -18,6 +18,7 @@ from helpers.generated_events import (
     real_payloads,
     regular,
 )
+from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
 from lineage_store.eventlog import fast, filenames
 from lineage_store.eventlog.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
@@ -28,32 +29,8 @@ from lineage_store.store.batch import Column, KnownFile, SampleColumns
 def known(number: int, byte_offset: int = 0) -> KnownFile:
     """A summary file that has been read up to a bookmark."""
     name = filenames.compose("events", 1_700_000_000 + number, 0, "host", "_MS")
-    return KnownFile(
-        id=10 + number,
-        job_id=1,
-        train_id="./a",
-        name=name,
-        kind="summary",
-        file_time=1_700_000_000 + number,
-        device=0,
-        generation=1,
-        current=True,
-        state="open",
-        size_bytes=byte_offset,
-        byte_offset=byte_offset,
-        quarantined_bytes=0,
-        closed=False,
-        stat_stamp=None,
-        fingerprint=None,
-        fingerprint_bytes=0,
-        anchor=None,
-        anchor_bytes=0,
-        suspect_since=None,
-        suspect_size=None,
-        grown_at=None,
-        last_wall_time=None,
-        strikes=0,
-    )
+    file = unread(name, train_id="./a", number=10 + number)
+    return file._replace(byte_offset=byte_offset, size_bytes=byte_offset)
 
 
 def exact(column: Column) -> tuple[str, Any]:

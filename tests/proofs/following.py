@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from helpers.known_files import unread
 from lineage_store.config import Settings
-from lineage_store.eventlog import filenames, framing
+from lineage_store.eventlog import framing
 from lineage_store.ingest import advancing
 from lineage_store.ingest.reader import Wanted
 from lineage_store.store.audit import QUARANTINES
@@ -39,34 +40,7 @@ class Followed:
     event_count: int = 0
 
     def __post_init__(self) -> None:
-        parsed = filenames.parse(self.path.name)
-        assert parsed is not None
-        self.known = KnownFile(
-            id=1,
-            job_id=1,
-            train_id=f"./{self.path.parent.name}",
-            name=self.path.name,
-            kind=parsed.kind,
-            file_time=parsed.timestamp,
-            device=parsed.device,
-            generation=1,
-            current=True,
-            state="open",
-            size_bytes=0,
-            byte_offset=0,
-            quarantined_bytes=0,
-            closed=False,
-            stat_stamp=None,
-            fingerprint=None,
-            fingerprint_bytes=0,
-            anchor=None,
-            anchor_bytes=0,
-            suspect_since=None,
-            suspect_size=None,
-            grown_at=None,
-            last_wall_time=None,
-            strikes=0,
-        )
+        self.known = unread(self.path.name, train_id=f"./{self.path.parent.name}")
 
     def read(self, *, grace_is_over: bool = False) -> list[Taken]:
         """Look until there is nothing new; what was taken."""

@@ -1,0 +1,41 @@
+"""Log files as the store knows them right after it registered them.
+
+In: a file's name, its ids and its job. Out: a KnownFile of which nothing was read. Does not know the disk.
+"""
+
+from __future__ import annotations
+
+from lineage_store.eventlog import filenames
+from lineage_store.store.batch import KnownFile
+
+
+def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:
+    """A log file with the id `number`."""
+    parsed = filenames.parse(name)
+    assert parsed is not None
+    return KnownFile(
+        id=number,
+        job_id=job_id,
+        train_id=train_id,
+        name=name,
+        kind=parsed.kind,
+        file_time=parsed.timestamp,
+        device=parsed.device,
+        generation=1,
+        current=True,
+        state="open",
+        size_bytes=0,
+        byte_offset=0,
+        quarantined_bytes=0,
+        closed=False,
+        stat_stamp=None,
+        fingerprint=None,
+        fingerprint_bytes=0,
+        anchor=None,
+        anchor_bytes=0,
+        suspect_since=None,
+        suspect_size=None,
+        grown_at=None,
+        last_wall_time=None,
+        strikes=0,
+    )
