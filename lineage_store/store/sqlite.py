@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from lineage_store.store.filesystem import filesystem_type, is_network, refuse_n
 LEAST_VERSION = (3, 35)
 """The first that knows RETURNING."""
 BUSY_TIMEOUT_S = 5.0
+_BUSY_PAUSE_S = 0.01
 APPLICATION_ID = 0x4C537472
 """`LStr`: marks our files (`file` shows it)."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
@@ -64,7 +66,7 @@ def make_engine(url: URL, path: Path | None, *, read_only: bool, allow_network_f
         if read_only or (path is not None and _is_write_protected(path)):
             connection.execute("PRAGMA query_only = ON")
         elif _is_ours_or_empty(connection):
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
 
@@ -83,6 +85,23 @@ def _is_ours_or_empty(connection: sqlite3.Connection) -> bool:
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (schema_version,) = connection.execute("PRAGMA schema_version").fetchone()
     return bool(application_id == APPLICATION_ID or schema_version == 0)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch a file to WAL, if it is not yet.
+
+    SQLite asks for this lock while it reads, and then does not wait for whoever has it (two could wait for each other):
+    of two that open a new file at once, one would fail.
+    """
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+        time.sleep(_BUSY_PAUSE_S)
 
 
 def _create_private(path: Path) -> None:

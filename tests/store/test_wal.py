@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from sqlalchemy import Engine, text
 
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.store import sqlite
 from lineage_store.store.engine import open_engine, sqlite_path, writing
+from lineage_store.store.upgrade import upgrade
 from lineage_store.store.wal import look
 
 READ = """
@@ -25,6 +30,32 @@ input()
 @pytest.fixture
 def sqlite_engine(sqlite_url: str) -> Engine:
     return open_engine(sqlite_url)
+
+
+def test_a_new_file_that_another_is_writing_is_waited_for(empty_sqlite_url: str) -> None:
+    path = sqlite_path(empty_sqlite_url)
+    assert path is not None
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    soon = Timer(0.3, other.execute, ("COMMIT",))
+    soon.start()
+    upgrade(empty_sqlite_url)
+    soon.join()
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    other.close()
+
+
+def test_a_new_file_that_another_does_not_let_go_is_named(
+    empty_sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.2)
+    path = sqlite_path(empty_sqlite_url)
+    assert path is not None
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseUnavailableError, match="database is locked"):
+        upgrade(empty_sqlite_url)
+    other.close()
 
 
 def write_much(engine: Engine) -> None:
