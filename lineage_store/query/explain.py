@@ -5,17 +5,18 @@ In: a condition and an open connection. Out: an `Explanation`, readable as text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select
 
+from lineage_store import texts
 from lineage_store.query.compiler import BaseDirs, compile_all, compile_stretches
 from lineage_store.query.narrowing import Narrowed, narrow
 from lineage_store.query.scope import scope_of
 from lineage_store.query.statements import statement_of
-from lineage_store.query.tree import SearchCondition
+from lineage_store.query.tree import NAMED, SearchCondition, subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,17 @@ class Explanation:
     sql: str
     parameters: tuple[tuple[str, Any], ...]
     plan: str
+    names: Mapping[int, str]
+    """Of metrics and user-defined values, by the key that stands for each in SQL."""
 
     def __str__(self) -> str:
-        parameters = "\n".join(f"  {name} = {value!r}" for name, value in self.parameters)
+        parameters = "\n".join(f"  {name} = {self._shown(value)}" for name, value in self.parameters)
         return f"{self.sql}\n\nParameters:\n{parameters}\n\nPlan ({self.dialect}):\n{self.plan}"
+
+    def _shown(self, value: object) -> str:
+        if isinstance(value, int) and value in self.names:
+            return f"{value!r} (the key of {self.names[value]!r})"
+        return repr(value)
 
 
 def explain(
@@ -42,9 +50,8 @@ def explain(
     statement = statement_of(page, connection.dialect)
     values = {**statement.values, **given}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    return Explanation(
-        connection.dialect.name, statement.text, parameters, plan_of(connection, page, **given)
-    )
+    plan = plan_of(connection, page, **given)
+    return Explanation(connection.dialect.name, statement.text, parameters, plan, _names(condition))
 
 
 def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
@@ -70,6 +77,11 @@ def _given(condition: SearchCondition) -> dict[str, Any]:
     page = condition.page
     cut = {} if page is None else {"take": page.limit, "skip": page.limit * page.number}
     return {**condition.values, **cut}
+
+
+def _names(condition: SearchCondition) -> dict[int, str]:
+    found = *subjects(condition.where), *(key.subject for key in condition.sort)
+    return {texts.key(each.name): texts.from_stored(each.name) for each in found if each.type in NAMED}
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

@@ -85,8 +85,8 @@ def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
 
 def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
     """Whether a row is the job's value of that name."""
-    # the key serves the index, the name makes it exact
-    return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == texts.key(name), row.c.name == name)
+    # by its key alone: an index has that, and to compare names the rows would be read
+    return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == texts.key(name))
 
 
 def _field_operand(subject: Subject) -> Operand:

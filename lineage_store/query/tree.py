@@ -7,11 +7,14 @@ Does not know: how users write it, nor SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lineage_store.query.operators import Operator, SubjectType, Value
 from lineage_store.query.values import Number
+
+NAMED: tuple[SubjectType, ...] = ("metric", "user_defined")
+"""What has names of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,18 @@ class SearchCondition:
     shows_dataset: bool = True
 
 
+def subjects(node: Node) -> Iterator[Subject]:
+    """What the condition compares, as often as it does."""
+    match node:
+        case Leaf(subject):
+            yield subject
+        case Not(part):
+            yield from subjects(part)
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from subjects(part)
+
+
 def mentions(node: Node, name: str) -> bool:
     """Whether the condition compares the field of that name."""
-    match node:
-        case Leaf():
-            return node.subject.name == name and node.subject.type not in ("metric", "user_defined")
-        case Not(part):
-            return mentions(part, name)
-        case AllOf(parts) | AnyOf(parts):
-            return any(mentions(part, name) for part in parts)
+    return any(each.name == name and each.type not in NAMED for each in subjects(node))

@@ -14,6 +14,7 @@ from lineage_store.query.condition import parse
 from lineage_store.query.explain import explain
 from lineage_store.query.statements import run
 from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {
     "everything": {},
@@ -116,6 +117,7 @@ def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> Non
     with reading(engine) as connection:
         explanation = explain(connection, parse(condition), None)
     engine.dispose()
-    assert {7, 21, 10, 0.1, 0.9, "accuracy"} <= {value for _, value in explanation.parameters}
+    assert {7, 21, 10, 0.1, 0.9, key("accuracy")} <= {value for _, value in explanation.parameters}
+    assert f"= {key('accuracy')} (the key of 'accuracy')\n" in str(explanation)
     assert "LIMIT" in explanation.sql
     assert "metric" in explanation.plan

@@ -2,13 +2,13 @@ SELECT lineage.job_id
 FROM lineage LEFT OUTER JOIN train_job ON train_job.id = lineage.job_id LEFT OUTER JOIN annotation ON annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id
 WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND (lower(lineage.network) LIKE %(v1_network)s::VARCHAR COLLATE "C" ESCAPE '#' OR ((EXISTS (SELECT 1
 FROM user_info
-WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND user_info.name = %(name_1)s::VARCHAR COLLATE "C" AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(v2_user_defined)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true) ORDER BY CASE coalesce(lineage.loss_kind, %(coalesce_1)s::VARCHAR) WHEN %(param_1)s::VARCHAR THEN %(param_2)s::INTEGER WHEN %(param_3)s::VARCHAR THEN %(param_4)s::INTEGER WHEN %(param_5)s::VARCHAR THEN %(param_6)s::INTEGER WHEN %(param_7)s::VARCHAR THEN %(param_8)s::INTEGER ELSE %(param_9)s::INTEGER END ASC NULLS FIRST, lineage.loss ASC NULLS FIRST, annotation.tag DESC NULLS LAST, lineage.network ASC NULLS FIRST, train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(v2_user_defined)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true) ORDER BY CASE coalesce(lineage.loss_kind, %(coalesce_1)s::VARCHAR) WHEN %(param_1)s::VARCHAR THEN %(param_2)s::INTEGER WHEN %(param_3)s::VARCHAR THEN %(param_4)s::INTEGER WHEN %(param_5)s::VARCHAR THEN %(param_6)s::INTEGER WHEN %(param_7)s::VARCHAR THEN %(param_8)s::INTEGER ELSE %(param_9)s::INTEGER END ASC NULLS FIRST, lineage.loss ASC NULLS FIRST, annotation.tag DESC NULLS LAST, lineage.network ASC NULLS FIRST, train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
 FROM lineage
 WHERE lower(lineage.network) LIKE %(v1_network)s::VARCHAR COLLATE "C" ESCAPE '#' OR ((EXISTS (SELECT 1
 FROM user_info
-WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND user_info.name = %(name_1)s::VARCHAR COLLATE "C" AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(v2_user_defined)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true;
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(v2_user_defined)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true;
 
 SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, NULL AS dataset_graph, (SELECT annotation.tag
 FROM annotation
