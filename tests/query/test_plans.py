@@ -217,7 +217,16 @@ def test_a_count_does_not_walk_the_values_of_a_metric(stored: Engine) -> None:
     assert "train_job" not in plan
     if stored.dialect.name == "sqlite":
         assert "SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan
-        assert "SEARCH metric USING PRIMARY KEY" in plan
+        assert "SEARCH required USING PRIMARY KEY" in plan
+
+
+@pytest.mark.parametrize("of_two", [False, True])
+def test_nor_does_a_count_in_some_base_dirs(stored: Engine, of_two: bool) -> None:
+    condition = parse({**FILTER, "metric/acc": {"gt": 0.2}, "user_defined/team": {"eq": "a"}})
+    plan = _plan(stored, compile_count(condition.where, (1, 2) if of_two else (1,)), condition)
+    assert "ix_metric_name_value" not in plan
+    if stored.dialect.name == "sqlite":
+        assert "SEARCH required USING PRIMARY KEY" in plan
 
 
 def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engine) -> None:
