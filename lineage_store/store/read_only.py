@@ -40,8 +40,9 @@ _STEPS_BETWEEN_CHECKS = 20_000
 _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
-_LIMITS = """SELECT set_config('statement_timeout', %s, true), set_config('role', CASE current_setting('is_superuser')
-    WHEN 'on' THEN 'pg_read_all_data' ELSE current_setting('role') END, true)"""
+_LIMITS = """SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
+    set_config('role', CASE current_setting('is_superuser')
+        WHEN 'on' THEN 'pg_read_all_data' ELSE current_setting('role') END, true)"""
 _ONLY_READING = (
     "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
 )

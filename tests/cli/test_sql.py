@@ -112,6 +112,11 @@ def test_a_superuser_has_the_rights_of_a_reader(run: Run) -> None:
     assert (refused.code, "permission denied" in refused.err) == (1, True)
 
 
+@pytest.mark.usefixtures("on_postgres")
+def test_an_analyst_s_statement_may_be_planned_in_any_way(run: Run) -> None:
+    assert run("sql", "SHOW enable_mergejoin", "--csv").out == "enable_mergejoin\non\n"
+
+
 def test_what_asks_may_stand_behind_comments_and_parentheses(run: Run, url: str) -> None:
     for statement in (
         "/* why */ -- how\n (SELECT 1)",
