@@ -25,6 +25,7 @@ from lineage_store.eventlog.messages import DTYPE_NAMES
 from lineage_store.ingest.series_tags import series_tag
 from lineage_store.store.batch import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
+from lineage_store.texts import key
 
 Integers = NDArray[np.int64]
 
@@ -183,8 +184,9 @@ def _column_type(name: str) -> type[Any]:
 
 
 def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> _Joined:
-    tags = {piece.tag: number for number, piece in enumerate(pieces)}
-    series = _concatenated([piece.file * len(pieces) + tags[piece.tag] for piece in pieces])
+    # by their keys: tags that share one are one series to the database
+    tags = {key(piece.tag): number for number, piece in enumerate(pieces)}
+    series = _concatenated([piece.file * len(pieces) + tags[key(piece.tag)] for piece in pieces])
     steps = _concatenated([piece.steps for piece in pieces])
     columns = {name: _concatenated([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
     if len(pieces) > 1 or (np.diff(series) < 0).any():
@@ -197,7 +199,7 @@ def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -
     times = np.asarray(columns["wall_time"], np.float64)
     columns["wall_time"] = np.where(np.isfinite(times), times, np.nan)
     first = np.diff(series, prepend=-1) != 0
-    names = (divmod(key, len(pieces)) for key in series[first].tolist())
+    names = (divmod(number, len(pieces)) for number in series[first].tolist())
     named = tuple(SeriesName(files[file], pieces[tag].tag) for file, tag in names)
     return _Joined(plugin, named, np.cumsum(first) - 1, steps, columns)
 

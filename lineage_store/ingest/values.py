@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from lineage_store.store.batch import Valued
-from lineage_store.texts import canonical_json, to_stored
+from lineage_store.texts import canonical_json, key, to_stored
 
 
 def named_values(values: Mapping[str, Any]) -> tuple[Valued, ...]:
-    """One row per name."""
-    return tuple(
+    """One row per name; of names with one key, which are one to the database, the last."""
+    rows = [
         Valued(position, to_stored(name), *_comparable(value))
         for position, (name, value) in enumerate(values.items())
-    )
+    ]
+    return tuple({key(row.name): row for row in rows}.values())
 
 
 def float_kind(value: float) -> str:

@@ -12,9 +12,11 @@ from sqlalchemy import Engine, inspect, text
 
 from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
-from lineage_store import LineageStore
+from lineage_store import LineageStore, texts
 from lineage_store.eventlog.wire import lineage_pb2, summary_pb2
+from lineage_store.ingest import sample_columns, values
 from lineage_store.ingest.failures import unreadable_file
+from lineage_store.store.writes import lineage, samples
 from lineage_store.texts import from_stored
 
 ODD = "nul\0, surrogate \ud800, slash \\x00, 损失 🙂 ' \" ; --"
@@ -48,6 +50,27 @@ def test_odd_metric_names_and_texts_arrive(engine: Engine, base_dir: Path) -> No
     assert [row.name for row in found] == [STORED, "text", "list"]
     assert found[1].text == STORED
     assert column(engine, "SELECT name FROM evaluation_metric ORDER BY position") == [STORED, "text", "list"]
+
+
+def test_names_that_share_a_key_are_one_and_harm_no_other_job(
+    engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def colliding(name: str) -> int:
+        return texts.key("a" if name == "b" else name)
+
+    for module in (values, sample_columns, lineage, samples):
+        monkeypatch.setattr(module, "key", colliding)
+    Log().evaluation({"a": 1, "b": 2, "c": 3}).user_info(a="x", b="y").write_lineage(base_dir / "job")
+    log = Log().scalars(1, {"a": 1.0, "b": 2.0}).scalar(2, "b", 3.0)
+    log.write_summary(base_dir / "job")
+    Log().evaluation({"a": 1}).write_lineage(base_dir / "other")
+    ingest(engine, base_dir)
+    log.scalar(3, "a", 4.0).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT name FROM metric ORDER BY job_id, position") == ["b", "c", "a"]
+    assert column(engine, "SELECT text FROM user_info") == ["y"]
+    assert len(column(engine, "SELECT tag FROM series")) == 1
+    assert column(engine, "SELECT value FROM scalar_sample ORDER BY step") == [2.0, 3.0, 4.0]
 
 
 def test_odd_train_fields_and_user_values_arrive(engine: Engine, database_url: str, base_dir: Path) -> None:
