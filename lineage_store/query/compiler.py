@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 
 from lineage_store.query.condition import DEFAULT_LIMIT
+from lineage_store.query.operators import NOT_GIVEN
 from lineage_store.query.ordering import NEWEST_FIRST, Stretch, stretches, whole
 from lineage_store.query.predicates import VALUED, holds, is_named, required_values
 from lineage_store.query.tree import Leaf, Node, SortKey, Subject, mentions
@@ -152,13 +153,18 @@ def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs)
 
 @lru_cache(_REMEMBERED)
 def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
-    """How many jobs match. A single pass over narrow rows, with a look at each named value by primary key."""
+    """How many jobs match. On SQLite a single pass over narrow rows, with a look at each named value by primary key.
+
+    The first value that a job must have is joined there: a look takes an eighth less than with EXISTS.
+    """
     jobs: FromClause = lineage
     values: dict[Subject, FromClause] = {}
-    if subject := next(required_values(where), None):  # a join takes an eighth less than EXISTS
+    by_path = mentions(where, "summary_dir")
+    subject = next(required_values(where), None)
+    if subject and not (by_path and base_dirs is None):  # SQLite may begin with the jobs of such paths
         row = values[subject] = VALUED[subject.type].alias("required")
         jobs = jobs.join(row, is_named(row, subject.name))
-    if base_dirs is not None or mentions(where, "summary_dir"):
+    if base_dirs is not None or by_path:
         jobs = jobs.join(train_job, train_job.c.id == lineage.c.job_id)
     stretch = Stretch(jobs, (), values=values)
     found = _matching(func.count(), where=where, stretch=stretch, base_dirs=base_dirs, few=few)
@@ -256,7 +262,8 @@ def _of(base_dirs: BaseDirs) -> ColumnElement[bool]:
     if base_dirs is None:
         return true()
     if base_dirs == "asked":
-        asked = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("path_key"), ~base_dir.c.leaving)
+        is_asked = base_dir.c.path_key == bindparam("path_key", NOT_GIVEN)
+        asked = select(base_dir.c.id).where(is_asked, ~base_dir.c.leaving)
         return train_job.c.base_dir_id == asked.correlate(None).scalar_subquery()
     return train_job.c.base_dir_id.in_(base_dirs)
 

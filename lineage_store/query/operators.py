@@ -27,7 +27,7 @@ Value = Choices | Number | str | bool | Parameter | None
 """What a reader makes of the caller's value; None: NaN, with which nothing compares."""
 Reader = Callable[[object], Value]
 
-_NOT_GIVEN = object()
+NOT_GIVEN = object()
 """No driver takes this: who forgets a parameter's value gets an error, and not the answer for NULL."""
 
 
@@ -86,7 +86,7 @@ def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
 
 
 def _bound(value: object, column: ColumnElement[Any]) -> Any:
-    return bindparam(value.name, _NOT_GIVEN, column.type) if isinstance(value, Parameter) else value
+    return bindparam(value.name, NOT_GIVEN, column.type) if isinstance(value, Parameter) else value
 
 
 def _compares(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,9 @@ def statements(store: LineageStore) -> Iterator[list[str]]:
         {**BY_METRIC, "metric/m": {"gt": 0}},
         {"epoch": {"eq": 1}, "sorted_name": "epoch"},
         {"metric/m": {"gt": 100}},
+        {"metric/m": {"not_in": [math.nan, 1]}},
+        {"loss": {"not_in": ["NaN"]}},
+        {"epoch": {"not_in": list(range(100, 200))}},
         {"metric/m": {"ge": 0}, "sorted_by": [["metric/m", "ascending"], ["tag", "descending"]]},
     ],
 )

@@ -229,6 +229,12 @@ def test_nor_does_a_count_in_some_base_dirs(stored: Engine, of_two: bool) -> Non
         assert "SEARCH required USING PRIMARY KEY" in plan
 
 
+def test_a_count_by_path_may_begin_with_the_jobs_of_such_paths(stored: Engine) -> None:
+    condition = parse({"summary_dir": {"like": "%9"}, "metric/acc": {"gt": 0.2}})
+    plan = _plan(stored, compile_count(condition.where, None), condition)
+    assert "required" not in plan
+
+
 def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engine) -> None:
     with writing(engine) as connection:
         odd = schema.metric.c.job_id <= 30
