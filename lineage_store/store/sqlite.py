@@ -52,6 +52,7 @@ def make_engine(url: URL, path: Path | None, *, read_only: bool, allow_network_f
     engine.dialect.statement_compiler = _HintingCompiler
     replaced.watch(engine, path, reads_snapshots=read_only)
     pooling.look_after(engine, pings=False)
+    pooling.close_what_comes_back_late(engine)
 
     @event.listens_for(engine, "do_connect")
     def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
