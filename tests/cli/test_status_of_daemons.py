@@ -183,6 +183,7 @@ def test_a_daemon_that_was_stopped_is_told(
     run: Run, daemon_process: subprocess.Popen[bytes], base_dir: Path
 ) -> None:
     daemon_process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: " T " in Path(f"/proc/{daemon_process.pid}/stat").read_text())
     checked = run("status", "--check")
     assert checked.code == 1
     assert f"{base_dir}: The daemon that follows it, process {daemon_process.pid}, is stopped." in checked.out

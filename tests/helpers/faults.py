@@ -55,10 +55,10 @@ def every_connection(engine: Engine, *statements: str) -> Iterator[None]:
 
 @contextmanager
 def locked(engine: Engine) -> Iterator[None]:
-    """Another session has locked what every write needs; SQLite's patience is for the caller to shorten."""
+    """Another session has locked what every write needs; SQLite's patience is for the caller to shorten, for itself."""
     other = open_engine(engine.url.render_as_string(hide_password=False))
     if engine.dialect.name == "sqlite":
-        with writing(other):
+        with every_connection(other, "PRAGMA busy_timeout = 30000"), writing(other):
             yield
     else:
         impatient = every_connection(engine, "SET lock_timeout = '1500ms'")

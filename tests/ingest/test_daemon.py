@@ -33,7 +33,7 @@ LineageStore(sys.argv[1], settings=settings).run_daemon(sys.argv[2:])
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.02)

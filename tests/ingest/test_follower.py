@@ -166,7 +166,7 @@ def test_a_finished_job_that_vanishes_is_missing(
 def test_one_stands_by_and_takes_over_at_once_when_the_leader_ends(
     follow: Callable[..., Follower], engine: Engine, base_dir: Path
 ) -> None:
-    leader, standby = follow(), follow()
+    leader, standby = (follow(**{**EAGER, "lease_s": 6.0}) for _ in range(2))
     leader.tick()
     standby.tick()
     (before,) = column(engine, "SELECT holder FROM ingest_lease")
@@ -183,7 +183,7 @@ def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
 ) -> None:
     base_dir_id = register(engine, base_dir)
     with writing(engine) as connection:
-        leases.acquire(connection, base_dir_id, "killed", 1.0, "daemon")
+        leases.acquire(connection, base_dir_id, "killed", 3.0, "daemon")
     standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
     standby.tick()
     assert standby.standing.what == "stands by"
@@ -194,7 +194,7 @@ def test_one_that_was_away_finds_out_and_stands_by(
     follow: Callable[..., Follower], engine: Engine, base_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    away, other = follow(), follow()
+    away, other = (follow(**{**EAGER, "lease_s": 6.0}) for _ in range(2))
     away.tick()
     let_leases_expire(engine)
     other.tick()

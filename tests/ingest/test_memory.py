@@ -168,10 +168,10 @@ def test_a_change_shortly_before_a_long_look_is_not_missed(
     searching: Callable[..., Search], base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LOG.write_summary(base_dir / "job").chmod(FINISHED)
-    search, known_files = searching(settled_after_ns=10**8), registry.known_files
+    search, known_files = searching(settled_after_ns=10**9), registry.known_files
 
     def slow(*args: Any) -> Any:
-        time.sleep(0.2)
+        time.sleep(1.2)
         return known_files(*args)
 
     monkeypatch.setattr(registry, "known_files", slow)

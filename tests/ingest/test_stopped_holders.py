@@ -183,7 +183,7 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
     with writing(postgres_engine) as working:
         leases.confirm(working, expired)
         session = working.connection.cursor().connection.pgconn
-        session.send_query(b"SELECT pg_sleep(1)")
+        session.send_query(b"SELECT pg_sleep(5)")
         with (
             writing(postgres_engine) as other,
             pytest.raises(LeaseHeldError, match="its transaction is at work"),

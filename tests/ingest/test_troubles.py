@@ -174,7 +174,7 @@ def test_a_tick_keeps_the_lead_while_it_makes_progress_or_the_readers_deadline_r
     engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch, reading: bool
 ) -> None:
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    follower = Follower(engine, base_dir, Settings(**EAGER))
+    follower = Follower(engine, base_dir, Settings(**{**EAGER, "lease_s": 30.0}))
     led: list[bool] = []
 
     def is_renewed() -> bool:

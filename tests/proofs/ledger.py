@@ -24,7 +24,7 @@ from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest.verify import verifying
-from lineage_store.store.engine import writing
+from lineage_store.store.engine import reading, writing
 from lineage_store.texts import from_stored, to_stored
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
@@ -67,7 +67,7 @@ def check(engine: Engine, settings: Settings | None = None) -> Ledger:
 
 def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not add up, by the path of the log file: first what the oracle says, then what `verify` says."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:  # one moment, though a daemon goes on
         for row in connection.execute(text(_FILES)).all():
             path = Path(from_stored(row.path), from_stored(row.train_id), from_stored(row.name))
             try:

@@ -249,9 +249,12 @@ def _url(server: Any) -> str:
 def _kill(server: Any) -> None:
     """`kill -9` of the postmaster and of all its processes."""
     postmaster = server.get_postmaster_info().process
-    for process in (postmaster, *postmaster.children(recursive=True)):
-        os.kill(process.pid, signal.SIGKILL)
-    postmaster.wait(10)
+    processes = [postmaster, *postmaster.children(recursive=True)]
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+    for process in processes:  # one that waits for the disk keeps the next server from starting
+        process.wait(30)
 
 
 def _has_passed(server: Any, name: str, position: int) -> bool:
