@@ -86,7 +86,7 @@ class Found(NamedTuple):
     tag: int | None
     remark: str | None
     base_dirs: int = 0
-    """Of a glance at all only: how many the store knows; LEAVING for each of those that is being removed."""
+    """Of a glance at all base dirs only: how many the store knows; LEAVING for each of those that is being removed."""
 
 
 @lru_cache(_REMEMBERED)
@@ -155,7 +155,7 @@ def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs)
 def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
     """How many jobs match. On SQLite a single pass over narrow rows, with a look at each named value by primary key.
 
-    The first value that a job must have is joined there: a look takes an eighth less than with EXISTS.
+    The first value that a job must have is joined: a look takes SQLite an eighth less than with EXISTS.
     """
     jobs: FromClause = lineage
     values: dict[Subject, FromClause] = {}

@@ -7,38 +7,23 @@ from typing import Any
 
 import pytest
 
+from helpers.known_files import unread
 from lineage_store.eventlog import filenames
 from lineage_store.ingest.changes import Change, diff, is_rewritten
 from lineage_store.ingest.discovery import FoundFile
-from lineage_store.store.batch import FileSight, KnownFile
+from lineage_store.store.batch import FileSight
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-KNOWN = KnownFile(
-    id=1,
-    job_id=1,
-    train_id="./a",
-    name=NAME,
-    kind="summary",
-    file_time=1_700_000_000,
-    device=0,
-    generation=1,
-    current=True,
-    state="open",
+KNOWN = unread(NAME, train_id="./a")._replace(
     size_bytes=100,
     byte_offset=100,
-    quarantined_bytes=0,
-    closed=False,
     stat_stamp="stamp",
     fingerprint="first",
     fingerprint_bytes=16,
     anchor="last",
     anchor_bytes=16,
-    suspect_since=None,
-    suspect_size=None,
     grown_at=NOW,
-    last_wall_time=None,
-    strikes=0,
 )
 
 

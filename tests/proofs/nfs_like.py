@@ -30,7 +30,7 @@ from proofs.faulty_mount import Share
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
 
 POLL_S = 0.2
-SEEN_WITHIN_S = POLL_S + 3.0
+SEEN_WITHIN_S = POLL_S + 1.0
 _STALE_S = 60.0
 _FILES = 4
 _STEPS_A_FAULT = 20

@@ -194,19 +194,21 @@ def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_url: str) -> 
 
 
 def test_a_connection_in_use_while_its_pool_is_given_up_is_closed_when_it_comes_back(
-    postgres_url: str,
+    database_url: str,
 ) -> None:
-    engine = open_engine(postgres_url)
+    engine = open_engine(database_url)
+    closed: list[object] = []
+    event.listen(engine, "close", lambda connection, _: closed.append(connection))
     with reading(engine) as connection:
         in_use: Any = connection.connection.dbapi_connection
         engine.dispose()
         assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    assert in_use.closed
+    assert closed == [in_use]
     with reading(engine) as connection:
         kept: Any = connection.connection.dbapi_connection
-    assert not kept.closed
+    assert closed == [in_use]
     engine.dispose()
-    assert kept.closed
+    assert closed == [in_use, kept]
 
 
 def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
