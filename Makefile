@@ -77,7 +77,7 @@ proto: .venv/package ## Rebuild the wire messages from proto/
 
 .PHONY: docs
 docs: .venv/package ## Rebuild docs/schema.md from the schema
-	.venv/bin/python -m lineage_store.store.docs
+	.venv/bin/python tools/schema_docs.py
 
 .PHONY: lock
 lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in

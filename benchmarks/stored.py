@@ -18,9 +18,9 @@ from sqlalchemy import Connection, Table
 
 from benchmarks.databases import LIFETIME, Database, fresh
 from lineage_store import LineageStore, texts
-from lineage_store.ingest.fold import fold
-from lineage_store.store import schema
-from lineage_store.store.batch import StoredEvent
+from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.store.records import StoredEvent
+from lineage_store.store.schema import tables
 
 BASE_DIR = "/logs"
 _NETWORKS = ("ResNet", "LeNet5", "Bert", "VGG", "MobileNet", "UNet", "GPT", "Yolo")
@@ -38,7 +38,7 @@ def store_of(database: Database, job_count: int) -> LineageStore:
     store = LIFETIME.enter_context(LineageStore(LIFETIME.enter_context(fresh(database))))
     jobs = _jobs(job_count)
     with store.engine.begin() as connection:
-        _insert(connection, schema.base_dir, [_base_dir()])
+        _insert(connection, tables.base_dir, [_base_dir()])
         while part := list(islice(jobs, _JOBS_AT_ONCE)):
             for table in part[0]:
                 _insert(connection, table, [row for rows in part for row in rows[table]])
@@ -59,10 +59,10 @@ def _jobs(count: int) -> Iterator[Rows]:
             "model_lineage": folded.model_lineage,
         }
         yield {
-            schema.train_job: [{**job, **times, "state": "finished", "source_present": True, "log_bytes": 1}],
-            schema.lineage: [lineage | folded.columns],
-            schema.metric: [_valued(job_id, value) for value in folded.metrics],
-            schema.user_info: [_valued(job_id, value) for value in folded.user_info],
+            tables.train_job: [{**job, **times, "state": "finished", "source_present": True, "log_bytes": 1}],
+            tables.lineage: [lineage | folded.columns],
+            tables.metric: [_valued(job_id, value) for value in folded.metrics],
+            tables.user_info: [_valued(job_id, value) for value in folded.user_info],
         }
 
 

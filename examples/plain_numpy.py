@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from lineage_store.collect import SummaryRecord
-from lineage_store.eventlog.wire import lineage_pb2
+from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 LEARNING_RATE = 0.1
 STEPS = 200

@@ -1,7 +1,7 @@
 """Alembic's entry: runs the scripts of versions/ in the transaction of whoever called.
 
-In: `config.attributes["connection"]` from store/upgrade.py; for developers at the `alembic` command line, the database
-named by LINEAGE_STORE_DATABASE_URL. Leaves logging alone.
+In: `config.attributes["connection"]` from store/schema/upgrade.py; for developers at the `alembic` command line, the
+database named by LINEAGE_STORE_DATABASE_URL. Leaves logging alone.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
-from lineage_store.store.engine import open_engine, writing
-from lineage_store.store.schema import exists_on, metadata
-from lineage_store.store.upgrade import VERSION_TABLE
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema.tables import exists_on, metadata
+from lineage_store.store.schema.upgrade import VERSION_TABLE
 
 
 def migrate(connection: Connection) -> None:

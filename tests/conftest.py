@@ -81,7 +81,7 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> Iterator[str]:
     """The migrated database that others are copies of; nobody may be connected to it."""
-    from lineage_store.store.upgrade import upgrade
+    from lineage_store.store.schema.upgrade import upgrade
 
     with databases.postgres_database(postgres_server) as url:
         upgrade(url)
@@ -91,7 +91,7 @@ def postgres_template(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The migrated file that others are copies of."""
-    from lineage_store.store.upgrade import upgrade
+    from lineage_store.store.schema.upgrade import upgrade
 
     path = tmp_path_factory.mktemp("template") / "store.sqlite3"
     upgrade(f"sqlite:///{path}")

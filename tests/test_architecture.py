@@ -11,25 +11,41 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
 BASE = {"errors", "fields", "texts", "config"}
-MAY_IMPORT = {
+STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
+MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
-    "eventlog": BASE,
-    "store": BASE,
-    "ingest": BASE | {"store", "eventlog"},
-    "query": BASE | {"store", "eventlog.payloads"},
-    "collect": BASE | {"eventlog"},
-    "api": BASE | {"ingest", "query", "store"},
-    "operations": BASE | {"api", "ingest", "query", "store"},
-    "cli": BASE | {"api", "operations", "logs", "ingest", "query", "store", "eventlog"},
     "logs": BASE,
+    "eventlog.records": BASE,
+    "eventlog": BASE,
+    "store.database": BASE,
+    "store.schema": BASE | {"store.database"},
+    "store.records": {"store.statistics"},
+    "store.statistics": set(),
+    "store.catalog": BASE | STORE,
+    "store.writes": BASE | STORE | {"store.catalog"},
+    "store.admin": BASE | STORE,
+    "store": BASE | STORE,
+    "ingest.decode": BASE | {"eventlog", "store.records", "store.statistics"},
+    "ingest.counts": {"store.records"},
+    "ingest.scan": BASE | {"eventlog.mindspore", "store", "ingest.counts"},
+    "ingest.read": BASE
+    | {"eventlog", "store.records", "ingest.decode", "ingest.scan", "ingest.gc_pause", "ingest.problems"},
+    "ingest.daemon": BASE | {"ingest", "store"},
+    "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
+    "query": BASE | {"store", "eventlog.mindspore.payloads"},
+    "operations": BASE | {"eventlog", "ingest", "query", "store"},
+    "collect": BASE | {"eventlog"},
+    "api": BASE | {"ingest", "operations", "query", "store"},
+    "cli": BASE | {"api", "logs", "ingest", "operations", "query", "store", "eventlog"},
     "": BASE | {"api", "collect"},
 }
+"""Who may import what, by the longest name that fits; each may import what is in its own room."""
 LIVES_IN = {
-    "apscheduler": {"ingest.daemon"},
-    "google.protobuf": {"eventlog"},
+    "apscheduler": {"ingest.daemon.scheduler"},
+    "google.protobuf": {"eventlog.mindspore"},
     "mindspore": {"collect"},
-    "sqlalchemy": {"store", "ingest", "query", "api"},
-    "alembic": {"store"},
+    "sqlalchemy": {"store", "ingest", "operations", "query", "api"},
+    "alembic": {"store.schema"},
     "click": {"cli"},
 }
 
@@ -51,19 +67,25 @@ def within(module: str, rooms: set[str]) -> bool:
     return any(module == room or module.startswith(f"{room}.") for room in rooms)
 
 
+def room_of(module: str) -> str:
+    return max((room for room in MAY_IMPORT if within(module, {room})), key=len, default="")
+
+
 def test_imports_point_down_only() -> None:
     for module, imported in imports():
-        room, target = module.partition(".")[0], imported.removeprefix("lineage_store.")
+        room, target = room_of(module), imported.removeprefix("lineage_store.")
         if imported != target:
             assert within(target, MAY_IMPORT[room] | {room}), f"{module} must not import {imported}"
 
 
 def test_only_samples_and_verification_read_payloads() -> None:
     readers = {
-        module for module, imported in imports() if imported.startswith("lineage_store.eventlog.payloads")
+        module
+        for module, imported in imports()
+        if imported.startswith("lineage_store.eventlog.mindspore.payloads")
     }
-    # Verification proves that references decode; nothing else of ingest looks into payloads.
-    rooms = {"query.samples", "eventlog", "ingest.verify"}
+    # Verification proves that references decode; nothing else but samples looks into payloads.
+    rooms = {"query.samples", "eventlog", "operations.verify"}
     assert all(within(reader, rooms) for reader in readers), readers
 
 

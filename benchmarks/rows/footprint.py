@@ -20,7 +20,7 @@ from benchmarks.databases import Database, fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate
 from benchmarks.rows.ingest import ingest
 from lineage_store import LineageStore
-from lineage_store.store.schema import scalar_sample
+from lineage_store.store.schema.tables import scalar_sample
 
 MEBIBYTE = 2**20
 _INGEST = """

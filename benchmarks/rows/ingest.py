@@ -22,8 +22,8 @@ from benchmarks import corpora, lean
 from benchmarks.databases import Database, fresh, plain, settle
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
 from lineage_store import LineageStore
-from lineage_store.store.engine import open_engine
-from lineage_store.store.schema import scalar_sample
+from lineage_store.store.database.engine import open_engine
+from lineage_store.store.schema.tables import scalar_sample
 
 Corpus = Callable[[Sizes], Path]
 _INSERT = "INSERT INTO scalar_sample (job_id, series_id, step, wall_time, value) VALUES (?, ?, ?, ?, ?)"

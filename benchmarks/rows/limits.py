@@ -27,11 +27,12 @@ from benchmarks.measuring import Row, Samples, Sizes, alternate, stopwatch
 from benchmarks.rows.ingest import parse_alone
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.eventlog import fast
-from lineage_store.ingest import batching, surveying
-from lineage_store.ingest.discovery import FoundFile
-from lineage_store.store.batch import KnownFile
-from lineage_store.store.schema import metadata
+from lineage_store.eventlog.mindspore import vectorised
+from lineage_store.ingest.read import batches
+from lineage_store.ingest.scan import survey
+from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.store.records import KnownFile
+from lineage_store.store.schema.tables import metadata
 
 _PARAMETERS = 8_000
 """Of one statement; more are no faster."""
@@ -100,7 +101,7 @@ def _decode(path: Path) -> float:
     with stopwatch() as seconds, path.open("rb") as log:
         position = 0
         while chunk := os.pread(log.fileno(), settings.chunk_bytes, position):
-            decoded = fast.decode(chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes)
+            decoded = vectorised.decode(chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes)
             position += int(decoded.frames.read_to[0]) or len(chunk)
     return seconds()
 
@@ -109,10 +110,10 @@ def _read(base_dir: Path) -> float:
     """Every log file found, read, and made rows of; nothing is asked of a database, nothing written."""
     settings, now = Settings(), datetime.now(UTC)
     with stopwatch() as seconds:
-        found = surveying.find(base_dir, settings).files
+        found = survey.find(base_dir, settings).files
         files = [_unread(number, file) for number, file in enumerate(found)]
         while files:
-            batch = batching.fill(base_dir, files[: settings.batch_files], settings, now)
+            batch = batches.fill(base_dir, files[: settings.batch_files], settings, now)
             files = files[batch.files_taken :] + [each.after for each in batch.advances if each.has_more]
     return seconds()
 

@@ -24,7 +24,7 @@ from benchmarks import corpora, events
 from benchmarks.databases import fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes
 from lineage_store import LineageStore
-from lineage_store.store.schema import series, train_job
+from lineage_store.store.schema.tables import series, train_job
 
 _ASK_EVERY_S = 0.05
 

@@ -19,7 +19,7 @@ from benchmarks.databases import fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch, timed
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon.follower import Follower
 
 
 def _idle(sizes: Sizes) -> Samples:

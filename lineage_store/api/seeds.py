@@ -20,10 +20,10 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.ingest import base_dirs
-from lineage_store.query import summary
-from lineage_store.query.condition import parse
-from lineage_store.store import registry
-from lineage_store.store.engine import reading
+from lineage_store.query import job_lineage
+from lineage_store.query.search.condition import parse
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import reading
 from lineage_store.texts import to_stored
 
 
@@ -83,7 +83,7 @@ def get_summary_lineage(
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
     """
     path = real_path(summary_dir)
-    summary.read_keys(keys)
+    job_lineage.read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, path)
         if base_dirs.is_known(opened.engine, base_dir) or _holds_log_files(path, opened):
@@ -109,10 +109,10 @@ def _no_job(store: LineageStore, base_dir: Path, path: Path) -> MindInsightExcep
 
 def _holds_log_files(path: Path, store: LineageStore) -> bool:
     """Whether the directory itself is a job's."""
-    from lineage_store.ingest import surveying
+    from lineage_store.ingest.scan import survey
 
     try:
-        return bool(surveying.find(path, store.settings, only={"./"}).files)
+        return bool(survey.find(path, store.settings, only={"./"}).files)
     except OSError:
         return False
 
@@ -146,9 +146,9 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
             return
     if not path.is_dir():
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
-    from lineage_store.ingest import surveying
+    from lineage_store.ingest.scan import survey
 
-    found = surveying.find(path, store.settings)
+    found = survey.find(path, store.settings)
     if not (found.files or found.unreadable):
         deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."
         raise LineageFileNotFoundError(

@@ -28,14 +28,16 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.ingest import base_dirs
-from lineage_store.query import everything, jobs, lineage, summary
-from lineage_store.query.condition import parse
-from lineage_store.query.explain import Explanation, explain
+from lineage_store.query import job_lineage, jobs
 from lineage_store.query.jobs import TrainJob
-from lineage_store.query.tree import SearchCondition
-from lineage_store.store import engine as engines
-from lineage_store.store import registry, upgrade
-from lineage_store.store.location import default_url
+from lineage_store.query.search import listing, page
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.explain import Explanation, explain
+from lineage_store.query.search.tree import SearchCondition
+from lineage_store.store.catalog import registry
+from lineage_store.store.database import engine as engines
+from lineage_store.store.database.default_location import default_url
+from lineage_store.store.schema import upgrade
 from lineage_store.store.writes import remarks
 from lineage_store.texts import from_stored, to_stored
 
@@ -148,10 +150,10 @@ class LineageStore:
         Raises ConfigError when there is no base dir to follow. Ends the whole process, with exit code 7, when a base
         dir makes no progress for `progress_deadline_s`: it needs a process of its own, and someone who starts it anew.
         """
-        from lineage_store.ingest import daemon
+        from lineage_store.ingest.daemon import scheduler
 
         paths = [absolute_path(path) for path in base_dirs or self.settings.base_dirs]
-        daemon.run(self._engine, paths, self.settings, stop)
+        scheduler.run(self._engine, paths, self.settings, stop)
 
     # --- lineage --------------------------------------------------------------------------------------------------
 
@@ -178,12 +180,12 @@ class LineageStore:
         if not count and (answer := self._glance(wanted, path)):
             return answer
         with self._reading() as connection:
-            return lineage.filter_lineage(connection, wanted, self._ids(connection, path), count=count)
+            return page.filter_lineage(connection, wanted, self._ids(connection, path), count=count)
 
     def _glance(self, wanted: SearchCondition, path: Path | None) -> dict[str, Any] | None:
         stored = None if path is None else base_dirs.stored_path(path)
         with self._named_failures(), engines.glancing(self._engine) as connection:
-            return lineage.glance(connection, wanted, stored)
+            return page.glance(connection, wanted, stored)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -197,7 +199,7 @@ class LineageStore:
         path, wanted = _question(condition, base_dir)
         with self._reading() as connection:
             ids = self._ids(connection, path)
-        yield from everything.iter_lineage(self._reading, wanted, ids)
+        yield from listing.iter_lineage(self._reading, wanted, ids)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -215,7 +217,7 @@ class LineageStore:
         """
         path = real_path(base_dir)
         with self._reading() as connection:
-            return summary.get_lineage(connection, str(path), self._id(connection, path), train_id, keys)
+            return job_lineage.get_lineage(connection, str(path), self._id(connection, path), train_id, keys)
 
     def explain(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None

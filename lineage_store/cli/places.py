@@ -24,7 +24,7 @@ def find_job(store: LineageStore, text: str, base_dir: str | None = None) -> tup
 
 def find_removed(store: LineageStore, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     def known() -> list[tuple[str, str]]:
         there = [(job.base_dir, job.train_id) for job in store.train_jobs()]

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from lineage_store.collect import operators
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
-from lineage_store.eventlog import filenames
+from lineage_store.eventlog.mindspore import filenames
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from lineage_store.collect import histograms, images
 from lineage_store.collect.values import LINEAGE_MESSAGES, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
-from lineage_store.eventlog.framing import encode_frame
-from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.records.framing import encode_frame
 
 VERSION = "MindSpore.Event:1"
 _ENCODED_ELEMENT_BYTES = 4

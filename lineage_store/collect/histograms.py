@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.collect.wire_bytes import double_field, length_field, varint_field
-from lineage_store.eventlog.wire import summary_pb2
+from lineage_store.eventlog.mindspore.wire import summary_pb2
 
 _HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogram.bucket
 

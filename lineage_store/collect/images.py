@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.wire import summary_pb2
+from lineage_store.eventlog.mindspore.wire import summary_pb2
 
 CHANNELS = 3
 _COLUMNS = 8

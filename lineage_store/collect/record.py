@@ -36,7 +36,7 @@ from lineage_store.collect.writing import (
     free_second,
 )
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
-from lineage_store.eventlog.filenames import LINEAGE_SUFFIX
+from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from lineage_store.eventlog import filenames
+from lineage_store.eventlog.mindspore import filenames
 
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400

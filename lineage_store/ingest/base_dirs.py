@@ -11,8 +11,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.store import registry
-from lineage_store.store.engine import database_time, reading, writing
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.texts import from_stored, to_stored
 
 

@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
-from lineage_store.ingest.collecting import uncollected
-from lineage_store.ingest.failures import MOST_STRIKES, poisonous_file
-from lineage_store.ingest.fold import fold
-from lineage_store.store import leases, registry
-from lineage_store.store.batch import Advance, KnownFile, NewFile, Problem, SampleColumns
-from lineage_store.store.engine import database_time, reading, writing
+from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.ingest.gc_pause import uncollected
+from lineage_store.ingest.problems import MOST_STRIKES, poisonous_file
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.series import recompute_supersession
+from lineage_store.store.records import Advance, KnownFile, NewFile, Problem, SampleColumns
 from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems
 from lineage_store.store.writes.samples import write_samples
+from lineage_store.store.writes.series import recompute_supersession
 
 MISSING_REMEDY = "If it was moved or the share is unmounted, bring it back; otherwise nothing to do."
 TORN_REMEDY = (

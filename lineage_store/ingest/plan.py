@@ -14,12 +14,12 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import surveying
 from lineage_store.ingest.base_dirs import stored_path
-from lineage_store.ingest.changes import Change, PathChange, diff
-from lineage_store.ingest.depth import ONE_JOB, is_one_job
-from lineage_store.store import registry
-from lineage_store.store.engine import reading
+from lineage_store.ingest.scan import survey
+from lineage_store.ingest.scan.depth import ONE_JOB, is_one_job
+from lineage_store.ingest.scan.diff import Change, PathChange, diff
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import reading
 from lineage_store.texts import from_stored
 
 _WORDS = {
@@ -59,7 +59,7 @@ class IngestPlan:
 def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
     """Compare disk and store. Raises LineageParamSummaryPathError when the base dir cannot be listed."""
     try:
-        found = surveying.find(base_dir, settings)
+        found = survey.find(base_dir, settings)
     except OSError as error:
         raise LineageParamSummaryPathError(
             f"{base_dir} cannot be listed: {error.strerror}.",

@@ -23,17 +23,19 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import base_dirs, commit, ingester, surveying
-from lineage_store.ingest.cycles import record_cycle
-from lineage_store.ingest.depth import holds_log_files
-from lineage_store.ingest.ingester import Ingester
-from lineage_store.ingest.leading import leading
-from lineage_store.ingest.memory import Memory
-from lineage_store.ingest.report import Counts, IngestReport, Progress
-from lineage_store.ingest.surveying import Survey, survey, survey_changes
-from lineage_store.store import leases, registry, tombstones
-from lineage_store.store.engine import database_time, reading
-from lineage_store.store.filesystem import filesystem_type, is_network
+from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest.counts import Counts
+from lineage_store.ingest.history import record_cycle
+from lineage_store.ingest.lease import leading
+from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.report import IngestReport, Progress
+from lineage_store.ingest.scan.depth import holds_log_files
+from lineage_store.ingest.scan.directory_cache import Memory
+from lineage_store.ingest.scan.survey import Survey, find, survey, survey_changes
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry, tombstones
+from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.leases import Lease
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ def ingest(
     if not base_dirs.is_known(engine, base_dir):
         base_dirs.refuse_unfit(engine, base_dir)
         if not holds_log_files(base_dir, recursive=settings.recursive):
-            found = _listed(base_dir, lambda: surveying.find(base_dir, settings))
+            found = _listed(base_dir, lambda: find(base_dir, settings))
             if not (found.files or found.unreadable):
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
@@ -71,7 +73,7 @@ def ingest(
     with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
-            counts = _listed(base_dir, lambda: ingester.run_pass(this))
+            counts = _listed(base_dir, lambda: pipeline.run_pass(this))
             finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     return _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
@@ -101,7 +103,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
         leases.last(connection, base_dir_id)
     if survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE):
         with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
-            ingester.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
+            pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
 
 
 def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
@@ -116,7 +118,7 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
             if lease.epoch != (last.epoch if last else 0) + 1:  # somebody else led since the survey
                 memory = _memory(base_dir, settings)
                 todo = _survey_lineage(engine, base_dir, base_dir_id, settings, memory)
-            ingester.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
+            pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
         last = lease
     _MEMORIES[engine.url, base_dir, settings] = last, memory
 
@@ -159,9 +161,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
-    seen = {
-        (file.train_id, file.name): file.sight.size_bytes for file in surveying.find(base_dir, settings).files
-    }
+    seen = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
     deadline = time.monotonic() + LEADER_PATIENCE_S
     while True:
         with reading(engine) as connection:

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.ingest.depth import ONE_JOB
-from lineage_store.ingest.discovery import SYMBOLIC_LINK
-from lineage_store.store.batch import Advance
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What one pass, or several, found and did."""
-
-    files_found: int = 0
-    files_read: int = 0
-    bytes_read: int = 0
-    events: int = 0
-    samples: int = 0
-    ignored: Mapping[str, int] = field(default_factory=dict)
-    too_deep: Sequence[str] = ()
-    one_job: bool = False
-    """Whether the base dir looks like a job's directory."""
-
-    def plus(self, batch: Collection[Advance], *, files_read: int) -> Counts:
-        """With the outcome of one committed batch added; `files_read` is of all batches so far."""
-        return replace(
-            self,
-            files_read=files_read,
-            bytes_read=self.bytes_read
-            + sum(advance.after.byte_offset - advance.file.byte_offset for advance in batch),
-            events=self.events + sum(advance.rows.event_count for advance in batch),
-            samples=self.samples + sum(advance.rows.sample_count for advance in batch),
-        )
+from lineage_store.ingest.counts import Counts
+from lineage_store.ingest.scan.depth import ONE_JOB
+from lineage_store.ingest.scan.discovery import SYMBOLIC_LINK
 
 
 @dataclass(frozen=True, slots=True)

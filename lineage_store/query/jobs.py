@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from sqlalchemy import Connection, select
 
-from lineage_store.store.schema import base_dir, train_job
+from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.texts import from_stored
 
 

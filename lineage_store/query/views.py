@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Boolean, ColumnClause, Connection, column, select, table
 from sqlalchemy.types import NULLTYPE, TypeEngine
 
-from lineage_store.store.types import UtcTime
-from lineage_store.store.views import VIEWS
+from lineage_store.store.database.types import UtcTime
+from lineage_store.store.schema.views import VIEWS
 
 _TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
 _COLUMNS = {

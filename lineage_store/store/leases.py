@@ -17,9 +17,9 @@ from sqlalchemy import ColumnElement, Connection, Double, Row, bindparam, func, 
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.store.dialects import time_in, time_now, upsert
-from lineage_store.store.engine import database_time
-from lineage_store.store.schema import ingest_lease
+from lineage_store.store.database.dialects import time_in, time_now, upsert
+from lineage_store.store.database.engine import database_time
+from lineage_store.store.schema.tables import ingest_lease
 from lineage_store.store.stalled import end_stalled_holder
 
 

@@ -1,7 +1,7 @@
 """The first schema.
 
-Frozen: it says what the first release's tables are, whatever store/schema.py has become. Comments and views are not
-here; every upgrade writes them anew.
+Frozen: it says what the first release's tables are, whatever store/schema/tables.py has become. Comments and views are
+not here; every upgrade writes them anew.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from lineage_store import (
     SampleNotFoundError,
     filter_summary_lineage,
     get_summary_lineage,
-    operations,
 )
+from lineage_store.api import operations
 from lineage_store.config import Settings
-from lineage_store.store import location
+from lineage_store.store.database import default_location
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_without_any_directory_for_the_default_store_the_error_says_what_to_set(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(location, "FALLBACK", tmp_path / "file" / "store")
+    monkeypatch.setattr(default_location, "FALLBACK", tmp_path / "file" / "store")
     with pytest.raises(DatabaseUnavailableError, match="LINEAGE_STORE_DATABASE_URL"):
         LineageStore(settings=Settings())
 

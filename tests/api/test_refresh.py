@@ -27,9 +27,9 @@ from lineage_store import (
 )
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register as register_base_dir
-from lineage_store.ingest.forgetting import forget
-from lineage_store.ingest.leading import leading
-from lineage_store.store.schema import ingest_lease
+from lineage_store.ingest.lease import leading
+from lineage_store.operations.forget import forget
+from lineage_store.store.schema.tables import ingest_lease
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from helpers.program import Run
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
-from lineage_store.ingest.leading import leading
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.ingest.lease import leading
+from lineage_store.store.database.engine import open_engine, writing
 
 PROGRAM = Path(sys.executable).parent / "lineage-store"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

@@ -9,8 +9,8 @@ import pytest
 
 from helpers.program import Run
 from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.leading import leading
-from lineage_store.store.engine import open_engine
+from lineage_store.ingest.lease import leading
+from lineage_store.store.database.engine import open_engine
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from helpers.program import Run
 from lineage_store import LineageStore, logs
 from lineage_store.cli.app import VERBS
-from lineage_store.store.locks import command_of
+from lineage_store.store.database.locks import command_of
 from lineage_store.texts import without_passwords
 
 CANARY = "c4n4ry"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from helpers.base_dirs import ROOT
 from lineage_store.config import SETTING_FIELDS, load
-from lineage_store.store.engine import sqlite_path
+from lineage_store.store.database.engine import sqlite_path
 
 FILE = ROOT / "config" / "lineage_store.toml"
 SERVICE = ROOT / "config" / "lineage-store.service"

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import func, select
 
 from helpers.program import Run
-from lineage_store.store import schema
-from lineage_store.store.engine import open_engine, reading
+from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.schema import tables
 
 WRITES = [
     "DELETE FROM train_job",
@@ -40,7 +40,7 @@ SQLITE_WRITES = [
 def count_jobs(url: str) -> int:
     engine = open_engine(url)
     with reading(engine) as connection:
-        count: int = connection.execute(select(func.count()).select_from(schema.train_job)).scalar_one()
+        count: int = connection.execute(select(func.count()).select_from(tables.train_job)).scalar_one()
     engine.dispose()
     return count
 

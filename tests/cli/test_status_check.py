@@ -13,9 +13,9 @@ from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.follower import Follower
-from lineage_store.ingest.leading import leading
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.lease import leading
+from lineage_store.store.database.engine import open_engine, writing
 
 
 def long_ago(url: str) -> None:

@@ -23,8 +23,8 @@ from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.ingest import daemon
-from lineage_store.store import engine as engines
+from lineage_store.ingest.daemon import scheduler
+from lineage_store.store.database import engine as engines
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.2, "discovery_interval_s": 0.2, "lease_s": 1.5}
 WELL = "All is well.\n"
@@ -87,8 +87,8 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     code: int,
     remedy: list[str],
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(daemon, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(scheduler, "LOOK_EVERY_S", 0.1)
     log = Log().scalar(0, "growing", 0.5)
     path = log.write_summary(base_dir / "growing")
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from helpers.program import Run
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
 
 
 def test_a_sound_store_exits_0(run: Run, stored: Path) -> None:

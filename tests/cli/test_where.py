@@ -8,7 +8,7 @@ import pytest
 
 from lineage_store.cli.where import combined, read_sort, read_where
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.query.condition import parse
+from lineage_store.query.search.condition import parse
 
 
 @pytest.mark.parametrize(

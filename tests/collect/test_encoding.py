@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
 from lineage_store.collect.encoding import Batch, Entry, encode
-from lineage_store.eventlog import payloads
-from lineage_store.eventlog.framing import Frame, next_frame
-from lineage_store.eventlog.wire import summary_pb2
+from lineage_store.eventlog.mindspore import payloads
+from lineage_store.eventlog.mindspore.wire import summary_pb2
+from lineage_store.eventlog.records.framing import Frame, next_frame
 
 
 def payload_of(plugin: str, value: Any) -> bytes:

@@ -18,7 +18,7 @@ import pytest
 from helpers.log_contents import log_files, told
 from lineage_store import LineageStore
 from lineage_store.collect import SummaryRecord
-from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 
 
 def scalars(directory: Path) -> list[tuple[int | None, str, float]]:

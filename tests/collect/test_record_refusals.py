@@ -12,7 +12,7 @@ import pytest
 from helpers.log_contents import log_files, told
 from lineage_store.collect import SummaryRecord
 from lineage_store.errors import InvalidTagError, MindInsightException, RecorderInUseError
-from lineage_store.eventlog.wire import lineage_pb2
+from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 
 class NoNetwork:

@@ -21,8 +21,8 @@ from helpers.built_store import (
     derive,
 )
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.store.engine import open_engine, writing
-from lineage_store.store.upgrade import upgrade
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema.upgrade import upgrade
 
 BASE_DIR = "/logs/summary_base"
 MARCH, AUGUST, SEPTEMBER_3, SEPTEMBER_10 = 1740787200, 1755648000, 1756857600, 1757462400

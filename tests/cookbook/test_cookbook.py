@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from lineage_store.store.engine import reading
+from lineage_store.store.database.engine import reading
 
 COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook.md"
 BASE_DIR = "/logs/summary_base"

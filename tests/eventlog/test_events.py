@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.log_writer import FIRST_WALL_TIME, Log, scalar, tensor
-from lineage_store.eventlog import payloads
-from lineage_store.eventlog.events import (
+from lineage_store.eventlog.mindspore import payloads
+from lineage_store.eventlog.mindspore.events import (
     HistogramStatistics,
     LineageEvent,
     PayloadValue,
@@ -27,10 +27,10 @@ from lineage_store.eventlog.events import (
     decode_lineage,
     decode_summary,
 )
-from lineage_store.eventlog.filenames import parse
-from lineage_store.eventlog.framing import read_frames
-from lineage_store.eventlog.messages import EventDecodeError
-from lineage_store.eventlog.wire import lineage_pb2, summary_pb2
+from lineage_store.eventlog.mindspore.filenames import parse
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
+from lineage_store.eventlog.records.framing import read_frames
 
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_store.eventlog.filenames import MAX_TIMESTAMP, LogFileName, compose, ignored_reason, parse
+from lineage_store.eventlog.mindspore.filenames import (
+    MAX_TIMESTAMP,
+    LogFileName,
+    compose,
+    ignored_reason,
+    parse,
+)
 
 # Every form that MindSpore and MindInsight have written, and what MindInsight's pattern lets in besides.
 FORMS = {

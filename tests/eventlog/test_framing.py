@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog.crc import length_checksum, length_checksums, masked_crc32c
-from lineage_store.eventlog.framing import (
+from lineage_store.eventlog.records.crc import length_checksum, length_checksums, masked_crc32c
+from lineage_store.eventlog.records.framing import (
     DEFAULT_MAX_FRAME_BYTES,
     OVERHEAD_BYTES,
     Frame,

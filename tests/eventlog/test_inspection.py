@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog import filenames, inspection
-from lineage_store.eventlog.inspection import Part, PartState, inspect, summarise
+from lineage_store.eventlog.mindspore import filenames, inspection
+from lineage_store.eventlog.mindspore.inspection import Part, PartState, inspect, summarise
 
 
 def parts_of(content: bytes, kind: filenames.FileKind = "summary", **limits: int) -> list[Part]:

@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog.events import LineageEvent, decode_lineage
-from lineage_store.eventlog.framing import read_frames
-from lineage_store.eventlog.lineage_content import MetricTextError, parse_metric, shortest_decimal, user_info
-from lineage_store.eventlog.messages import EventDecodeError
-from lineage_store.eventlog.wire import lineage_pb2
+from lineage_store.eventlog.mindspore.events import LineageEvent, decode_lineage
+from lineage_store.eventlog.mindspore.lineage_content import (
+    MetricTextError,
+    parse_metric,
+    shortest_decimal,
+    user_info,
+)
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.mindspore.wire import lineage_pb2
+from lineage_store.eventlog.records.framing import read_frames
 
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from helpers.log_writer import GrowingFile, Log
-from lineage_store.eventlog.framing import NeedData, Suspect, read_frames
+from lineage_store.eventlog.records.framing import NeedData, Suspect, read_frames
 
 
 def test_same_calls_give_the_same_bytes() -> None:

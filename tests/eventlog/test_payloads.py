@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.log_writer import Log, histogram, image, landscape, png, scalar, tensor
-from lineage_store.eventlog import payloads
-from lineage_store.eventlog.events import PayloadValue, decode_summary
-from lineage_store.eventlog.framing import read_frames
-from lineage_store.eventlog.graphs import GraphInput, GraphType
-from lineage_store.eventlog.messages import EventDecodeError
-from lineage_store.eventlog.wire import anf_ir_pb2, summary_pb2
+from lineage_store.eventlog.mindspore import payloads
+from lineage_store.eventlog.mindspore.events import PayloadValue, decode_summary
+from lineage_store.eventlog.mindspore.graphs import GraphInput, GraphType
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
+from lineage_store.eventlog.records.framing import read_frames
 
 
 def payload_of(*values: summary_pb2.Summary.Value) -> bytes:

@@ -11,8 +11,8 @@ import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.message import Message
 
-from lineage_store.eventlog import wire
-from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.mindspore import wire
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,7 +73,7 @@ def test_messages_hold_their_nested_messages_on_every_runtime(runtime: str) -> N
     # MindSpore sets the pure Python runtime for its whole process.
     script = (
         "from google.protobuf.internal import api_implementation\n"
-        "from lineage_store.eventlog.wire import lineage_pb2, summary_pb2\n"
+        "from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2\n"
         "assert summary_pb2.Summary.Histogram.bucket.COUNT_FIELD_NUMBER == 3\n"
         "parameters = lineage_pb2.TrainLineage.HyperParameters(epoch=3)\n"
         "lineage = lineage_pb2.TrainLineage(hyper_parameters=parameters)\n"

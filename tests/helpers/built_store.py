@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, insert, select
 
-from lineage_store.ingest.values import named_values
-from lineage_store.store import schema
-from lineage_store.store.series import recompute_supersession
+from lineage_store.ingest.decode.named_values import named_values
+from lineage_store.store.schema import tables
 from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
+from lineage_store.store.writes.series import recompute_supersession
 from lineage_store.texts import key
 
 LIVE_WITHIN_S = 600.0
@@ -70,7 +70,7 @@ def add_file(
         "strikes": 0,
         "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
     }
-    file_id = _insert(connection, schema.log_file, row | columns)
+    file_id = _insert(connection, tables.log_file, row | columns)
     return LogFile(file_id, job_id, time, device, seconds_per_step)
 
 
@@ -84,7 +84,7 @@ def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping
         {**_sample(file, series_id, int(step), wall_time), "value": nullable(value)}
         for step, wall_time, value in zip(steps, wall_times, samples, strict=True)
     ]
-    connection.execute(insert(schema.scalar_sample), rows)
+    connection.execute(insert(tables.scalar_sample), rows)
 
 
 def add_payloads(
@@ -97,7 +97,7 @@ def add_payloads(
     place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
     for step, wall_time in zip(steps, wall_times, strict=True):
         row = {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
-        connection.execute(insert(schema.payload_sample), row)
+        connection.execute(insert(tables.payload_sample), row)
 
 
 def add_evaluation(
@@ -107,10 +107,10 @@ def add_evaluation(
     at = {"log_file_id": file.id, "byte_offset": byte_offset, "job_id": file.job_id}
     content = json.dumps({"metric": json.dumps(metrics)})
     event = {**at, "kind": "eval", "wall_time": float(file.time + byte_offset), "content": content}
-    connection.execute(insert(schema.lineage_event), event)
+    connection.execute(insert(tables.lineage_event), event)
     for value in named_values(metrics):
         connection.execute(
-            insert(schema.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
+            insert(tables.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
         )
 
 
@@ -119,20 +119,20 @@ def add_pipeline(
 ) -> None:
     """Let these jobs, whose lineage is stored, share a dataset pipeline; `nodes` are rows of dataset_node."""
     graph = {"digest": mark * 5, "mark": mark, "content": "{}"}
-    graph_id = _insert(connection, schema.dataset_graph, graph)
+    graph_id = _insert(connection, tables.dataset_graph, graph)
     for item_no, node in enumerate(nodes):
         columns: dict[str, Any] = dict.fromkeys(("parent", "operation", "operation_no", "parameter", "value"))
         row = {"dataset_graph_id": graph_id, "item_no": item_no, **columns, **node}
-        connection.execute(insert(schema.dataset_node), row)
-    of_jobs = schema.lineage.c.job_id.in_(job_ids)
+        connection.execute(insert(tables.dataset_node), row)
+    of_jobs = tables.lineage.c.job_id.in_(job_ids)
     connection.execute(
-        schema.lineage.update().where(of_jobs).values(dataset_mark=mark, dataset_graph_id=graph_id)
+        tables.lineage.update().where(of_jobs).values(dataset_mark=mark, dataset_graph_id=graph_id)
     )
 
 
 def derive(connection: Connection, now: datetime) -> None:
     """Bring what is derived from log files up to date, for every job that has any."""
-    jobs = connection.execute(select(schema.log_file.c.job_id).distinct()).scalars().all()
+    jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
     recompute_supersession(connection, jobs, None)
     refresh_jobs(connection, jobs, now, LIVE_WITHIN_S)
 
@@ -150,11 +150,11 @@ def _statistics(
 
 def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:
     row = {"job_id": file.job_id, "log_file_id": file.id, "plugin": plugin, "tag_key": key(tag), "tag": tag}
-    files = schema.log_file
+    files = tables.log_file
     earlier = files.c.last_wall_time.is_(None) | (files.c.last_wall_time < found.last_wall_time)
     latest = files.update().where(files.c.id == file.id, earlier).values(last_wall_time=found.last_wall_time)
     connection.execute(latest)
-    return _insert(connection, schema.series, {**row, "device": file.device, **found._asdict()})
+    return _insert(connection, tables.series, {**row, "device": file.device, **found._asdict()})
 
 
 def _sample(file: LogFile, series_id: int, step: int, wall_time: float) -> dict[str, Any]:

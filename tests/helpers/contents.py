@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
-from lineage_store.store import schema
-from lineage_store.store.types import UtcTime
+from lineage_store.store.database.types import UtcTime
+from lineage_store.store.schema import tables
 
-HISTORY = {schema.ingest_cycle.name, schema.ingest_lease.name}
+HISTORY = {tables.ingest_cycle.name, tables.ingest_lease.name}
 CLOCKS = {"stat_stamp"}
 """Beside all columns of type UtcTime; the stamp holds an inode and a change time."""
 
@@ -33,7 +33,7 @@ def natural_contents(engine: Engine) -> dict[str, list[Row]]:
                 ),
                 key=repr,
             )
-            for table in schema.metadata.sorted_tables
+            for table in tables.metadata.sorted_tables
             if table.name not in HISTORY
         }
 
@@ -42,7 +42,7 @@ def _rows(connection: Connection, table: Any) -> list[dict[str, Any]]:
     shown = [c for c in table.columns if c.name not in CLOCKS | {"id", "path_key"}]
     shown = [column for column in shown if not isinstance(column.type, UtcTime)]
     query = select(*shown)
-    if table is schema.ingest_problem:
+    if table is tables.ingest_problem:
         query = query.where(table.c.resolved_at.is_(None))
     return [dict(row) for row in connection.execute(query).mappings()]
 
@@ -50,27 +50,27 @@ def _rows(connection: Connection, table: Any) -> list[dict[str, Any]]:
 def _natural(names: dict[str, dict[int, Any]], table: str, column: str, value: Any) -> Any:
     if column in names and value is not None:
         return names[column][value]
-    if table == schema.base_dir.name and column == "path":
+    if table == tables.base_dir.name and column == "path":
         return Path(value).name
     return value + 0.0 if isinstance(value, float) else value  # SQLite keeps no -0.0
 
 
 def _natural_names(connection: Connection) -> dict[str, dict[int, Any]]:
     """By the name of a referring column: what stands for each id."""
-    base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(schema.base_dir))}
+    base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(tables.base_dir))}
     jobs = {
         row.id: (base_dirs[row.base_dir_id], row.train_id)
-        for row in connection.execute(select(schema.train_job))
+        for row in connection.execute(select(tables.train_job))
     }
     files = {
         row.id: (*jobs[row.job_id], row.name, row.generation)
-        for row in connection.execute(select(schema.log_file))
+        for row in connection.execute(select(tables.log_file))
     }
     series = {
         row.id: (*files[row.log_file_id], row.plugin, row.tag)
-        for row in connection.execute(select(schema.series))
+        for row in connection.execute(select(tables.series))
     }
-    graphs = {row.id: row.digest for row in connection.execute(select(schema.dataset_graph))}
+    graphs = {row.id: row.digest for row in connection.execute(select(tables.dataset_graph))}
     return {
         "base_dir_id": base_dirs,
         "job_id": jobs,

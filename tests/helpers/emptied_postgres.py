@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from helpers import databases
-from lineage_store.store.engine import open_engine
-from lineage_store.store.schema import metadata
+from lineage_store.store.database.engine import open_engine
+from lineage_store.store.schema.tables import metadata
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from helpers.ingesting import column
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.database.engine import open_engine, writing
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
 _WITHOUT_SPACE = """

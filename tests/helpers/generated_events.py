@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from helpers.base_dirs import GOLDEN
 from helpers.log_writer import histogram, image, scalar, tensor
-from lineage_store.eventlog.framing import encode_frame, read_frames
-from lineage_store.eventlog.wire import summary_pb2
+from lineage_store.eventlog.mindspore.wire import summary_pb2
+from lineage_store.eventlog.records.framing import encode_frame, read_frames
 
 Value = summary_pb2.Summary.Value
 

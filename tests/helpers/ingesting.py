@@ -11,8 +11,8 @@ from sqlalchemy import Engine, Row, text, update
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
 from lineage_store.ingest.report import IngestReport
-from lineage_store.store.engine import writing
-from lineage_store.store.schema import ingest_lease
+from lineage_store.store.database.engine import writing
+from lineage_store.store.schema.tables import ingest_lease
 
 
 def ingest(engine: Engine, base_dir: Path, **settings: Any) -> IngestReport:

@@ -5,8 +5,8 @@ In: a file's name, its ids and its job. Out: a KnownFile of which nothing was re
 
 from __future__ import annotations
 
-from lineage_store.eventlog import filenames
-from lineage_store.store.batch import KnownFile
+from lineage_store.eventlog.mindspore import filenames
+from lineage_store.store.records import KnownFile
 
 
 def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lineage_store.eventlog import filenames
-from lineage_store.eventlog.framing import encode_frame
-from lineage_store.eventlog.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.records.framing import encode_frame
 
 FIRST_WALL_TIME = 1_700_000_000.0
 

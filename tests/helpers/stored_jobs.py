@@ -13,8 +13,8 @@ from sqlalchemy import Connection, insert
 
 from lineage_store import texts
 from lineage_store.fields import LISTED, TRAINED
-from lineage_store.ingest.values import float_kind, named_values
-from lineage_store.store import schema
+from lineage_store.ingest.decode.named_values import float_kind, named_values
+from lineage_store.store.schema import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _WORDS = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
@@ -37,7 +37,7 @@ class StoredJob:
 def add_base_dir(connection: Connection, path: str = "/logs") -> int:
     """Returns its id."""
     row = {"path": path, "path_key": texts.key(path), "created_at": NOW}
-    return _insert(connection, schema.base_dir, row)
+    return _insert(connection, tables.base_dir, row)
 
 
 def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
@@ -48,7 +48,7 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
     if job.graph is not None:
         content = json.dumps(job.graph)
         graph_id = _insert(
-            connection, schema.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
+            connection, tables.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
         )
     row = {
         "job_id": job_id,
@@ -56,15 +56,15 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
         "dataset_graph_id": graph_id,
         "model_lineage": _compatible(job),
     }
-    connection.execute(insert(schema.lineage).values(row | _columns(job.fields)))
-    for table, values in ((schema.metric, job.metrics), (schema.user_info, job.user)):
+    connection.execute(insert(tables.lineage).values(row | _columns(job.fields)))
+    for table, values in ((tables.metric, job.metrics), (tables.user_info, job.user)):
         for value in named_values(values):
             named = {"job_id": job_id, "name_key": texts.key(value.name), "position": value.position}
             typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
             connection.execute(insert(table).values(named | typed))
     if job.label is not None or job.remark is not None:
         key = {"base_dir_id": base_dir_id, "train_id": texts.to_stored(job.train_id), "updated_at": NOW}
-        connection.execute(insert(schema.annotation).values(**key, tag=job.label, remark=job.remark))
+        connection.execute(insert(tables.annotation).values(**key, tag=job.label, remark=job.remark))
     return job_id
 
 
@@ -79,7 +79,7 @@ def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, *, upd
         "log_bytes": 0,
         "created_at": NOW,
     }
-    return _insert(connection, schema.train_job, row)
+    return _insert(connection, tables.train_job, row)
 
 
 def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:

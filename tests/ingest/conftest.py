@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.emptied_postgres import postgres_url, shared_postgres_url
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
 
 __all__ = ["postgres_url", "shared_postgres_url"]
 

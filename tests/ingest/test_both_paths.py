@@ -20,10 +20,10 @@ from helpers.generated_events import (
 )
 from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
-from lineage_store.eventlog import fast, filenames
-from lineage_store.eventlog.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
-from lineage_store.ingest.rows import Rows, Stretch, from_stretches
-from lineage_store.store.batch import Column, KnownFile, SampleColumns
+from lineage_store.eventlog.mindspore import filenames, vectorised
+from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
+from lineage_store.ingest.decode.rows import Rows, Stretch, from_stretches
+from lineage_store.store.records import Column, KnownFile, SampleColumns
 
 
 def known(number: int, byte_offset: int = 0) -> KnownFile:
@@ -106,8 +106,8 @@ def test_an_empty_tag_stays_empty_on_both_paths_and_a_graph_is_called_by_its_fil
 @settings(max_examples=50)
 def test_regular_frames_of_some_files_give_the_same_rows(chance: random.Random) -> None:
     contents = [b"".join(regular(chance, chance.randrange(64, 100))) for _ in range(chance.randrange(1, 4))]
-    decoded = fast.decode(contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
-    assert len(decoded.left) < fast.FEWEST_TO_WALK  # else this would compare the plain path with itself
+    decoded = vectorised.decode(contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+    assert len(decoded.left) < vectorised.FEWEST_TO_WALK  # else this would compare the plain path with itself
     rows = check(*stretches_of(chance, *contents))
     assert all(each.sample_count >= 64 for each in rows.files)
 

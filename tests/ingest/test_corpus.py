@@ -15,8 +15,8 @@ from helpers import databases, oracle
 from helpers.base_dirs import GOLDEN
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, ledger_is_closed, rows
-from lineage_store.store import upgrade
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
+from lineage_store.store.schema import upgrade
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

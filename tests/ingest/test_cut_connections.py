@@ -16,8 +16,8 @@ from helpers.cut_proxy import TO_CLIENT, TO_SERVER, cut_proxy
 from helpers.ingesting import column, ingest, ledger_is_closed, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store import postgresql
-from lineage_store.store.engine import open_engine, reading
+from lineage_store.store.database import postgresql
+from lineage_store.store.database.engine import open_engine, reading
 
 CUTS, STEPS_A_CUT = 14, 40
 

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
-from lineage_store.ingest.discovery import Found, scan
+from lineage_store.ingest.scan.discovery import Found, scan
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"
 
@@ -67,7 +67,7 @@ def test_a_fifo_with_the_name_of_a_log_file_hangs_nothing(sqlite_engine: Engine,
 
 
 def test_a_file_that_turns_into_a_fifo_hangs_nothing(sqlite_engine: Engine, base_dir: Path) -> None:
-    from lineage_store.ingest.reader import open_log_file
+    from lineage_store.ingest.read.log_reader import open_log_file
 
     os.mkfifo(base_dir / NAME)
     with pytest.raises(OSError, match="no regular file"), open_log_file(str(base_dir / NAME), base_dir):

@@ -18,11 +18,11 @@ from helpers.ingesting import column, let_leases_expire, open_problems, rows, vi
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.follower import Follower
-from lineage_store.ingest.forgetting import forget
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.operations.forget import forget
 from lineage_store.store import leases
-from lineage_store.store.engine import open_engine, writing
-from lineage_store.store.schema import log_file, train_job
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema.tables import log_file, train_job
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 RARELY_SEARCHING: dict[str, Any] = {**EAGER, "discovery_interval_s": 3600}

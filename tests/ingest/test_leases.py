@@ -19,13 +19,14 @@ from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_s
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit, ingester
-from lineage_store.ingest.advancing import Look, look
-from lineage_store.ingest.ingester import Ingester
-from lineage_store.ingest.leading import leading
-from lineage_store.ingest.reader import Wanted
-from lineage_store.store import leases, registry
-from lineage_store.store.engine import database_time, open_engine, reading, writing
+from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest.lease import leading
+from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.read.chunks import Look, look
+from lineage_store.ingest.read.log_reader import Wanted
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import database_time, open_engine, reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
@@ -106,7 +107,7 @@ def test_the_writes_of_a_holder_that_was_away_are_refused(
     before = natural_contents(engine)
     this = Ingester(engine, base_dir, stale, Settings())
     with pytest.raises(LeaseLostError):
-        ingester.run_pass(this)
+        pipeline.run_pass(this)
     assert natural_contents(engine) == before
 
 
@@ -140,21 +141,21 @@ def test_a_batch_with_one_moved_bookmark_writes_nothing(
 ) -> None:
     lease = acquire(engine, base_dir_id, "me")
     asked = iter([True])
-    ingester.run_pass(Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: next(asked, True)))
+    pipeline.run_pass(Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: next(asked, True)))
     lineage, summary = look_at_all(engine, base_dir, base_dir_id)
     write(engine, lease, lineage)
     before = natural_contents(engine)
     with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had moved"):
         write(engine, lease, summary, lineage)
     assert natural_contents(engine) == before
-    assert ingester.run_pass(Ingester(engine, base_dir, lease, Settings())).events == 3
+    assert pipeline.run_pass(Ingester(engine, base_dir, lease, Settings())).events == 3
 
 
 def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
     engine: Engine, base_dir: Path, base_dir_id: int
 ) -> None:
     lease = acquire(engine, base_dir_id, "me")
-    looked = ingester.run_pass(
+    looked = pipeline.run_pass(
         Ingester(engine, base_dir, lease, Settings(), should_stop=lambda: True)
     ).files_found
     lineage, summary = look_at_all(engine, base_dir, base_dir_id)
@@ -167,7 +168,7 @@ def test_a_bookmark_that_somebody_moves_in_mid_pass_is_left_to_the_next_pass(
             break
         return False
 
-    outcome = ingester.run_pass(Ingester(engine, base_dir, lease, settings, should_stop=interfere))
+    outcome = pipeline.run_pass(Ingester(engine, base_dir, lease, settings, should_stop=interfere))
     assert (looked, outcome.events) == (2, 0)
     assert visible_scalars(engine) == {1: 0.5, 2: 0.25}
 

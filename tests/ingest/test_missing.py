@@ -17,9 +17,10 @@ from helpers.ingesting import column, ingest, open_problems, rows, visible_scala
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import refresh, surveying
-from lineage_store.ingest.discovery import Found, Unreadable
-from lineage_store.store.engine import open_engine
+from lineage_store.ingest import refresh
+from lineage_store.ingest.scan import survey
+from lineage_store.ingest.scan.discovery import Found, Unreadable
+from lineage_store.store.database.engine import open_engine
 
 LOG = Log().version().scalar(1, "loss", 0.5)
 FILE = "events.out.events.summary.1700000000.0.host_MS"
@@ -112,7 +113,7 @@ import os, sys
 from pathlib import Path
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
 import sqlalchemy.dialects.sqlite, pwd, grp
 engine = open_engine(sys.argv[1])
 os.setgid(65534); os.setuid(65534)
@@ -180,6 +181,6 @@ def test_a_directory_that_goes_while_it_is_scanned_is_no_problem(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", scan_and_delete)
-    found = surveying.find(base_dir, Settings())
+    found = survey.find(base_dir, Settings())
     assert [file.train_id for file in found.files] == ["./a"]
     assert found.unreadable == []

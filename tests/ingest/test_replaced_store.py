@@ -19,9 +19,9 @@ from helpers.ingesting import column, ledger_is_closed, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.ingest.follower import Follower
-from lineage_store.store.engine import open_engine, reading, sqlite_path
-from lineage_store.store.publish import publish
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.store.admin.publish import publish
+from lineage_store.store.database.engine import open_engine, reading, sqlite_path
 
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
 

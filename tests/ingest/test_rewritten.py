@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.eventlog import events, framing
+from lineage_store.eventlog.mindspore import events
+from lineage_store.eventlog.records import framing
 from lineage_store.ingest import refresh
 
 

@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
-from lineage_store.store.series import Segment, supersession
 from lineage_store.store.statistics import Statistics, statistics
+from lineage_store.store.writes.series import Segment, supersession
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)

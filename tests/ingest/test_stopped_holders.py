@@ -19,9 +19,9 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.ingest import base_dirs
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.stalled import end_stalled_holder
 
@@ -35,7 +35,7 @@ from sqlalchemy import event
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.ingest import refresh
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
 
 url, base_dir, where = sys.argv[1:]
 engine = open_engine(url)
@@ -166,7 +166,7 @@ def test_on_sqlite_one_that_stopped_inside_a_transaction_is_reported_by_pid(
     sqlite_engine: Engine, sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stopped(sqlite_url, base_dir, "INSERT INTO series") as process:
-        monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
+        monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
         impatient = open_engine(sqlite_url)
         with pytest.raises(DatabaseUnavailableError) as refused:
             ingest(impatient, base_dir)

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
-from lineage_store.eventlog.crc import length_checksum
+from lineage_store.eventlog.records.crc import length_checksum
 
 FILE = "job/events.out.events.summary.1700000000.0.host_MS"
 NO_GRACE = {"suspect_grace_s": 0}

@@ -18,10 +18,10 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError
 from lineage_store.ingest import commit
-from lineage_store.ingest.follower import Follower
-from lineage_store.ingest.patience import Patience
+from lineage_store.ingest.daemon.backoff import Patience
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.database.engine import open_engine, writing
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 
@@ -72,7 +72,7 @@ def test_a_locked_store_is_waited_for(
     sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("lineage_store.store.sqlite.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
     other = open_engine(sqlite_url)
     with followed(sqlite_url, base_dir) as this:
         with writing(other):
@@ -143,7 +143,7 @@ def test_a_store_that_was_write_protected_when_it_was_opened_is_written_when_it_
 def test_a_server_that_is_away_is_waited_for(
     postgres_server: str, empty_postgres_url: str, base_dir: Path
 ) -> None:
-    from lineage_store.store.upgrade import upgrade
+    from lineage_store.store.schema.upgrade import upgrade
 
     upgrade(empty_postgres_url)
     administrator = create_engine(postgres_server, isolation_level="AUTOCOMMIT")

@@ -18,11 +18,11 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.eventlog import events
-from lineage_store.eventlog.filenames import FileKind
-from lineage_store.ingest.follower import Follower
-from lineage_store.ingest.rereading import retry
-from lineage_store.ingest.worker import ReaderStuckError, ReadingFailedError, Worker
+from lineage_store.eventlog.mindspore import events
+from lineage_store.eventlog.mindspore.filenames import FileKind
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.read.worker import ReaderStuckError, ReadingFailedError, Worker
+from lineage_store.operations.reread import retry
 
 MEBIBYTE = 2**20
 
@@ -104,7 +104,7 @@ def test_a_process_that_starts_slowly_has_its_deadline_yet(
 def test_a_process_that_does_not_start_is_nobodys_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker, before: str, how: str
 ) -> None:
-    monkeypatch.setattr("lineage_store.ingest.worker.STARTS_WITHIN_S", 0.5 if "sleep" in before else 60)
+    monkeypatch.setattr("lineage_store.ingest.read.worker.STARTS_WITHIN_S", 0.5 if "sleep" in before else 60)
     call = imported(f"never_{before[:2]}", before, tmp_path, monkeypatch)
     with pytest.raises(ReaderStuckError, match=how):
         worker.submit(call)
@@ -121,7 +121,7 @@ def test_a_process_that_cannot_be_ended_is_left_alone_and_has_no_second_beside_i
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process in an uninterruptible wait looks like one that has not ended yet."""
-    monkeypatch.setattr("lineage_store.ingest.worker._ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr("lineage_store.ingest.read.worker._ENDS_WITHIN_S", 0.1)
     worker.submit(int, "7")
     process = worker._process
     assert process is not None

@@ -18,8 +18,9 @@ from typing import Any
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest import follower, memory
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon import follower
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.scan import directory_cache
 from proofs import killed_upgrades, ledger
 from proofs.children import forked
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
@@ -88,7 +89,7 @@ def _growth(
 
 
 def _keep_descriptors_open() -> None:
-    vars(memory)["os"] = _Tampered(os, close=lambda _: None)
+    vars(directory_cache)["os"] = _Tampered(os, close=lambda _: None)
 
 
 def _keep_some_of_each_cycle() -> None:
@@ -137,7 +138,7 @@ def _large_tree(run: Run, files: int) -> str:
                 following = Follower(engine, base_dir, _SETTINGS)
                 while column(engine, "SELECT count(*) FROM log_file WHERE event_count = 2") != [files]:
                     following.tick()
-                time.sleep(memory.SETTLED_AFTER_NS / 1e9)
+                time.sleep(directory_cache.SETTLED_AFTER_NS / 1e9)
                 following.tick()
                 times = [_timed(following.tick) for _ in range(_TIMED_CYCLES)]
                 following.close()

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.store import engine as engines
+from lineage_store.store.database import engine as engines
 from proofs import disk
 from proofs.children import forked
 from proofs.proof import SQLITE, Run, opened

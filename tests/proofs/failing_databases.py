@@ -19,8 +19,8 @@ from pathlib import Path
 from sqlalchemy import text
 
 from helpers import databases
-from lineage_store.store.engine import parse_url, writing
-from lineage_store.store.upgrade import upgrade
+from lineage_store.store.database.engine import parse_url, writing
+from lineage_store.store.schema.upgrade import upgrade
 from proofs.children import forked
 from proofs.proof import SkippedError, opened
 

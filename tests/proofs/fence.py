@@ -26,9 +26,9 @@ from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.engine import database_time
+from lineage_store.store.database.engine import database_time
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import bookmarks, jobs
 from proofs import ledger

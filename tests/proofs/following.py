@@ -15,11 +15,11 @@ from unittest import mock
 
 from helpers.known_files import unread
 from lineage_store.config import Settings
-from lineage_store.eventlog import framing
-from lineage_store.ingest import advancing
-from lineage_store.ingest.reader import Wanted
-from lineage_store.store.audit import QUARANTINES
-from lineage_store.store.batch import Advance, KnownFile, SampleColumns
+from lineage_store.eventlog.records import framing
+from lineage_store.ingest.read import chunks
+from lineage_store.ingest.read.log_reader import Wanted
+from lineage_store.store.catalog.audit import QUARANTINES
+from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ class Followed:
         has_more = True
         while has_more:
             wanted = Wanted(self.known, grace_is_over)
-            seen = advancing.look(self.path.parent.parent, [wanted], self.settings, NOW)
+            seen = chunks.look(self.path.parent.parent, [wanted], self.settings, NOW)
             assert not [*seen.rewritten, *seen.failures], f"{self.path} at {self.known.byte_offset}: {seen}"
             has_more = False
             for advance in seen.advances:

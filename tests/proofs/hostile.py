@@ -28,12 +28,13 @@ from sqlalchemy.engine import make_url
 
 from helpers.contents import natural_contents
 from helpers.log_writer import Log
-from lineage_store import LineageStore, operations
+from lineage_store import LineageStore
+from lineage_store.api import operations
 from lineage_store.cli import app, cells, main, output, session
 from lineage_store.cli.verbs import search
 from lineage_store.errors import MindInsightException
-from lineage_store.query import statements
-from lineage_store.store import engine as engines
+from lineage_store.query.search import statements
+from lineage_store.store.database import engine as engines
 from proofs import ledger
 from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text

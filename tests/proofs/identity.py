@@ -27,9 +27,9 @@ from helpers import oracle
 from helpers.ingesting import ingest, rows
 from helpers.log_writer import FIRST_WALL_TIME, Log
 from lineage_store.config import Settings
-from lineage_store.ingest import reader
-from lineage_store.ingest.discovery import path_of
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.read import log_reader
+from lineage_store.ingest.scan.discovery import path_of
 from proofs import ledger
 from proofs.children import at_once
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
@@ -311,7 +311,7 @@ def _count_mistaken(run: Run) -> int:
     with (
         run.store(SQLITE) as url,
         opened(url) as engine,
-        mock.patch.object(reader, "is_rewritten", other_inode),
+        mock.patch.object(log_reader, "is_rewritten", other_inode),
     ):
         histories = _begin(run, base_dir, AT_ONCE)
         for _ in range(ROUNDS):

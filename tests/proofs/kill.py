@@ -29,9 +29,9 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
 from lineage_store.ingest import commit, refresh
 from lineage_store.store import leases
-from lineage_store.store.engine import database_time
+from lineage_store.store.database.engine import database_time
 from lineage_store.store.leases import Lease
-from lineage_store.store.schema import log_file
+from lineage_store.store.schema.tables import log_file
 from lineage_store.store.writes import bookmarks
 from proofs import killed_calls, ledger
 from proofs.children import KILLED, at_once, forked

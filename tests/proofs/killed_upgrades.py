@@ -24,9 +24,9 @@ from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.errors import SchemaTooNewError
-from lineage_store.store.engine import sqlite_path
-from lineage_store.store.schema import metadata
-from lineage_store.store.upgrade import VERSION_TABLE, check, head, upgrade
+from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.upgrade import VERSION_TABLE, check, head, upgrade
 from proofs import ledger
 from proofs.children import KILLED, forked
 from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, opened

@@ -23,8 +23,8 @@ from helpers.base_dirs import GOLDEN, copy_base_dir
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest.verify import verifying
-from lineage_store.store.engine import reading, writing
+from lineage_store.operations.verify import verifying
+from lineage_store.store.database.engine import reading, writing
 from lineage_store.texts import from_stored, to_stored
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 

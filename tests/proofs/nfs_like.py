@@ -22,8 +22,8 @@ from sqlalchemy import Engine
 from helpers.ingesting import column
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
-from lineage_store.ingest import follower
-from lineage_store.ingest.follower import Follower
+from lineage_store.ingest.daemon import follower
+from lineage_store.ingest.daemon.follower import Follower
 from proofs import ledger
 from proofs.children import at_once, forked, own_mounts
 from proofs.faulty_mount import Share

@@ -30,10 +30,10 @@ from helpers import databases, oracle
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
-from lineage_store.ingest.follower import Follower
-from lineage_store.store import engine as engines
-from lineage_store.store.engine import reading
-from lineage_store.store.upgrade import upgrade
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.store.database import engine as engines
+from lineage_store.store.database.engine import reading
+from lineage_store.store.schema.upgrade import upgrade
 from lineage_store.store.writes import bookmarks
 from lineage_store.texts import from_stored
 from proofs import disk, ledger

@@ -18,8 +18,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from helpers import databases
-from lineage_store.store.engine import open_engine
-from lineage_store.store.upgrade import upgrade
+from lineage_store.store.database.engine import open_engine
+from lineage_store.store.schema.upgrade import upgrade
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
 KINDS = (SQLITE, POSTGRESQL)

@@ -30,10 +30,11 @@ from helpers.contents import natural_contents
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest import base_dirs, removing
-from lineage_store.store.engine import reading
-from lineage_store.store.removable import Rules
-from lineage_store.store.schema import train_job
+from lineage_store.ingest import base_dirs
+from lineage_store.operations import remove
+from lineage_store.store.catalog.removable import Rules
+from lineage_store.store.database.engine import reading
+from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked, shared_library
@@ -180,7 +181,7 @@ def _gc_until(call: int, engine: Engine, base_dir: Path, fault: Callable[[], Non
 def _gc(engine: Engine, base_dir: Path) -> None:
     base_dir_id = base_dirs.register(engine, base_dir)
     let_leases_expire(engine)
-    for _ in removing.remove(engine, base_dir_id, Rules("gone", among=_GONE), Settings(batch_rows=2)):
+    for _ in remove.remove(engine, base_dir_id, Rules("gone", among=_GONE), Settings(batch_rows=2)):
         pass
     engine.dispose()
 

@@ -29,11 +29,11 @@ from helpers.log_writer import Log
 from helpers.stored_jobs import add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.query import ordering
-from lineage_store.query.condition import parse
-from lineage_store.query.everything import iter_lineage
-from lineage_store.query.lineage import filter_lineage
-from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.query.search import ordering
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.listing import iter_lineage
+from lineage_store.query.search.page import filter_lineage
+from lineage_store.store.database.engine import open_engine, reading, writing
 from proofs import ledger
 from proofs.children import at_once
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened

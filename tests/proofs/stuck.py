@@ -36,7 +36,8 @@ from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.cli import main
 from lineage_store.config import Settings
-from lineage_store.ingest import daemon, ingester
+from lineage_store.ingest import pipeline
+from lineage_store.ingest.daemon import scheduler
 from proofs import failing_databases, ledger
 from proofs.children import Child, at_once, forked, own_mounts, shared_library
 from proofs.faulty_mount import Share
@@ -63,9 +64,9 @@ _CLOCKED_DAEMON = """
 import ctypes, sys
 ctypes.CDLL(None).prctl(1, 9)  # as forked() has it: it dies with its parent
 from lineage_store.cli import main
-from lineage_store.ingest import daemon
+from lineage_store.ingest.daemon import scheduler
 if sys.argv[2:]:
-    daemon._wake = lambda _: None
+    scheduler._wake = lambda _: None
 sys.exit(main(["-q", "daemon", sys.argv[1]]))
 """
 
@@ -135,7 +136,7 @@ class _Place:
         """Do what a supervisor does: start the daemon again when it came to a standstill; whether it had."""
         if not self.child.ended():
             return False
-        assert self.child.wait() == daemon.STANDSTILL, f"{self.home.name}: exit code {self.child.wait()}"
+        assert self.child.wait() == scheduler.STANDSTILL, f"{self.home.name}: exit code {self.child.wait()}"
         self.start()
         return True
 
@@ -174,14 +175,14 @@ class _Place:
 
 def _daemon(url: str, base_dir: Path, flag: Path) -> None:
     """A daemon whose work does not end as long as there is a flag; for a process of its own."""
-    carry_out = ingester.carry_out
+    carry_out = pipeline.carry_out
 
     def carry_out_unless_hung(*args: Any, **more: Any) -> Any:
         while flag.exists():
             time.sleep(0.05)
         return carry_out(*args, **more)
 
-    vars(ingester)["carry_out"] = carry_out_unless_hung
+    vars(pipeline)["carry_out"] = carry_out_unless_hung
     with LineageStore(url, settings=_SETTINGS) as store:
         store.run_daemon([base_dir])
 
@@ -391,7 +392,7 @@ def _without_guard(run: Run) -> int:
 
 def _without_watch(run: Run) -> int:
     """Whether a daemon whose progress nobody watches hangs for longer than it may."""
-    vars(daemon)["StandstillWatch"].look = lambda _: None
+    vars(scheduler)["StandstillWatch"].look = lambda _: None
     fault = _Fault("hung job", SQLITE, _hung_job, "no progress")
     with ExitStack() as lifetime:
         place = _Place(run, "no_watch", fault.kind, lifetime)

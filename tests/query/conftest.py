@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection
 
-from lineage_store.store.engine import open_engine, writing
+from lineage_store.store.database.engine import open_engine, writing
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
-from lineage_store.query.compiler import compile_stretches
-from lineage_store.query.condition import parse
-from lineage_store.query.tree import AllOf, AnyOf, Leaf, Not, Page, Subject
+from lineage_store.query.search.compiler import compile_stretches
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Not, Page, Subject
 
 SELF_CONTAINING: list[Any] = []
 SELF_CONTAINING.append(SELF_CONTAINING)

@@ -12,10 +12,10 @@ from helpers.databases import end_all_sessions
 from helpers.ingesting import column
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.query.condition import parse
-from lineage_store.query.lineage import filter_lineage, glance
-from lineage_store.store import read_only
-from lineage_store.store.engine import glancing, open_engine, reading, writing
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.page import filter_lineage, glance
+from lineage_store.store.admin import read_only_sql
+from lineage_store.store.database.engine import glancing, open_engine, reading, writing
 
 
 def _ask(engine: Engine, *, ended: bool = False) -> int:
@@ -70,7 +70,7 @@ def test_no_connection_for_a_statement_of_its_own_is_a_database_that_is_unavaila
             store.filter_lineage(count=False)
         with (
             pytest.raises(DatabaseUnavailableError, match="not currently accepting connections"),
-            read_only.run(store.engine, "SELECT 1", timeout_s=5),
+            read_only_sql.run(store.engine, "SELECT 1", timeout_s=5),
         ):
             pass
 

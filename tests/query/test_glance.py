@@ -14,12 +14,12 @@ from sqlalchemy import update
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.query.compiler import compile_glance
-from lineage_store.query.condition import parse
-from lineage_store.query.explain import plan_of
-from lineage_store.query.scope import BASE_DIRS
-from lineage_store.store.engine import writing
-from lineage_store.store.schema import base_dir
+from lineage_store.query.search.compiler import compile_glance
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.explain import plan_of
+from lineage_store.query.search.scope import BASE_DIRS
+from lineage_store.store.database.engine import writing
+from lineage_store.store.schema.tables import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]
 LOOKED_UP = {

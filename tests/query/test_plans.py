@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Engine, Select, insert, text
 from helpers import databases
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
-from lineage_store.query.compiler import compile_count, compile_glance, compile_stretches
-from lineage_store.query.condition import parse
-from lineage_store.query.explain import plan_of
-from lineage_store.query.lineage import filter_lineage
-from lineage_store.query.narrowing import few_by, narrow
-from lineage_store.query.tree import SearchCondition
-from lineage_store.store import schema
-from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.query.search.compiler import compile_count, compile_glance, compile_stretches
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.explain import plan_of
+from lineage_store.query.search.narrowing import few_by, narrow
+from lineage_store.query.search.page import filter_lineage
+from lineage_store.query.search.tree import SearchCondition
+from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.schema import tables
 
 JOBS = 6_000
 FILTER: dict[str, Any] = {"epoch": {"ge": 10}, "optimizer": {"in": ["Adam", "SGD"]}}
@@ -77,7 +77,7 @@ def _add_jobs(connection: Connection, base_dir_id: int) -> None:
         lineages.append({"job_id": job_id, "dataset_mark": "m", "model_lineage": EMPTY + " " * 900, **fields})
         value = {"name": "acc", "kind": "float", "value": pick.random(), "position": 0}
         metrics.append({"job_id": job_id, "name_key": key, **value})
-    for table, rows in ((schema.train_job, jobs), (schema.lineage, lineages), (schema.metric, metrics)):
+    for table, rows in ((tables.train_job, jobs), (tables.lineage, lineages), (tables.metric, metrics)):
         connection.execute(insert(table), rows)
 
 
@@ -155,9 +155,9 @@ def test_the_best_by_any_metric_come_from_its_index(stored: Engine) -> None:
 
 def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
     with writing(engine) as connection:
-        few, many = schema.lineage.c.job_id <= 20, schema.lineage.c.job_id > 20
-        connection.execute(schema.lineage.update().where(few).values(network="Rare"))
-        connection.execute(schema.lineage.update().where(many).values(network="Common"))
+        few, many = tables.lineage.c.job_id <= 20, tables.lineage.c.job_id > 20
+        connection.execute(tables.lineage.update().where(few).values(network="Rare"))
+        connection.execute(tables.lineage.update().where(many).values(network="Common"))
         connection.execute(text("ANALYZE"))
     good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
     rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
@@ -175,7 +175,7 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
     pick = random.Random(20260103)
     long = "".join(chr(pick.randrange(0x100, 0xD000)) for _ in range(10_000))
     with writing(engine) as connection:
-        connection.execute(schema.lineage.update().where(schema.lineage.c.job_id == 7).values(network=long))
+        connection.execute(tables.lineage.update().where(tables.lineage.c.job_id == 7).values(network=long))
     with reading(engine) as connection:
         assert filter_lineage(connection, parse({"network": {"eq": long}}), None)["count"] == 1
         assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
@@ -237,13 +237,13 @@ def test_a_count_by_path_may_begin_with_the_jobs_of_such_paths(stored: Engine) -
 
 def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engine) -> None:
     with writing(engine) as connection:
-        odd = schema.metric.c.job_id <= 30
-        connection.execute(schema.metric.delete().where(schema.metric.c.job_id <= 10))
+        odd = tables.metric.c.job_id <= 30
+        connection.execute(tables.metric.delete().where(tables.metric.c.job_id <= 10))
         text_value = {"kind": "text", "value": None, "text": "n/a"}
-        connection.execute(schema.metric.update().where(odd, schema.metric.c.job_id > 20).values(text_value))
+        connection.execute(tables.metric.update().where(odd, tables.metric.c.job_id > 20).values(text_value))
         nan = {"kind": "nan", "value": None}
         connection.execute(
-            schema.metric.update().where(odd, schema.metric.c.job_id.between(11, 20)).values(nan)
+            tables.metric.update().where(odd, tables.metric.c.job_id.between(11, 20)).values(nan)
         )
     few = {"epoch": {"in": [1, 2]}}
     with reading(engine) as connection:

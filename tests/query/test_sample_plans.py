@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.store.engine import writing
+from lineage_store.store.database.engine import writing
 
 BY_KEY = {
     "sqlite": r"SEARCH \w+_sample USING PRIMARY KEY \(job_id=\? AND series_id=\?",

@@ -9,11 +9,11 @@ from sqlalchemy.exc import DBAPIError
 
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.query.compiler import compile_all, compile_count, compile_rows, compile_stretches
-from lineage_store.query.condition import parse
-from lineage_store.query.explain import explain
-from lineage_store.query.statements import run
-from lineage_store.store.engine import open_engine, reading, writing
+from lineage_store.query.search.compiler import compile_all, compile_count, compile_rows, compile_stretches
+from lineage_store.query.search.condition import parse
+from lineage_store.query.search.explain import explain
+from lineage_store.query.search.statements import run
+from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from lineage_store.store.engine import open_engine
+from lineage_store.store.database.engine import open_engine
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
-from lineage_store.store import registry
-from lineage_store.store.engine import open_engine, reading
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.writes import generations
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store.errors import LineageStoreError
-from lineage_store.store import upgrade
-from lineage_store.store.engine import open_engine, writing
-from lineage_store.store.publish import publish
+from lineage_store.store.admin.publish import publish
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema import upgrade
 
 
 def jobs_in(path: Path) -> int:

@@ -15,11 +15,11 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.ingest import refresh
-from lineage_store.store import upgrade
-from lineage_store.store.engine import open_engine
-from lineage_store.store.roles import Roles, grant, statements
-from lineage_store.store.schema import metadata
-from lineage_store.store.views import VIEWS
+from lineage_store.store.admin.roles import Roles, grant, statements
+from lineage_store.store.database.engine import open_engine
+from lineage_store.store.schema import upgrade
+from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.views import VIEWS
 
 NAMES = {"owner": 'test "owner"', "ingest": "test_ingest", "analyst": "test_Analyst"}
 TABLES = [table.name for table in metadata.sorted_tables]

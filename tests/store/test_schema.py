@@ -13,10 +13,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from helpers.snapshots import assert_matches_snapshot
 from lineage_store.fields import TRAINED
-from lineage_store.store.engine import reading, writing
-from lineage_store.store.schema import exists_on, lineage, metadata
-from lineage_store.store.upgrade import VERSION_TABLE, upgrade
-from lineage_store.store.views import VIEWS
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.schema.tables import exists_on, lineage, metadata
+from lineage_store.store.schema.upgrade import VERSION_TABLE, upgrade
+from lineage_store.store.schema.views import VIEWS
 
 # What a PostgreSQL database has, in PostgreSQL's own words.
 _CATALOG = """

@@ -21,11 +21,11 @@ from sqlalchemy import Engine, inspect, text
 
 from lineage_store import LineageStore
 from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
-from lineage_store.store import descriptions
-from lineage_store.store.engine import open_engine, reading, sqlite_path, writing
-from lineage_store.store.schema import metadata
-from lineage_store.store.upgrade import VERSION_TABLE, check, current, head, migrations_path, upgrade
-from lineage_store.store.views import VIEWS
+from lineage_store.store.database.engine import open_engine, reading, sqlite_path, writing
+from lineage_store.store.schema import descriptions
+from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.upgrade import VERSION_TABLE, check, current, head, migrations_path, upgrade
+from lineage_store.store.schema.views import VIEWS
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -189,7 +189,7 @@ def test_alembic_at_the_command_line_sees_no_difference(database_url: str) -> No
 
 def test_check_does_not_import_alembic(sqlite_url: str) -> None:
     program = (
-        "import sys; from lineage_store.store.upgrade import check; check(sys.argv[1]);"
+        "import sys; from lineage_store.store.schema.upgrade import check; check(sys.argv[1]);"
         " sys.exit('alembic' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program, sqlite_url], check=True)
@@ -213,7 +213,7 @@ def test_installed_wheel_upgrades(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(installed)
     program = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
-        "from lineage_store.store.upgrade import check, migrations_path, upgrade\n"
+        "from lineage_store.store.schema.upgrade import check, migrations_path, upgrade\n"
         "upgrade(sys.argv[1]); check(sys.argv[1]); print(migrations_path())"
     )
     url = f"sqlite:///{tmp_path / 'store.sqlite3'}"

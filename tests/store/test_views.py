@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, text
 
 from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
-from lineage_store.store import schema
-from lineage_store.store.engine import reading, writing
-from lineage_store.store.views import VIEWS
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.schema import tables
+from lineage_store.store.schema.views import VIEWS
 
 T = 1_700_000_000
 _PG_TYPES = """
@@ -39,11 +39,11 @@ def test_every_view_shows_a_filled_store(engine: Engine) -> None:
             connection, "./a", {"train_dataset_path": "/data"}, {"acc": 0.5}, {"owner": "ana"}
         )
         graph = {"digest": "d", "mark": "m", "content": "{}"}
-        making = schema.dataset_graph.insert().values(graph).returning(schema.dataset_graph.c.id)
+        making = tables.dataset_graph.insert().values(graph).returning(tables.dataset_graph.c.id)
         graph_id = connection.execute(making).scalar_one()
         node = {"dataset_graph_id": graph_id, "item_no": 0, "node": 0}
-        connection.execute(schema.dataset_node.insert().values(node))
-        connection.execute(schema.lineage.update().values(dataset_graph_id=graph_id))
+        connection.execute(tables.dataset_node.insert().values(node))
+        connection.execute(tables.lineage.update().values(dataset_graph_id=graph_id))
         file = add_file(connection, job_id, T)
         add_scalars(connection, file, "loss", {1: 0.5})
         add_payloads(connection, file, "histogram", "w", {1: {"count": 1}})
@@ -54,7 +54,7 @@ def test_every_view_shows_a_filled_store(engine: Engine) -> None:
         )
         times = {"started_at": NOW, "finished_at": NOW}
         connection.execute(
-            schema.ingest_cycle.insert().values(
+            tables.ingest_cycle.insert().values(
                 base_dir_id=base_dir_id, holder="me", problems=0, **times, **cycle
             )
         )
@@ -212,8 +212,8 @@ def test_wall_times_become_points_in_time_or_null(engine: Engine) -> None:
             connection, add_file(connection, job_id, T), "loss", dict.fromkeys(range(len(shown)), 1.0)
         )
         for step, seconds in enumerate(shown):
-            of_step = schema.scalar_sample.c.step == step
-            connection.execute(schema.scalar_sample.update().where(of_step).values(wall_time=seconds))
+            of_step = tables.scalar_sample.c.step == step
+            connection.execute(tables.scalar_sample.update().where(of_step).values(wall_time=seconds))
     assert _rows(engine, "SELECT wall_at FROM v_scalar ORDER BY step") == [
         (instant,) for instant in shown.values()
     ]
@@ -260,8 +260,8 @@ def test_base_dir_sums_up_jobs_lag_and_problems(engine: Engine) -> None:
         base_dir_id = add_base_dir(connection)
         for name, state in (("./a", "live"), ("./b", "live"), ("./c", "stalled"), ("./d", "missing")):
             job_id = add_job(connection, StoredJob(name), base_dir_id)
-            of_job = schema.train_job.c.id == job_id
-            connection.execute(schema.train_job.update().where(of_job).values(state=state))
+            of_job = tables.train_job.c.id == job_id
+            connection.execute(tables.train_job.update().where(of_job).values(state=state))
             file_state = "missing" if state == "missing" else "open"
             add_file(connection, job_id, T, byte_offset=900, quarantined_bytes=1, state=file_state)
             _problem(connection, base_dir_id, job_id, None)
@@ -269,7 +269,7 @@ def test_base_dir_sums_up_jobs_lag_and_problems(engine: Engine) -> None:
         lease = {"holder": "host:1:x", "epoch": 1, "mode": "daemon", "acquired_at": NOW}
         far = datetime(9999, 1, 1, tzinfo=UTC)
         connection.execute(
-            schema.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=far, **lease)
+            tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=far, **lease)
         )
     columns = (
         "jobs, live_jobs, stalled_jobs, finished_jobs, missing_jobs, log_files, log_bytes, pending_bytes,"
@@ -285,7 +285,7 @@ def test_expired_lease_leads_nothing(engine: Engine) -> None:
         past = datetime(2001, 1, 1, tzinfo=UTC)
         base_dir_id = add_base_dir(connection)
         connection.execute(
-            schema.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=past, **lease)
+            tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=past, **lease)
         )
     assert _rows(engine, "SELECT leader, jobs FROM v_base_dir") == [(None, 0)]
 
@@ -294,7 +294,7 @@ def _job(connection: Connection, train_id: str, *lineage: Any) -> tuple[int, int
     """A job, with fields, metrics and user-defined values if given; its id and its base dir's."""
     base_dir_id = add_base_dir(connection)
     job_id = add_job(connection, StoredJob(train_id, *lineage), base_dir_id)
-    connection.execute(schema.train_job.update().values(first_file_time=T))
+    connection.execute(tables.train_job.update().values(first_file_time=T))
     return job_id, base_dir_id
 
 
@@ -310,7 +310,7 @@ def _problem(
         "last_seen_at": NOW,
     }
     owners = {"base_dir_id": base_dir_id, "job_id": job_id, "log_file_id": file_id}
-    connection.execute(schema.ingest_problem.insert().values(**row, **owners, **columns))
+    connection.execute(tables.ingest_problem.insert().values(**row, **owners, **columns))
 
 
 def _rows(engine: Engine, sql: str) -> list[tuple[Any, ...]]:

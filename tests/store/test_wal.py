@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store import sqlite
-from lineage_store.store.engine import open_engine, sqlite_path, writing
-from lineage_store.store.upgrade import upgrade
-from lineage_store.store.wal import look
+from lineage_store.store.admin.wal import look
+from lineage_store.store.database import sqlite
+from lineage_store.store.database.engine import open_engine, sqlite_path, writing
+from lineage_store.store.schema.upgrade import upgrade
 
 READ = """
 import sqlite3, sys
@@ -93,7 +93,7 @@ def test_a_small_log_is_no_worry(sqlite_engine: Engine) -> None:
 
 
 def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lineage_store.store.sqlite.WAL_KEPT_BYTES", 500_000)
+    monkeypatch.setattr("lineage_store.store.database.sqlite.WAL_KEPT_BYTES", 500_000)
     engine, path = open_engine(sqlite_url), sqlite_path(sqlite_url)
     with engine.connect() as reader:
         reader.execute(text("SELECT count(*) FROM train_job"))

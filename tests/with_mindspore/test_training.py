@@ -97,7 +97,7 @@ def test_mindspore_and_the_package_share_a_process() -> None:
     # Both define the same protobuf messages; ours must stay out of the pool that MindSpore's are in.
     both = (
         "from mindspore.train import lineage_pb2 as theirs, summary_pb2\n"
-        "from lineage_store.eventlog.wire import lineage_pb2 as ours\n"
+        "from lineage_store.eventlog.mindspore.wire import lineage_pb2 as ours\n"
         "event = theirs.LineageEvent(wall_time=1.5)\n"
         "assert ours.LineageEvent.FromString(event.SerializeToString()).wall_time == 1.5\n"
     )

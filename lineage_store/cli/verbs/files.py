@@ -15,7 +15,7 @@ from lineage_store.cli.output import write_json, write_table
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from lineage_store.eventlog.inspection import Part
+    from lineage_store.eventlog.mindspore.inspection import Part
 
 SHOWN_FRAMES = 20
 COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
@@ -36,8 +36,8 @@ def inspect_verb(session: Session, file: str, everything: bool, as_json: bool) -
     lineage-store inspect events.out.events.summary.1795251905.0.host_MS
     lineage-store inspect --json FILE
     """
-    from lineage_store.eventlog import filenames
-    from lineage_store.eventlog.inspection import summarise
+    from lineage_store.eventlog.mindspore import filenames
+    from lineage_store.eventlog.mindspore.inspection import summarise
 
     named = filenames.parse(Path(file).name)
     kind = named.kind if named else "lineage" if file.endswith(filenames.LINEAGE_SUFFIX) else "summary"
@@ -67,7 +67,7 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
     lineage-store why /shared/summaries/run_7
     lineage-store why /shared/summaries/run_7/events.out.events.summary.1795251905.0.host_MS
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     with session.open_store() as store:
         verdict = operations.why(store, path)
@@ -82,7 +82,7 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
 
 
 def _parts(session: Session, file: str, kind: str) -> Iterator[Part]:
-    from lineage_store.eventlog.inspection import inspect
+    from lineage_store.eventlog.mindspore.inspection import inspect
 
     longest = session.settings().settings.max_frame_bytes
     with open(file, "rb") as stream:

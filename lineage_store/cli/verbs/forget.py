@@ -24,8 +24,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     lineage-store forget /shared/summaries/run_7
     lineage-store forget --yes /shared/old
     """
-    from lineage_store import operations
-    from lineage_store.api import real_path
+    from lineage_store.api import operations, real_path
 
     path = real_path(base_dir)
     with session.open_store() as store:

@@ -90,7 +90,7 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     for problem in operations.status(store, report.base_dir, problems=SHOWN_PROBLEMS).problems:
         session.note(f"{problem['path']}: {problem['reason']} {problem['remedy']}")

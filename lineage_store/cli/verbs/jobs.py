@@ -78,7 +78,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     lineage-store show /shared/summaries/run_7
     lineage-store show ./run_7 --base-dir /shared/summaries --json
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     with session.open_store() as store:
         report = operations.job_report(store, *find_job(store, job, base_dir))

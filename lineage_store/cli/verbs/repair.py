@@ -13,7 +13,7 @@ from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from lineage_store.ingest.rereading import Reread
+    from lineage_store.operations.reread import Reread
 
 PARTLY_DONE = 3
 
@@ -32,7 +32,7 @@ def problems_verb(session: Session, base_dir: str | None, everything: bool, as_j
     lineage-store problems
     lineage-store problems /shared/summaries --all --json
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     with session.open_store() as store:
         found = operations.problems(store, base_dir, resolved=everything)
@@ -59,7 +59,7 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry
     lineage-store retry /shared/summaries/run_7
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     with session.open_store() as store:
         done = operations.retry(store, path)
@@ -82,7 +82,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest ./run_7
     lineage-store reingest /shared/summaries/run_7
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     with session.open_store() as store:
         place, train_id = find_removed(store, job, base_dir)

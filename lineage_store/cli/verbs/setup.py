@@ -18,8 +18,8 @@ def init_verb(session: Session) -> None:
     lineage-store init
     lineage-store --database postgresql://lineage@localhost/lineage init
     """
-    from lineage_store.store.engine import safe_url
-    from lineage_store.store.upgrade import head, upgrade
+    from lineage_store.store.database.engine import safe_url
+    from lineage_store.store.schema.upgrade import head, upgrade
 
     url, unsafe = _url(session)
     upgrade(url, allow_network_filesystem=unsafe)
@@ -39,7 +39,7 @@ def upgrade_verb(session: Session) -> None:
     \b
     lineage-store db upgrade
     """
-    from lineage_store.store import upgrade
+    from lineage_store.store.schema import upgrade
 
     url, unsafe = _url(session)
     before = upgrade.current(url)
@@ -57,7 +57,7 @@ def current_verb(session: Session) -> None:
     \b
     lineage-store db current
     """
-    from lineage_store.store import upgrade
+    from lineage_store.store.schema import upgrade
 
     click.echo(upgrade.current(_url(session)[0]) or "none")
 
@@ -70,7 +70,7 @@ def check_verb(session: Session) -> None:
     \b
     lineage-store db check && systemctl restart lineage-store
     """
-    from lineage_store.store import upgrade
+    from lineage_store.store.schema import upgrade
 
     upgrade.check(_url(session)[0])
     click.echo(f"Schema {upgrade.head()}, as this release needs it.")
@@ -96,9 +96,9 @@ def grant_verb(
     lineage-store db grant --owner lineage_owner --ingest lineage_ingest --analyst lineage_analyst
     lineage-store db grant --analyst grafana --dry-run
     """
-    from lineage_store.store import roles
-    from lineage_store.store.engine import open_engine
-    from lineage_store.store.upgrade import check
+    from lineage_store.store.admin import roles
+    from lineage_store.store.database.engine import open_engine
+    from lineage_store.store.schema.upgrade import check
 
     url, unsafe = _url(session)
     engine = open_engine(url, allow_network_filesystem=unsafe)
@@ -130,7 +130,7 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
     lineage-store publish /srv/share/lineage.db
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     permissions = _octal(mode)
     with session.open_store() as store:
@@ -140,7 +140,7 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
 
 def _url(session: Session) -> tuple[str, bool]:
     """The database URL in force, and whether network filesystems are allowed."""
-    from lineage_store.store.location import default_url
+    from lineage_store.store.database.default_location import default_url
 
     settings = session.settings().settings
     return settings.database_url or default_url(), settings.allow_network_filesystem

@@ -15,8 +15,8 @@ from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
-    from lineage_store.ingest.doctor import Finding
-    from lineage_store.ingest.notices import Standing
+    from lineage_store.ingest.daemon.status_file import Standing
+    from lineage_store.operations.doctor import Finding
 
 PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
 STANDSTILL, SOME_FILES = 1, 3
@@ -73,7 +73,7 @@ def status_verb(
     lineage-store status --cycles 20
     lineage-store status --check --within 2h
     """
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     if check:
         return _check(session, base_dir, within, as_json)
@@ -134,8 +134,8 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     lineage-store doctor /shared/summaries
     """
     from lineage_store.api import real_path
-    from lineage_store.ingest import doctor
-    from lineage_store.store.location import default_url
+    from lineage_store.operations import doctor
+    from lineage_store.store.database.default_location import default_url
 
     settings = session.settings().settings
     url = settings.database_url or default_url()
@@ -150,7 +150,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
     """Tell what is not well; the exit code."""
-    from lineage_store import operations
+    from lineage_store.api import operations
 
     unavailable = None
     try:

@@ -22,7 +22,7 @@ from lineage_store.collect.facts.run import (
     optimizer_of,
     size_of,
 )
-from lineage_store.eventlog.wire import lineage_pb2
+from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 UserValue = str | int | float
 

@@ -2,6 +2,6 @@
 
 from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, payloads
 from lineage_store.query.samples.scalars import Scalars, scalars
-from lineage_store.query.samples.segments import tags
+from lineage_store.query.samples.series import tags
 
 __all__ = ["HistogramSummary", "PayloadSample", "Scalars", "payloads", "scalars", "tags"]

@@ -15,10 +15,10 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, select
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
-from lineage_store.eventlog import payloads as decoding
+from lineage_store.eventlog.mindspore import payloads as decoding
 from lineage_store.query.samples.log_bytes import FramePlace, read_frame
-from lineage_store.query.samples.segments import Segment, find_segments, step_bounds
-from lineage_store.store.schema import payload_sample
+from lineage_store.query.samples.series import Segment, find_segments, step_bounds
+from lineage_store.store.schema.tables import payload_sample
 
 _DECODERS: dict[str, Callable[[bytes, int], Any]] = {
     "histogram": decoding.decode_histogram,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.query.samples.segments import Segment, find_segments, step_bounds
-from lineage_store.store.schema import scalar_sample
+from lineage_store.query.samples.series import Segment, find_segments, step_bounds
+from lineage_store.store.schema.tables import scalar_sample
 
 if TYPE_CHECKING:
     import pandas

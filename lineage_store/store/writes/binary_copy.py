@@ -17,7 +17,7 @@ from sqlalchemy import BigInteger, Connection, Integer, Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Float
 
-from lineage_store.store.batch import Column
+from lineage_store.store.records import Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)

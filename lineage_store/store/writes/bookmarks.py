@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, update
 
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.store.batch import Advance
-from lineage_store.store.dialects import execute_rows
-from lineage_store.store.schema import log_file
+from lineage_store.store.database.dialects import execute_rows
+from lineage_store.store.records import Advance
+from lineage_store.store.schema.tables import log_file
 
 
 def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:

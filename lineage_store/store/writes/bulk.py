@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Table, delete, func, literal
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from lineage_store.store.batch import Column, SampleColumns
+from lineage_store.store.records import Column, SampleColumns
 from lineage_store.store.writes import binary_copy
 
 Integers = NDArray[np.int64]

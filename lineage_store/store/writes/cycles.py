@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from lineage_store.store.schema import ingest_cycle
+from lineage_store.store.schema.tables import ingest_cycle
 
 
 def write_cycle(connection: Connection, row: Mapping[str, Any], history: int) -> None:

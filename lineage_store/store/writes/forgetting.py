@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from lineage_store.store.schema import annotation, base_dir, series, train_job
+from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
 from lineage_store.store.writes.lineage import remove_lineage
 from lineage_store.store.writes.removal import name_while_leaving
 from lineage_store.store.writes.segments import remove_series

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, update
 
-from lineage_store.store.registry import UNSETTLED
-from lineage_store.store.schema import log_file, series, train_job
+from lineage_store.store.catalog.registry import UNSETTLED
+from lineage_store.store.schema.tables import log_file, series, train_job
 from lineage_store.store.writes.segments import remove_series
 
 

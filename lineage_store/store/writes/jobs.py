@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
 
-from lineage_store.store.dialects import listed, one_of
-from lineage_store.store.schema import log_file, train_job
+from lineage_store.store.database.dialects import listed, one_of
+from lineage_store.store.schema.tables import log_file, train_job
 
 LATEST_FILE_TIME = 253_402_300_799
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, select
 
-from lineage_store.store.batch import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued
-from lineage_store.store.dialects import among, insert_plain, upsert
-from lineage_store.store.schema import (
+from lineage_store.store.database.dialects import among, insert_plain, upsert
+from lineage_store.store.records import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued
+from lineage_store.store.schema.tables import (
     dataset_graph,
     dataset_node,
     evaluation_metric,

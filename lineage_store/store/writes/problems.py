@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
-from lineage_store.store.batch import Advance, KnownFile, Problem
-from lineage_store.store.dialects import among
-from lineage_store.store.schema import ingest_problem
+from lineage_store.store.database.dialects import among
+from lineage_store.store.records import Advance, KnownFile, Problem
+from lineage_store.store.schema.tables import ingest_problem
 
 CONTIGUOUS = frozenset({"damaged_bytes"})
 """Kinds of which adjacent ranges are one problem, however they were cut by reading in chunks."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lineage_store.store.dialects import upsert
-from lineage_store.store.schema import annotation
+from lineage_store.store.database.dialects import upsert
+from lineage_store.store.schema.tables import annotation
 
 
 def annotate(

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Text, cast, func, select, update
 
-from lineage_store.store.dialects import among, upsert
-from lineage_store.store.schema import base_dir, ingest_problem, tombstone, train_job
+from lineage_store.store.database.dialects import among, upsert
+from lineage_store.store.schema.tables import base_dir, ingest_problem, tombstone, train_job
 from lineage_store.texts import key
 
 

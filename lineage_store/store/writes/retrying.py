@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, update
 
-from lineage_store.store.batch import KnownFile
-from lineage_store.store.dialects import among
-from lineage_store.store.schema import log_file
+from lineage_store.store.database.dialects import among
+from lineage_store.store.records import KnownFile
+from lineage_store.store.schema.tables import log_file
 
 TROUBLED = frozenset({"unreadable", "poisoned", "suspect", "torn", "missing"})
 

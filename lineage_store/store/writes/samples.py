@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, Table, select
 
-from lineage_store.store.batch import SampleColumns, SeriesName
-from lineage_store.store.dialects import among, insert_plain
-from lineage_store.store.schema import payload_sample, scalar_sample, series
-from lineage_store.store.series import append_statistics, statistics_from_rows, store_statistics
+from lineage_store.store.database.dialects import among, insert_plain
+from lineage_store.store.records import SampleColumns, SeriesName
+from lineage_store.store.schema.tables import payload_sample, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
+from lineage_store.store.writes.series import append_statistics, statistics_from_rows, store_statistics
 from lineage_store.texts import key
 
 SeriesKey = tuple[int, str, int]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, delete, select
 
-from lineage_store.store.schema import payload_sample, scalar_sample, series
+from lineage_store.store.schema.tables import payload_sample, scalar_sample, series
 
 
 def remove_series(connection: Connection, mine: ColumnElement[bool], most_rows: int) -> int:

@@ -1,0 +1,205 @@
+"""Decode the payload of a frame into values: plain, frozen, free of protobuf.
+
+In: the payload of one frame and the kind of its log file. Out: a list, empty for an event that carries
+nothing we know (explanations, plugins of the future). Text that will be a key of the store (tags, versions)
+comes in its stored form. Promises: pure; a payload that is no complete event raises EventDecodeError and
+nothing else; float32 is widened exactly. Large payloads (histograms, images, tensors, graphs, landscapes) are
+described here and read back by `payloads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from lineage_store.eventlog.mindspore import lineage_content
+from lineage_store.eventlog.mindspore.filenames import FileKind
+from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.texts import to_stored
+
+LONGEST_KEPT_BYTES = 65_536
+"""Longer dataset pipelines are decoded each time."""
+
+PayloadPlugin = Literal["histogram", "image", "tensor", "graph", "landscape"]
+LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What opens a summary file: "MindSpore.Event:1"."""
+
+    wall_time: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """One scalar of one step; the value may be NaN or infinite."""
+
+    wall_time: float
+    """Seconds since the epoch, as the file says: not monotonic, and not necessarily a time at all (NaN)."""
+    step: int
+    tag: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramStatistics:
+    """What a histogram says about all its values. `min`, `max` and `sum` are of the finite ones only."""
+
+    count: int
+    """All values, NaN and infinities included."""
+    nan_count: int
+    pos_inf_count: int
+    neg_inf_count: int
+    min: float
+    max: float
+    sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadValue:
+    """One value that stays in the log file, described."""
+
+    wall_time: float
+    step: int
+    """0 where the event has none, as with graphs."""
+    plugin: PayloadPlugin
+    tag: str
+    """Empty for a graph, which has no tag on the wire."""
+    value_index: int
+    """Place of the value in its event; with the frame's position it finds the payload again."""
+    dtype: str | None
+    """"png" of an image; the declared type of a tensor or landscape, e.g. "float32"; else None."""
+    shape: tuple[int, ...]
+    """Image (height, width, channels) · tensor its dims · landscape those of z · histogram (buckets,) ·
+    graph (nodes,)."""
+    size_bytes: int
+    """Bytes of the encoded value in the file."""
+    statistics: HistogramStatistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageEvent:
+    """One lineage event; `content` is plain and JSON-able, see `lineage_content`."""
+
+    wall_time: float
+    kind: LineageKind
+    content: dict[str, Any]
+
+
+SummaryValue = Version | ScalarValue | PayloadValue
+
+
+def decode(payload: bytes, kind: FileKind) -> list[SummaryValue] | list[LineageEvent]:
+    """The values of one frame of a log file of this kind; raises EventDecodeError."""
+    return decode_summary(payload) if kind == "summary" else decode_lineage(payload)
+
+
+def decode_summary(payload: bytes) -> list[SummaryValue]:
+    """The values of one frame of a summary file, in their order; raises EventDecodeError."""
+    event = parse(summary_pb2.Event, payload)
+    wall_time = event.wall_time
+    match event.WhichOneof("what"):
+        case "summary":
+            return _summary_values(wall_time, event.step, event.summary)
+        case "version":
+            return [Version(wall_time, to_stored(event.version))]
+        case "graph_def":
+            graph = event.graph_def
+            shape = (len(graph.node),)
+            return [PayloadValue(wall_time, event.step, "graph", "", 0, None, shape, graph.ByteSize())]
+        case _:
+            return []
+
+
+def decode_lineage(payload: bytes) -> list[LineageEvent]:
+    """The event of one frame of a lineage file, in a list of one or none; raises EventDecodeError."""
+    event = parse(lineage_pb2.LineageEvent, payload)
+    wall_time = event.wall_time
+    match event.WhichOneof("what"):
+        case "train_lineage":
+            return [LineageEvent(wall_time, "train", lineage_content.train(event.train_lineage))]
+        case "evaluation_lineage":
+            return [LineageEvent(wall_time, "eval", lineage_content.evaluation(event.evaluation_lineage))]
+        case "dataset_graph":
+            return [LineageEvent(wall_time, "dataset_graph", _dataset_content(event.dataset_graph))]
+        case "user_defined_info":
+            return [LineageEvent(wall_time, "user_info", lineage_content.user_info(event.user_defined_info))]
+        case _:
+            return []
+
+
+def _dataset_content(graph: lineage_pb2.DatasetGraph) -> dict[str, Any]:
+    encoded = graph.SerializeToString(deterministic=True)
+    if len(encoded) > LONGEST_KEPT_BYTES:
+        return lineage_content.dataset_graph(graph)
+    return _kept_dataset_content(encoded)
+
+
+@lru_cache(maxsize=256)
+def _kept_dataset_content(encoded: bytes) -> dict[str, Any]:
+    """Many jobs have the same pipeline. Nobody changes a content."""
+    return lineage_content.dataset_graph(lineage_pb2.DatasetGraph.FromString(encoded))
+
+
+def statistics_of(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
+    """The statistics that a histogram carries beside its buckets."""
+    return HistogramStatistics(
+        count=histogram.count,
+        nan_count=histogram.nan_count,
+        pos_inf_count=histogram.pos_inf_count,
+        neg_inf_count=histogram.neg_inf_count,
+        min=histogram.min,
+        max=histogram.max,
+        sum=histogram.sum,
+    )
+
+
+def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -> list[SummaryValue]:
+    values: list[SummaryValue] = []
+    for index, value in enumerate(summary.value):
+        field = value.WhichOneof("value")
+        if field == "scalar_value":
+            values.append(ScalarValue(wall_time, step, _stored_tag(value.tag), value.scalar_value))
+        elif field is not None:
+            plugin, describe = _DESCRIPTIONS[field]
+            message = getattr(value, field)
+            dtype, shape, statistics = describe(message)
+            tag = _stored_tag(value.tag)
+            size = message.ByteSize()
+            values.append(PayloadValue(wall_time, step, plugin, tag, index, dtype, shape, size, statistics))
+    return values
+
+
+Description = tuple[str | None, tuple[int, ...], HistogramStatistics | None]
+
+
+def _describe_histogram(histogram: summary_pb2.Summary.Histogram) -> Description:
+    return None, (len(histogram.buckets),), statistics_of(histogram)
+
+
+def _describe_image(image: summary_pb2.Summary.Image) -> Description:
+    return "png", (image.height, image.width, image.colorspace), None
+
+
+def _describe_tensor(tensor: anf_ir_pb2.TensorProto) -> Description:
+    return DTYPE_NAMES[tensor.data_type], tuple(tensor.dims), None
+
+
+def _describe_landscape(landscape: summary_pb2.LossLandscape) -> Description:
+    return _describe_tensor(landscape.landscape.z)
+
+
+_DESCRIPTIONS: dict[str, tuple[PayloadPlugin, Callable[[Any], Description]]] = {
+    "histogram": ("histogram", _describe_histogram),
+    "image": ("image", _describe_image),
+    "tensor": ("tensor", _describe_tensor),
+    "loss_landscape": ("landscape", _describe_landscape),
+}
+
+# A file repeats few tags very often.
+_stored_tag = lru_cache(maxsize=4096)(to_stored)

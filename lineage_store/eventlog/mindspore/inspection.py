@@ -1,0 +1,139 @@
+"""A log file taken apart: every frame with its place, and every place that is no frame.
+
+In: an open binary file and its kind. Out: parts in file order, which together cover the file from 0 to its end.
+Promises: memory is bounded by one frame and one chunk; nothing is passed over silently; the same checks as ingest's.
+Unlike ingest it does not wait: what is suspect is stepped over at once, and said to be so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import BinaryIO
+
+from lineage_store.eventlog.mindspore import events
+from lineage_store.eventlog.mindspore.events import LineageEvent, PayloadValue, ScalarValue, Version
+from lineage_store.eventlog.mindspore.filenames import FileKind
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, Frame, NeedData, Suspect
+
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class PartState(StrEnum):
+    """What a stretch of the file is."""
+
+    GOOD = "good"
+    """A frame with valid checksums that holds a readable event."""
+    UNDECODABLE = "undecodable"
+    """A frame with valid checksums that holds no readable event."""
+    SUSPECT = "suspect"
+    """No frame: damage, or bytes that have not arrived yet."""
+    PENDING = "pending"
+    """The beginning of a frame at the end of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One frame, or one range that is none."""
+
+    position: int
+    length: int
+    state: PartState
+    content: str
+    """What the event holds, or why there is none."""
+    step: int | None = None
+    wall_time: float | None = None
+
+
+def inspect(
+    file: BinaryIO, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+) -> Iterator[Part]:
+    """Every part of a seekable file."""
+    position, wanted = 0, CHUNK_BYTES
+    while content := _read(file, position, wanted):
+        frames, outcome = framing.read_frames(content, base=position, max_frame_bytes=max_frame_bytes)
+        for frame in frames:
+            yield _frame_part(frame, kind)
+        if isinstance(outcome, Suspect):
+            part = _suspect_part(file, outcome, max_frame_bytes)
+            yield part
+            position, wanted = part.position + part.length, CHUNK_BYTES
+        elif len(content) < wanted:  # the end of the file
+            rest = position + len(content) - outcome.position
+            if rest:
+                yield _pending_part(outcome, rest)
+            return
+        else:
+            position, wanted = outcome.position, max(CHUNK_BYTES, outcome.length)
+
+
+def summarise(parts: Iterator[Part]) -> dict[str, int]:
+    """Bytes by state, and the number of frames."""
+    totals = {"frames": 0, **{f"{state}_bytes": 0 for state in PartState}}
+    for part in parts:
+        totals[f"{part.state}_bytes"] += part.length
+        totals["frames"] += part.state in (PartState.GOOD, PartState.UNDECODABLE)
+    return totals
+
+
+def _frame_part(frame: Frame, kind: FileKind) -> Part:
+    try:
+        values = events.decode(frame.payload, kind)
+    except EventDecodeError as error:
+        return Part(frame.position, frame.length, PartState.UNDECODABLE, error.message)
+    step = next((value.step for value in values if isinstance(value, ScalarValue | PayloadValue)), None)
+    wall_time = values[0].wall_time if values else None
+    content = ", ".join(_described(values)) or "an event of a kind that is not known"
+    return Part(frame.position, frame.length, PartState.GOOD, content, step, wall_time)
+
+
+def _described(values: list[events.SummaryValue] | list[LineageEvent]) -> Iterator[str]:
+    for value in values:
+        match value:
+            case Version():
+                yield f"version {value.text}"
+            case ScalarValue():
+                yield f"scalar {value.tag} = {value.value:.6g}"
+            case PayloadValue():
+                shape = "x".join(map(str, value.shape))
+                yield " ".join(filter(None, (value.plugin, value.tag, value.dtype, f"[{shape}]")))
+            case LineageEvent():
+                yield f"lineage {value.kind}"
+
+
+def _pending_part(outcome: NeedData, rest: int) -> Part:
+    content = f"the first {rest} bytes of a frame of at least {outcome.length}"
+    return Part(outcome.position, rest, PartState.PENDING, content)
+
+
+def _suspect_part(file: BinaryIO, suspect: Suspect, max_frame_bytes: int) -> Part:
+    """From the suspect place to the next frame, or to the end of the file."""
+    end = _next_frame(file, suspect.position + 1, max_frame_bytes)
+    if suspect.end is not None and suspect.end < end:
+        end = suspect.end
+    return Part(suspect.position, end - suspect.position, PartState.SUSPECT, str(suspect.reason))
+
+
+def _next_frame(file: BinaryIO, position: int, max_frame_bytes: int) -> int:
+    """Where the next valid frame begins at or behind `position`; the end of the file when there is none."""
+    while len(content := _read(file, position, CHUNK_BYTES)) >= framing.HEADER_BYTES:
+        found = framing.find_frame(content, base=position, max_frame_bytes=max_frame_bytes)
+        if isinstance(found, NeedData):
+            content = _read(file, found.position, found.length)
+            complete = framing.next_frame(content, base=found.position, max_frame_bytes=max_frame_bytes)
+            if isinstance(complete, Frame):
+                return found.position
+            position = found.position + 1
+        elif found is not None:
+            return found.position
+        else:
+            position += len(content) - framing.HEADER_BYTES + 1
+    return position + len(content)
+
+
+def _read(file: BinaryIO, position: int, length: int) -> bytes:
+    file.seek(position)
+    return file.read(length)

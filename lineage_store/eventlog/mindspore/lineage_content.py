@@ -1,0 +1,177 @@
+"""Lineage messages as plain, JSON-able dicts, with the conversions of MindInsight 2.3.1.
+
+In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed
+key order. Promises: only fields that are present appear; float32 fields of a training read as their shortest
+decimal (0.01, not 0.009999999776); a float that is NaN or infinite becomes "NaN", "Infinity" or "-Infinity".
+Text is exact (bytes that are not UTF-8 as surrogate escapes, which `json.dumps` can write). Where MindInsight
+mixed up `size` and `weights` of a dataset operation, and read one key of a user-defined entry, each has its
+own values here and all keys are read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from lineage_store.errors import LineageStoreError
+from lineage_store.eventlog.mindspore.messages import EventDecodeError, text
+from lineage_store.eventlog.mindspore.wire import lineage_pb2
+
+Content = dict[str, Any]
+
+DEEPEST_METRIC = 50
+"""Levels of lists and objects in a metric; deeper ones are nobody's result, and would exhaust the stack of a reader."""
+
+
+class MetricTextError(LineageStoreError, ValueError):
+    """The metric text of an evaluation is no JSON object."""
+
+
+def train(message: lineage_pb2.TrainLineage) -> Content:
+    """`{"hyper_parameters", "train_dataset", "algorithm", "model"}`: of each that is set, the fields set."""
+    return _fields(message)
+
+
+def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
+    """`{"metric": JSON text or None, "valid_dataset": dict}`; `parse_metric` reads the text."""
+    return {
+        "metric": text(message.metric) if message.HasField("metric") else None,
+        "valid_dataset": _fields(message.valid_dataset),
+    }
+
+
+def parse_metric(metric: str | None) -> Content:
+    """The metrics in the JSON text of an evaluation; absent or empty text holds none.
+
+    Values keep their JSON types; NaN and Infinity are read as floats. Raises MetricTextError, a ValueError.
+    """
+    if not metric:
+        return {}
+    try:
+        metrics = json.loads(metric)
+    except (ValueError, RecursionError) as error:
+        raise MetricTextError(
+            f"The metric text {metric[:80]!r} of an evaluation is no JSON: {error}."
+        ) from error
+    if not isinstance(metrics, dict):
+        raise MetricTextError(
+            f"The metric text {metric[:80]!r} of an evaluation is JSON, but no object of name: value."
+        )
+    if _is_deeper(metrics, DEEPEST_METRIC):
+        raise MetricTextError(f"The metric text {metric[:80]!r} of an evaluation is nested too deep.")
+    return metrics
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
+
+
+def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
+    """The pipeline from its last operation back: parameters, `operations`, `sampler`, always `children`."""
+    content = _parameters(message.parameter)
+    if message.operations:
+        content["operations"] = [_operation(operation) for operation in message.operations]
+    if sampler := _operation(message.sampler):
+        content["sampler"] = sampler
+    content["children"] = [dataset_graph(child) for child in message.children]
+    return content
+
+
+def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
+    """All user-defined values by key.
+
+    Within an entry the lowest-numbered map that holds a key wins (map_dict, map_int32, map_str, map_double),
+    across entries the last; a value of map_dict is a dict of the same kind.
+    """
+    content = {
+        **_by_key(message.map_double, json_number),
+        **_by_key(message.map_str, text),
+        **_by_key(message.map_int32, int),
+        **_by_key(message.map_dict, user_info),
+    }
+    for entry in message.user_info:
+        content |= user_info(entry)
+    return content
+
+
+def json_number(value: float) -> float | str:
+    """The number itself, or the name that protobuf's JSON mapping gives to NaN and the infinities."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def shortest_decimal(value: float) -> float:
+    """The number with the fewest digits, at least six, that has this float32 value; as in protobuf's JSON."""
+    if not math.isfinite(value):
+        return value
+    candidates = (float(f"{value:.{digits}g}") for digits in range(6, 9))
+    return next((short for short in candidates if _as_float32(short) == value), float(f"{value:.9g}"))
+
+
+def _fields(message: Message) -> Content:
+    return {field.name: _plain(field, value) for field, value in message.ListFields()}
+
+
+def _plain(field: FieldDescriptor, value: Any) -> Any:
+    match field.type:
+        case FieldDescriptor.TYPE_MESSAGE:
+            return _fields(value)
+        case FieldDescriptor.TYPE_FLOAT:
+            return json_number(shortest_decimal(value))
+        case FieldDescriptor.TYPE_STRING:
+            return text(value)
+        case _:
+            return value
+
+
+def _operation(message: lineage_pb2.Operation) -> Content:
+    content = _parameters(message.operationParam)
+    if message.size:
+        content["size"] = list(message.size)
+    if message.weights:
+        content["weights"] = [json_number(weight) for weight in message.weights]
+    return content
+
+
+def _parameters(message: lineage_pb2.OperationParameter) -> Content:
+    present = {field.name: entries for field, entries in message.ListFields()}
+    merged: Content = {}
+    for name, convert in _PARAMETERS:
+        if name in present:
+            merged |= _by_key(present[name], convert)
+    return dict(sorted(merged.items()))
+
+
+_PARAMETERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("mapStr", lambda value: None if value == "None" else text(value)),
+    ("mapBool", bool),
+    ("mapInt", int),
+    ("mapDouble", json_number),
+    ("mapStrList", lambda value: [text(item) or None for item in value.strValue]),
+)
+"""Maps of an operation's parameters; where two share a key, the later one wins."""
+
+
+def _by_key(entries: Mapping[str, Any], convert: Callable[[Any], Any]) -> Content:
+    """A map of the wire, which has no order, sorted by key."""
+    if not entries:
+        return {}
+    try:
+        return {key: convert(value) for key, value in sorted(entries.items())}
+    except UnicodeDecodeError as error:  # protobuf can list such a key, but not look it up
+        raise EventDecodeError(f"A key of a map in the event is not UTF-8: {error}.") from error
+
+
+def _as_float32(value: float) -> float:
+    number: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return number

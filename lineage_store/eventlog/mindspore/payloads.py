@@ -1,0 +1,181 @@
+"""Read a payload back from its frame: histograms, images, tensors, landscapes and graphs, as numpy and bytes.
+
+In: the payload bytes of one frame, and the place of the value in its event (PayloadValue.value_index). Out:
+frozen values; arrays are the caller's own. Promises: what MindSpore wrote, unchanged; EventDecodeError when
+the frame is no summary event, holds no such value at that place, or contradicts itself. It does not know
+where the bytes came from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lineage_store.eventlog.mindspore import graphs
+from lineage_store.eventlog.mindspore.events import HistogramStatistics, statistics_of
+from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, EventDecodeError, parse, text
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
+from lineage_store.eventlog.records import framing
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Buckets [left, left + width), the last one closed, and how many values are in each; equal lengths."""
+
+    left: NDArray[np.float64]
+    width: NDArray[np.float64]
+    count: NDArray[np.int64]
+    statistics: HistogramStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One encoded image; sizes in pixels."""
+
+    png: bytes
+    height: int
+    width: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """The elements as the file has them, and the type that the training declared.
+
+    MindSpore writes every type as float32, so an int64 above 2**24 or a float64 has lost digits before it
+    reached the file.
+    """
+
+    values: NDArray[Any]
+    """In the shape of the tensor; float32 from MindSpore."""
+    dtype: str
+    """The declared type, e.g. "int64"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Coordinates of a loss landscape: x and y in the plane, z the loss."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    z: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """A loss landscape, with the training's path over it where the writer had one."""
+
+    surface: Points
+    path: Points | None
+    intervals: tuple[int, ...]
+    """The steps or epochs of the path's points."""
+    convergence: Points | None
+    decomposition: str
+    unit: str
+    """"step" or "epoch"."""
+    step_per_epoch: int
+
+
+def payload_of(frame: bytes, checksum: int) -> bytes:
+    """The payload of exactly one whole frame; EventDecodeError when these bytes are not the frame of that checksum."""
+    found = framing.next_frame(frame, max_frame_bytes=len(frame))
+    if not isinstance(found, framing.Frame) or (found.length, found.checksum) != (len(frame), checksum):
+        raise EventDecodeError("The bytes are not the frame that was there.")
+    return found.payload
+
+
+def decode_histogram(payload: bytes, value_index: int) -> Histogram:
+    """The histogram at that place of the event."""
+    histogram = _value(payload, value_index, "histogram").histogram
+    return Histogram(
+        left=np.array([bucket.left for bucket in histogram.buckets], np.float64),
+        width=np.array([bucket.width for bucket in histogram.buckets], np.float64),
+        count=np.array([bucket.count for bucket in histogram.buckets], np.int64),
+        statistics=statistics_of(histogram),
+    )
+
+
+def decode_image(payload: bytes, value_index: int) -> Image:
+    """The image at that place of the event, still encoded."""
+    image = _value(payload, value_index, "image").image
+    return Image(image.encoded_image, image.height, image.width, image.colorspace)
+
+
+def decode_tensor(payload: bytes, value_index: int) -> Tensor:
+    """The tensor at that place of the event."""
+    return _tensor(_value(payload, value_index, "tensor").tensor)
+
+
+def decode_landscape(payload: bytes, value_index: int) -> Landscape:
+    """The loss landscape at that place of the event."""
+    landscape = _value(payload, value_index, "loss_landscape").loss_landscape
+    path, metadata = landscape.loss_path, landscape.metadata
+    return Landscape(
+        surface=_points(landscape.landscape),
+        path=_points(path.points) if path.HasField("points") else None,
+        intervals=tuple(path.intervals),
+        convergence=_points(landscape.convergence_point) if landscape.HasField("convergence_point") else None,
+        decomposition=text(metadata.decomposition),
+        unit=text(metadata.unit),
+        step_per_epoch=metadata.step_per_epoch,
+    )
+
+
+def decode_graph(payload: bytes) -> graphs.Graph:
+    """The computational graph of the event."""
+    event = parse(summary_pb2.Event, payload)
+    if not event.HasField("graph_def"):
+        raise EventDecodeError(f"The event holds no graph but {event.WhichOneof('what') or 'nothing known'}.")
+    return graphs.from_message(event.graph_def)
+
+
+def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:
+    values = parse(summary_pb2.Event, payload).summary.value
+    if not 0 <= value_index < len(values):
+        raise EventDecodeError(f"The event has {len(values)} values, none at place {value_index}.")
+    value = values[value_index]
+    if not value.HasField(field):
+        found = value.WhichOneof("value") or "nothing known"
+        raise EventDecodeError(f"The value at place {value_index} of the event is no {field} but {found}.")
+    return value
+
+
+def _points(point: summary_pb2.LossLandscape.Point) -> Points:
+    return Points(_tensor(point.x).values, _tensor(point.y).values, _tensor(point.z).values)
+
+
+def _tensor(tensor: anf_ir_pb2.TensorProto) -> Tensor:
+    dtype, shape = DTYPE_NAMES[tensor.data_type], tuple(tensor.dims)
+    elements = _elements(tensor, dtype)
+    if any(size < 0 for size in shape) or math.prod(shape) != elements.size:
+        raise EventDecodeError(f"The tensor of shape {list(shape)} holds {elements.size} elements.")
+    return Tensor(elements.reshape(shape), dtype)
+
+
+def _elements(tensor: anf_ir_pb2.TensorProto, dtype: str) -> NDArray[Any]:
+    if tensor.HasField("raw_data"):
+        return _raw_elements(tensor.raw_data, dtype)
+    lists: tuple[tuple[Iterable[float], type[np.number[Any]]], ...] = (
+        (tensor.int32_data, np.int32),
+        (tensor.int64_data, np.int64),
+        (tensor.double_data, np.float64),
+        (tensor.uint64_data, np.uint64),
+    )
+    elements, element_type = next((pair for pair in lists if pair[0]), (tensor.float_data, np.float32))
+    return np.array(elements, element_type)
+
+
+def _raw_elements(raw: bytes, dtype: str) -> NDArray[Any]:
+    if dtype == "bfloat16":  # numpy has no such type: the upper half of a float32
+        return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    try:
+        return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).copy()
+    except (TypeError, ValueError) as error:
+        raise EventDecodeError(
+            f"The tensor's {len(raw)} raw bytes cannot be read as {dtype}: {error}."
+        ) from error

@@ -1,0 +1,56 @@
+"""The fast path: whole buffers of summary events as columns, of one file or of many small ones.
+
+In: a buffer whose segments are parts of summary files. Out: their valid frames, the scalars, histograms, images and
+tensors as columns, and the frames that it leaves to `events`. Promises: frame by frame and bit by bit what `framing`
+and `events` would give. Removing it changes nothing but speed: the setting `vectorised = false` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_store.eventlog.mindspore.vectorised import templates, walker
+from lineage_store.eventlog.mindspore.vectorised.columns import Integers, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.records import vectorised as frames_of
+from lineage_store.eventlog.records.vectorised import Frames, Segment
+
+__all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "Segment", "decode"]
+
+FEWEST_TO_WALK = 32
+"""Fewer frames are left to `events`: the walk costs some milliseconds before the first value is read (90 passes for the
+buckets of histograms alone), for which `events` decodes about so many frames, be they short or as long as half a MB."""
+LONG_BYTES = 4_194_304
+"""A frame that is longer is walked though it be alone: `events` would copy all of it, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of a buffer's frames, as far as they were read here."""
+
+    frames: Frames
+    scalars: list[ScalarPiece]
+    payloads: list[PayloadPiece]
+    left: Integers
+    """Indices of the frames that are left to `events`."""
+
+
+def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
+    """Read the frames of each segment, up to the first that is not complete and valid."""
+    found = frames_of.read(buffer, segments, max_frame_bytes=max_frame_bytes)
+    scalars: list[ScalarPiece] = []
+    left = np.ones(len(found.start), np.bool_)
+    for group in found.groups:
+        pieces, taken = templates.read(group)
+        scalars += pieces
+        left[group.frame[taken]] = False
+    rest = np.flatnonzero(left)
+    payloads: list[PayloadPiece] = []
+    if len(rest) >= FEWEST_TO_WALK or (found.length[rest] > LONG_BYTES).any():
+        walked = walker.read(buffer, rest, found.payload_start[rest], found.payload_end[rest])
+        scalars += walked.scalars
+        payloads = walked.payloads
+        rest = rest[walked.odd]
+    return Decoded(found, scalars, payloads, rest)

@@ -1,0 +1,222 @@
+"""Protobuf messages that lie anywhere in a buffer, read in step: the n-th field of all of them at once.
+
+In: where messages begin and end. Out: their fields, key by key, as positions; numbers at positions. Promises:
+nothing is read outside its message; a field that is unexpected, repeated, cut off or not in its plain form makes
+the owner *odd*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from lineage_store.eventlog.mindspore.vectorised.columns import Floats, Integers
+
+Mask = NDArray[np.bool_]
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Messages found inside others: whose they are, where they stand, and their place among their siblings."""
+
+    owner: Integers
+    start: Integers
+    end: Integers
+    place: Integers
+
+    @staticmethod
+    def joined(parts: Sequence[tuple[Integers, Integers, Integers, int]]) -> Children:
+        """Of parts (owner, start, end, place), put together at once: there may be as many as places."""
+        if not parts:
+            return Children(*(np.zeros(0, np.int64) for _ in range(4)))
+        owner, start, end = (np.concatenate([part[column] for part in parts]) for column in range(3))
+        place = np.repeat([part[3] for part in parts], [len(part[0]) for part in parts])
+        return Children(owner, start, end, place)
+
+    def take(self, order: Integers) -> Children:
+        return Children(self.owner[order], self.start[order], self.end[order], self.place[order])
+
+
+class Messages:
+    """Messages of one type that are walked in step. What is unexpected makes the owning frame odd."""
+
+    def __init__(self, wire: Wire, start: Integers, end: Integers, odd: Mask, owner: Integers) -> None:
+        self._wire, self._position, self._end = wire, start.copy(), end
+        self._odd, self._owner = odd, owner
+        self._seen: dict[int, Mask] = {}
+
+    def integers(self) -> Integers:
+        return np.zeros(len(self._end), np.int64)
+
+    def floats(self) -> Floats:
+        return np.zeros(len(self._end), np.float64)
+
+    def mark_odd(self, rows: Integers) -> None:
+        self._odd[self._owner[rows]] = True
+
+    def require(self, *keys: int) -> None:
+        """Messages without one of these fields are odd."""
+        for key in keys:
+            seen = self._seen.get(key)
+            self.mark_odd(np.arange(len(self._end)) if seen is None else np.flatnonzero(~seen))
+
+    def fields(self, repeated: dict[int, bool]) -> Iterator[tuple[int, Integers, Integers, Integers]]:
+        """(key, messages, where the content begins, where it ends), for the fields that are expected.
+
+        `repeated` says of each key whether it may come more than once. Odd messages are walked no further.
+        """
+        self._seen = {key: np.zeros(len(self._end), np.bool_) for key in repeated}
+        rows = np.flatnonzero((self._position < self._end) & ~self._odd[self._owner])
+        while len(rows):
+            keys = self._wire.bytes[self._position[rows]]
+            first = int(keys[0])
+            kinds = [first] if (keys == first).all() else np.flatnonzero(np.bincount(keys)).tolist()
+            for key in kinds:
+                of_key = rows if len(kinds) == 1 else rows[keys == key]
+                if key not in repeated:
+                    self.mark_odd(of_key)
+                    continue
+                of_key = self._once(key, of_key, repeated[key])
+                of_key, at, until = self._content(key & 7, of_key)
+                self._position[of_key] = until
+                if len(of_key):
+                    yield key, of_key, at, until
+            rows = rows[(self._position[rows] < self._end[rows]) & ~self._odd[self._owner[rows]]]
+
+    def _once(self, key: int, rows: Integers, repeated: bool) -> Integers:
+        seen = self._seen[key]
+        if not repeated and (again := seen[rows]).any():
+            self.mark_odd(rows[again])
+            rows = rows[~again]
+        seen[rows] = True
+        return rows
+
+    def _content(self, wire_type: int, rows: Integers) -> tuple[Integers, Integers, Integers]:
+        at = self._position[rows] + 1
+        end = self._end[rows]
+        if wire_type == _VARINT:
+            until = self._wire.varint_ends(at, end)
+        elif wire_type == _BYTES:
+            at, until = self._wire.lengths(at, end)
+        else:
+            until = at + (8 if wire_type == _FIXED64 else 4)
+        fits = until <= end
+        if not fits.all():
+            self.mark_odd(rows[~fits])
+            rows, at, until = rows[fits], at[fits], until[fits]
+        return rows, at, until
+
+
+_LEAST_BUCKET, _MOST_BUCKET = 20, 28
+"""Bytes of a histogram's bucket in its plain form: two doubles with their keys, and a varint of one to nine digits."""
+
+MOST_BUCKETS = 100
+"""MindSpore makes 90 of a histogram at most. Each costs a pass over all histograms that have so many, which `events` is
+faster than by far where one of them has very many."""
+
+_BEYOND = np.int64(1) << np.int64(62)
+"""An end that fits into no message."""
+
+
+class Wire:
+    """The bytes of a buffer, read at many places at once. No place is read that the caller has not bounded."""
+
+    def __init__(self, buffer: bytes) -> None:
+        self.bytes = np.frombuffer(buffer, np.uint8)
+
+    def rows(self, at: Integers, length: int) -> NDArray[np.uint8]:
+        """(n, length) bytes."""
+        if length == 0:
+            return np.zeros((len(at), 0), np.uint8)
+        return sliding_window_view(self.bytes, length)[at]
+
+    def doubles(self, at: Integers) -> Floats:
+        return self.rows(at, 8).view("<f8").ravel()
+
+    def floats(self, at: Integers) -> Floats:
+        if not len(at):
+            return np.zeros(0, np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is widened like any other
+            return self.rows(at, 4).view("<f4").ravel().astype(np.float64)
+
+    def varint_ends(self, at: Integers, end: Integers) -> Integers:
+        """Behind each varint; beyond everything where none ends inside its message, or one is longer than need be."""
+        until = np.full(len(at), _BEYOND)
+        waiting = np.arange(len(at))
+        for size in range(1, 11):
+            waiting = waiting[at[waiting] + size <= end[waiting]]
+            last = self.bytes[at[waiting] + size - 1]
+            ends = last < (0x80 if size < 10 else 2)
+            minimal = waiting[ends & (last != 0)] if size > 1 else waiting[ends]
+            until[minimal] = at[minimal] + size
+            if ends.all():
+                break
+            waiting = waiting[~ends]
+        return until
+
+    def varints(self, at: Integers) -> Integers:
+        """64-bit values of varints that are known to end in time."""
+        values = np.zeros(len(at), np.uint64)
+        waiting = np.arange(len(at))
+        for size in range(10):
+            byte = self.bytes[at[waiting] + size]
+            values[waiting] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * size)
+            goes_on = byte >= 0x80
+            if not goes_on.any():
+                break
+            waiting = waiting[goes_on]
+        return values.view(np.int64)
+
+    def lengths(self, at: Integers, end: Integers) -> tuple[Integers, Integers]:
+        """(begin, end) of contents behind their lengths."""
+        begin = self.varint_ends(at, end)
+        until = np.full(len(at), _BEYOND)
+        known = np.flatnonzero(begin < _BEYOND)
+        length = self.varints(at[known])
+        plausible = (length >= 0) & (length <= len(self.bytes))
+        until[known[plausible]] = begin[known[plausible]] + length[plausible]
+        return begin, until
+
+    def skip_buckets(self, start: Integers, end: Integers) -> tuple[Integers, Integers]:
+        """Where the buckets end that a histogram begins with, and how many there are.
+
+        Only buckets in the one form that writers use are passed over: left, width, count, each once, in this order;
+        and no more than MOST_BUCKETS.
+        """
+        position, count, passed = start.copy(), np.zeros(len(start), np.int64), 0
+        rows, at = np.arange(len(start)), start
+        while len(rows) and passed < MOST_BUCKETS:
+            is_bucket, until = self._buckets(at, end)
+            if is_bucket.all():
+                at = until
+            else:
+                position[rows[~is_bucket]], count[rows[~is_bucket]] = at[~is_bucket], passed
+                rows, at, end = rows[is_bucket], until[is_bucket], end[is_bucket]
+            passed += 1
+        position[rows], count[rows] = at, passed
+        return position, count
+
+    def _buckets(self, at: Integers, end: Integers) -> tuple[Mask, Integers]:
+        """At which places a bucket stands, and where it ends."""
+        size = self._byte(at + 1)
+        until = at + 2 + size.astype(np.int64)
+        known = (size >= _LEAST_BUCKET) & (size <= _MOST_BUCKET) & (until <= end)
+        for place, key in ((0, 0x0A), (2, 0x09), (11, 0x11), (20, 0x18)):
+            known &= self._byte(at + place) == key
+        known &= self._byte(until - 1) < 0x80
+        for digit in range(_LEAST_BUCKET, _MOST_BUCKET):  # all but the last of the count's varint
+            goes_on = (size > digit) & known
+            if not goes_on.any():
+                break
+            known &= ~goes_on | (self._byte(at + 1 + digit) >= 0x80)
+        return known, until
+
+    def _byte(self, at: Integers) -> NDArray[np.uint8]:
+        """Bytes at places that may lie behind the buffer, where they are of no consequence."""
+        return self.bytes.take(at, mode="clip")

@@ -1,0 +1,245 @@
+"""Events of scalars, histograms, images and tensors, however they differ: all walked field by field, in step.
+
+In: a buffer and payloads in it. Out: their values as columns, and which payloads are *odd*: those hold something else
+(versions, graphs, landscapes), or something unusual, and are left to `events`.
+Promises: for payloads that are not odd, bit for bit what `events` would give; nothing is trusted unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
+from lineage_store.eventlog.mindspore.vectorised.columns import Floats, Integers, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.mindspore.vectorised.protobuf import Children, Mask, Messages, Wire
+from lineage_store.texts import to_stored
+
+_SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
+"""Keys of the fields of Value that are decoded here: field number and wire type, as they stand in the file."""
+MOST_DIMENSIONS = 8
+FEWEST_PER_TAG = 32
+"""Where tags have fewer values each, `events`, which takes them one by one, is faster."""
+_SEARCHED_TAGS = 32
+"""So many tags are each searched for among all values; where there are more, values are told apart one by one."""
+FEWEST_ABREAST = 32
+"""Where fewer events still have a value at a place, leaving these to `events` costs less than the walk: in one event of
+very many values it would take minutes."""
+PLACES_OF_FEW = 8
+"""The first places are walked however few events there are: they may be so long that copying them costs more."""
+_DATA_TYPES = list(DTYPE_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What was read of some payloads."""
+
+    scalars: list[ScalarPiece]
+    payloads: list[PayloadPiece]
+    odd: Mask
+
+
+def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Walked:
+    """The values of the payloads at `buffer[start:end]`, one event each; `frame` are their frames' indices."""
+    wire = Wire(buffer)
+    odd = np.zeros(len(starts), np.bool_)
+    events = Messages(wire, starts, ends, odd, np.arange(len(starts)))
+    wall_time, step = events.floats(), events.integers()
+    summaries = []
+    for key, rows, at, until in events.fields({0x09: False, 0x10: False, 0x2A: False}):
+        match key:
+            case 0x09:
+                wall_time[rows] = wire.doubles(at)
+            case 0x10:
+                step[rows] = wire.varints(at)
+            case _:
+                summaries.append((rows, at, until, 0))
+    events.require(0x09, 0x2A)
+    values = _values_of(wire, Children.joined(summaries), odd)
+    found = _read_values(wire, values, odd)
+    walked = Walked([], [], odd)
+    kept = np.flatnonzero(~odd[values.owner])
+    tags = list(_by_tag(wire, found, kept))
+    if len(tags) > max(_SEARCHED_TAGS, len(kept) / FEWEST_PER_TAG):
+        return Walked([], [], np.ones_like(odd))
+    for tag, of_tag in tags:
+        owner = values.owner[of_tag]
+        common = _Common(frame[owner], values.place[of_tag], step[owner], wall_time[owner])
+        for key in np.unique(found.kind[of_tag]).tolist():
+            alike = found.kind[of_tag] == key
+            of_key, of_alike = of_tag[alike], common.take(alike)
+            if key == _SCALAR:
+                walked.scalars.append(of_alike.scalars(tag, wire.floats(found.start[of_key])))
+            else:
+                walked.payloads.append(found.blocks[key].piece(tag, of_alike, of_key, found))
+    return walked
+
+
+def _values_of(wire: Wire, summaries: Children, odd: Mask) -> Children:
+    """The values of every summary, with their places in it."""
+    messages = Messages(wire, summaries.start, summaries.end, odd, summaries.owner)
+    parts = []
+    for place, (_, rows, at, until) in enumerate(messages.fields({0x0A: True})):
+        if place >= PLACES_OF_FEW and len(rows) < FEWEST_ABREAST:
+            messages.mark_odd(rows)
+            break
+        parts.append((summaries.owner[rows], at, until, place))
+    values = Children.joined(parts)
+    order = np.lexsort((values.place, values.owner))
+    return values.take(order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What values of every kind have, a row per value."""
+
+    frame: Integers
+    value_index: Integers
+    step: Integers
+    wall_time: Floats
+
+    def take(self, which: Mask) -> _Common:
+        return _Common(self.frame[which], self.value_index[which], self.step[which], self.wall_time[which])
+
+    def scalars(self, tag: str, value: Floats) -> ScalarPiece:
+        return ScalarPiece(tag, self.frame, self.value_index, self.step, self.wall_time, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What was read of the values of one kind, for the values `rows`, odd ones included."""
+
+    plugin: str
+    rows: Integers
+    rank: Integers
+    shape: Integers
+    integers: dict[str, Integers] = field(default_factory=dict)
+    floats: dict[str, Floats] = field(default_factory=dict)
+
+    def piece(self, tag: str, common: _Common, of: Integers, found: _Found) -> PayloadPiece:
+        """The part of one tag: the values `of`."""
+        at = np.searchsorted(self.rows, of)
+        return PayloadPiece(
+            plugin=self.plugin,
+            tag=tag,
+            frame=common.frame,
+            value_index=common.value_index,
+            step=common.step,
+            wall_time=common.wall_time,
+            size_bytes=found.end[of] - found.start[of],
+            rank=self.rank[at],
+            shape=self.shape[at],
+            integers={name: column[at] for name, column in self.integers.items()},
+            floats={name: column[at] for name, column in self.floats.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Per value: where its tag and its content stand, and of which kind it is."""
+
+    tag_start: Integers
+    tag_end: Integers
+    start: Integers
+    end: Integers
+    kind: Integers
+    blocks: dict[int, _Block]
+
+
+def _read_values(wire: Wire, values: Children, odd: Mask) -> _Found:
+    messages = Messages(wire, values.start, values.end, odd, values.owner)
+    tag_start, tag_end = messages.integers(), messages.integers()
+    start, end, kind = messages.integers(), messages.integers(), messages.integers()
+    keys = dict.fromkeys((0x0A, _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM), False)
+    for key, rows, at, until in messages.fields(keys):
+        if key == 0x0A:
+            tag_start[rows], tag_end[rows] = at, until
+        else:
+            messages.mark_odd(rows[kind[rows] != 0])
+            start[rows], end[rows], kind[rows] = at, until, key
+    messages.require(0x0A)
+    messages.mark_odd(np.flatnonzero(kind == 0))
+    blocks = {}
+    for key, read_kind in ((_IMAGE, _images), (_TENSOR, _tensors), (_HISTOGRAM, _histograms)):
+        rows = np.flatnonzero((kind == key) & ~odd[values.owner])
+        blocks[key] = read_kind(wire, rows, start[rows], end[rows], odd, values.owner[rows])
+    return _Found(tag_start, tag_end, start, end, kind, blocks)
+
+
+def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers) -> _Block:
+    messages = Messages(wire, start, end, odd, owner)
+    shape = np.zeros((len(rows), 3), np.int64)
+    for key, which, at, _ in messages.fields({0x08: False, 0x10: False, 0x18: False, 0x22: False}):
+        if key != 0x22:
+            shape[which, (key >> 3) - 1] = wire.varints(at).astype(np.int32)
+    messages.require(0x08, 0x10, 0x18, 0x22)
+    return _Block("image", rows, np.full(len(rows), 3), shape)
+
+
+def _tensors(
+    wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
+) -> _Block:
+    """Tensors as MindSpore packs them: dimensions, data type, elements as float32."""
+    messages = Messages(wire, start, end, odd, owner)
+    rank, data_type = messages.integers(), messages.integers()
+    shape = np.zeros((len(rows), MOST_DIMENSIONS), np.int64)
+    for key, which, at, until in messages.fields({0x08: True, 0x10: False, 0x1A: False}):
+        match key:
+            case 0x08:
+                messages.mark_odd(which[rank[which] >= MOST_DIMENSIONS])
+                shape[which, np.minimum(rank[which], MOST_DIMENSIONS - 1)] = wire.varints(at)
+                rank[which] += 1
+            case 0x10:
+                data_type[which] = wire.varints(at)
+            case _:
+                size = until - at
+                messages.mark_odd(which[(size == 0) | (size % 4 != 0)])
+    messages.mark_odd(np.flatnonzero(~np.isin(data_type, _DATA_TYPES)))
+    return _Block("tensor", rows, rank, shape, {"data_type": data_type})
+
+
+_HISTOGRAM_INTEGERS = {0x10: "nan_count", 0x18: "pos_inf_count", 0x20: "neg_inf_count", 0x40: "count"}
+_HISTOGRAM_FLOATS = {0x29: "max", 0x31: "min", 0x39: "sum"}
+
+
+def _histograms(
+    wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
+) -> _Block:
+    behind_buckets, buckets = wire.skip_buckets(start, end)
+    messages = Messages(wire, behind_buckets, end, odd, owner)
+    integers = {name: messages.integers() for name in _HISTOGRAM_INTEGERS.values()}
+    floats = {name: messages.floats() for name in _HISTOGRAM_FLOATS.values()}
+    for key, which, at, _ in messages.fields(
+        dict.fromkeys([*_HISTOGRAM_INTEGERS, *_HISTOGRAM_FLOATS], False)
+    ):
+        if key in _HISTOGRAM_INTEGERS:
+            integers[_HISTOGRAM_INTEGERS[key]][which] = wire.varints(at)
+        else:
+            floats[_HISTOGRAM_FLOATS[key]][which] = wire.doubles(at)
+    return _Block("histogram", rows, np.ones(len(rows), np.int64), buckets[:, None], integers, floats)
+
+
+def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:
+    """The values of each tag, ascending. Equal bytes are one tag; no hash is trusted."""
+    lengths = found.tag_end - found.tag_start
+    for _ in range(_SEARCHED_TAGS):
+        if not len(waiting):
+            return
+        length = int(lengths[waiting[0]])
+        of_length = lengths[waiting] == length
+        rows = wire.rows(found.tag_start[waiting[of_length]], length)
+        alike = (rows == rows[0]).all(axis=1)
+        taken = np.flatnonzero(of_length)[alike]
+        yield to_stored(rows[0].tobytes()), waiting[taken]
+        rest = np.ones(len(waiting), np.bool_)
+        rest[taken] = False
+        waiting = waiting[rest]
+    places = zip(
+        waiting.tolist(), found.tag_start[waiting].tolist(), found.tag_end[waiting].tolist(), strict=True
+    )
+    by_tag: dict[bytes, list[int]] = {}
+    for value, start, end in places:
+        by_tag.setdefault(wire.bytes[start:end].tobytes(), []).append(value)
+    yield from ((to_stored(tag), np.array(of_tag)) for tag, of_tag in by_tag.items())

@@ -1,0 +1,172 @@
+"""The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`.
+
+In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian.
+Out: the complete, checked frames, then exactly one outcome: NeedData ("not yet", a value and no error) or
+Suspect (what stands here is no frame, now).
+Promises: a frame comes out only when both checksums match; no answer depends on how the file was cut into
+buffers; a length is believed only up to `max_frame_bytes` and is never an allocation. No I/O, no state.
+It does not know what a payload means, nor whether a suspect place will still be filled.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from lineage_store.eventlog.records.crc import length_checksum, length_checksums, masked_crc32c
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES = 12
+OVERHEAD_BYTES = 16
+"""What a frame has beside its payload: header and payload checksum."""
+DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
+
+_HEADER = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+_ZERO_HEADER = bytes(HEADER_BYTES)
+_SEARCH_WINDOW_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One complete frame with valid checksums."""
+
+    position: int
+    """File position of the frame's first byte."""
+    length: int
+    """Bytes of the whole frame: payload and OVERHEAD_BYTES."""
+    payload: bytes
+    checksum: int
+    """Masked CRC-32C of the payload, as it stands in the file."""
+
+    @property
+    def end(self) -> int:
+        """File position behind the frame."""
+        return self.position + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class NeedData:
+    """The frame at `position` is not complete in the buffer."""
+
+    position: int
+    length: int
+    """Bytes of the whole frame where its header is complete and valid, else the least that a frame has."""
+
+
+class SuspectReason(StrEnum):
+    """Why no frame can be read at a place."""
+
+    ZERO_HEADER = "header is all zero bytes (a hole in the file)"
+    BAD_LENGTH_CHECKSUM = "checksum of the length does not match"
+    FRAME_TOO_LONG = "length is above max_frame_bytes"
+    BAD_PAYLOAD_CHECKSUM = "checksum of the payload does not match"
+    CUT_SHORT = "the frame would end behind the end of the finished file, and others follow it"
+    """Not for `next_frame` to say, which does not know where a file ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What stands at `position` is no valid frame; it may be damage, or bytes that have not arrived yet."""
+
+    position: int
+    reason: SuspectReason
+    end: int | None = None
+    """File position behind the bad frame, where its header tells: only for a bad payload."""
+
+
+def encode_frame(payload: bytes) -> bytes:
+    """The frame of `payload`, as MindSpore writes it."""
+    header = _HEADER.pack(len(payload), length_checksum(len(payload)))
+    return header + payload + _CHECKSUM.pack(masked_crc32c(payload))
+
+
+def next_frame(
+    buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+) -> Frame | NeedData | Suspect:
+    """What stands at index `start` of `buffer`, whose first byte has the file position `base`.
+
+    `max_frame_bytes` bounds the whole frame. The payload is copied out once; nothing else is.
+    """
+    position = base + start
+    available = len(buffer) - start
+    if available < HEADER_BYTES:
+        return NeedData(position, OVERHEAD_BYTES)
+    payload_length, header_checksum = _HEADER.unpack_from(buffer, start)
+    if length_checksum(payload_length) != header_checksum:
+        hole = buffer[start : start + HEADER_BYTES] == _ZERO_HEADER
+        return Suspect(position, SuspectReason.ZERO_HEADER if hole else SuspectReason.BAD_LENGTH_CHECKSUM)
+    length = payload_length + OVERHEAD_BYTES
+    if length > max_frame_bytes:
+        return Suspect(position, SuspectReason.FRAME_TOO_LONG)
+    if available < length:
+        return NeedData(position, length)
+    payload_end = start + HEADER_BYTES + payload_length
+    payload = bytes(buffer[start + HEADER_BYTES : payload_end])
+    (checksum,) = _CHECKSUM.unpack_from(buffer, payload_end)
+    if masked_crc32c(payload) != checksum:
+        return Suspect(position, SuspectReason.BAD_PAYLOAD_CHECKSUM, position + length)
+    return Frame(position, length, payload, checksum)
+
+
+def read_frames(
+    buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+) -> tuple[list[Frame], NeedData | Suspect]:
+    """All frames from index `start` on, and what ended them: at the end of the buffer, the need of data."""
+    view = memoryview(buffer)
+    frames: list[Frame] = []
+    while isinstance(found := next_frame(view, start, base=base, max_frame_bytes=max_frame_bytes), Frame):
+        frames.append(found)
+        start += found.length
+    return frames, found
+
+
+def find_frame(
+    buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+) -> Frame | NeedData | None:
+    """Resynchronise: the first valid frame at or behind index `start`.
+
+    Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer;
+    a complete frame behind it is the stronger evidence and wins, as after a torn frame that another writer
+    appended to. None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An
+    empty frame is never found, for no writer makes one.
+    """
+    view = memoryview(buffer)
+    incomplete: NeedData | None = None
+    for index in _valid_headers(view, start, max_frame_bytes):
+        found = next_frame(view, index, base=base, max_frame_bytes=max_frame_bytes)
+        if isinstance(found, Frame):
+            return found
+        if isinstance(found, NeedData):
+            incomplete = incomplete or found
+    return incomplete
+
+
+def _valid_headers(view: memoryview, start: int, max_frame_bytes: int) -> Iterator[int]:
+    """Indices of plausible lengths with a matching checksum, ascending, searched window by window."""
+    last = len(view) - HEADER_BYTES
+    for begin in range(start, last + 1, _SEARCH_WINDOW_BYTES):
+        end = min(begin + _SEARCH_WINDOW_BYTES, last + 1)
+        yield from _valid_headers_between(view, begin, end, max_frame_bytes).tolist()
+
+
+def _valid_headers_between(view: memoryview, begin: int, end: int, max_frame_bytes: int) -> NDArray[np.int64]:
+    plausible = []
+    for phase in range(begin, min(begin + 8, end)):
+        lengths = np.frombuffer(view, "<u8", count=(end - 1 - phase) // 8 + 1, offset=phase)
+        hits = np.flatnonzero((lengths > 0) & (lengths <= max_frame_bytes - OVERHEAD_BYTES))
+        checksums = _unaligned_u4(view, phase + 8 + hits * 8)
+        plausible.append(phase + 8 * hits[length_checksums(lengths[hits]) == checksums])
+    return np.sort(np.concatenate(plausible))
+
+
+def _unaligned_u4(view: memoryview, indices: NDArray[np.int64]) -> NDArray[np.uint32]:
+    four_bytes = sliding_window_view(np.frombuffer(view, np.uint8), 4)
+    return four_bytes[indices].view("<u4").ravel()

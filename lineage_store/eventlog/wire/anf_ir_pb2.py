@@ -1,5 +1,0 @@
-"""The messages of `proto/anf_ir.proto`; their types are in the `.pyi` beside this file."""
-
-from lineage_store.eventlog.wire import module_contents
-
-globals().update(module_contents("anf_ir.proto"))

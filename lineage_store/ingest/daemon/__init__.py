@@ -1,0 +1,1 @@
+"""The process that follows base dirs until it is told to end."""

@@ -1,0 +1,266 @@
+"""Following one base dir: what a daemon does at each tick.
+
+In: an engine, a base dir, settings; ticks at any pace. Out: an up-to-date store, log lines on what changed, a pulse
+that beats with every tick, batch and directory. Promises: live jobs are looked at every tick, new directories and all
+files that may grow within one discovery interval, directories that rest a thousand in each discovery, and their files
+when the directory changed or the finished interval has passed; a failure waits with backoff and never ends the daemon;
+who leads is settled by the lease. Touches no disk before its first tick. Does not know who ticks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LeaseHeldError,
+    LeaseLostError,
+    LineageParamSummaryPathError,
+)
+from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest.counts import Counts
+from lineage_store.ingest.daemon.backoff import Patience
+from lineage_store.ingest.daemon.pace import next_look_s
+from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Standing
+from lineage_store.ingest.daemon.watchdog import Pulse
+from lineage_store.ingest.history import record_cycle
+from lineage_store.ingest.lease import holder_name, let_go
+from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.problems import unlistable_base_dir
+from lineage_store.ingest.read.worker import ReaderStuckError, Worker
+from lineage_store.ingest.scan.directory_cache import Memory, Signs
+from lineage_store.ingest.scan.survey import survey_changes
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.file_watch import GONE, REPLACED
+from lineage_store.store.database.filesystem import filesystem_type, is_network
+from lineage_store.store.database.pool import renew
+from lineage_store.store.leases import Lease
+
+log = logging.getLogger(__name__)
+
+SCAN_SHARE = 0.1
+"""A discovery may take this share of the time at most; where directories are many, discoveries become rarer."""
+QUIET_CYCLE_S = 60.0
+"""A pass that read nothing leaves a row in the history this often."""
+
+
+_SOON = 20
+"""Who stands by looks again when the lead may have ended; then, while a transaction is in the way, so often a lease."""
+_EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
+_MAY_BE_ANOTHER = ("down", GONE, REPLACED)
+"""After these causes the store may be a backup: nothing that is remembered of the other one holds."""
+_SPREADING = threading.Lock()
+"""Of the followers in this process one at a time takes a base dir from a daemon that leads more: the count changes."""
+
+
+class Follower:
+    """The state of following one base dir."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        base_dir: Path,
+        settings: Settings,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._engine, self._named, self._base_dir = engine, base_dir, base_dir
+        self._settings, self._should_stop = settings, should_stop
+        self._holder = holder_name()
+        self._lease: Lease | None = None
+        self._memory = Memory()
+        self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
+        self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
+        self._searched, self._survey_ended, self._fit = False, 0.0, True
+        self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
+        self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it leads or stands by, or what is the matter."""
+        what = STANDS_BY if self._lease is None else LEADS
+        return Standing(str(self._base_dir), self._holder, what).but(self._patience.trouble)
+
+    def tick(self) -> None:
+        """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
+        if self._patience.is_over():
+            self._at_work, began_s = True, time.thread_time()
+            try:
+                self._try()
+            finally:
+                self._at_work, self._took_s = False, time.thread_time() - began_s
+        self.pulse.beat()
+
+    def next_tick_s(self) -> float:
+        """How long after the beginning of one tick the next is due."""
+        return next_look_s(self._settings.poll_interval_s, self._took_s)
+
+    def renew(self) -> None:
+        """Keep the lead while a tick takes long; may be called from another thread, once in `lease_s` / 3.
+
+        A tick that makes no progress, unless the reader's deadline is running, loses the lead: another host's disk may
+        answer.
+        """
+        lease, beats = self._lease, self.pulse.beats
+        goes_on = self._reader.is_awaited or beats != self._renewed_at
+        self._renewed_at = beats
+        if lease is None or not self._at_work or not goes_on or self._patience.failures:
+            return
+        # Whatever fails here fails the tick's next write too, which says so.
+        with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
+            commit.renew(self._engine, lease)
+
+    def close(self) -> None:
+        """Let another ingester lead at once."""
+        with suppress(ReaderStuckError):
+            self._reader.close()
+        if self._lease is not None:
+            let_go(self._engine, self._lease)
+            self._lease = None
+
+    def _try(self) -> None:
+        try:
+            self._work()
+        except LeaseHeldError as error:
+            self._stand_by(error)
+        except LeaseLostError as error:
+            self._lease = None
+            log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
+        except _EXPECTED as error:
+            self._fail(error, expected=True)
+        except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
+            self._fail(error, expected=False)
+        else:
+            self._patience.succeed()
+            self._fit = True
+
+    def _work(self) -> None:
+        lease = self._lease = self._lease or self._lead()
+        this = Ingester(
+            self._engine,
+            self._base_dir,
+            lease,
+            self._settings,
+            progress=lambda _: self.pulse.beat(),
+            should_stop=self._beat_and_ask,
+            reader=self._reader,
+        )
+        if time.monotonic() >= self._discovery_due:
+            self._discover(this)
+            self._searched = True
+        else:
+            self._poll_live_jobs(this)
+        if time.monotonic() >= self._heartbeat_due:
+            commit.heartbeat(self._engine, lease, searched=self._searched)
+            self._searched = False
+            self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+
+    def _beat_and_ask(self) -> bool:
+        self.pulse.beat()
+        return self._should_stop()
+
+    def _lead(self) -> Lease:
+        """Take the lead. Who led before may have changed anything: nothing that is remembered holds."""
+        self._base_dir = Path(os.path.realpath(self._named))
+        base_dir_id = base_dirs.register(self._engine, self._base_dir)
+        lease = self._acquire(base_dir_id)
+        log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
+        self._stands_by_for = ""
+        distrust = is_network(filesystem_type(self._base_dir))
+        self._memory = Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+        self._discovery_due = 0.0
+        self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+        return lease
+
+    def _acquire(self, base_dir_id: int) -> Lease:
+        """Base dirs spread over the daemons: one that did not fail here itself takes from one that leads two more."""
+        may_spread = self._fit and _SPREADING.acquire(blocking=False)
+        try:
+            with writing(self._engine) as connection:
+                lasts_s = self._settings.lease_s
+                return leases.acquire(
+                    connection, base_dir_id, self._holder, lasts_s, "daemon", spread=may_spread
+                )
+        finally:
+            if may_spread:
+                _SPREADING.release()
+
+    def _discover(self, this: Ingester) -> None:
+        """Look for new jobs and files, and at a part of what rests."""
+        started = time.monotonic()
+        self._recorded(this, lambda: self._full_pass(this))
+        took = self._survey_ended - started  # what was read then is no reason to search less often
+        self._discovery_due = started + max(self._settings.discovery_interval_s, took / SCAN_SHARE)
+
+    def _full_pass(self, this: Ingester) -> Counts:
+        try:
+            relist_after_s = self._settings.finished_interval_s
+            return self._pass(this, self._memory.signs(self._base_dir, relist_after_s=relist_after_s))
+        except OSError as error:
+            problem = {".": unlistable_base_dir(str(self._base_dir), error)}
+            rows_at_a_time = self._settings.batch_rows
+            commit.finish_discovery(self._engine, this.lease, problem, rows_at_a_time, self._beat_and_ask)
+            raise
+
+    def _poll_live_jobs(self, this: Ingester) -> None:
+        with reading(self._engine) as connection:
+            live = registry.live_jobs(connection, this.lease.base_dir_id)
+        if live:
+            signs = self._memory.signs_in(self._base_dir, live)
+            self._recorded(this, lambda: self._pass(this, signs, searched=False))
+
+    def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
+        base_dir_id, trusted = this.lease.base_dir_id, not self._memory.distrust
+        todo = survey_changes(
+            self._engine,
+            self._base_dir,
+            base_dir_id,
+            self._settings,
+            self._memory,
+            signs,
+            distrust=not trusted,
+            on_directory=self.pulse.beat,
+        )
+        self._survey_ended = time.monotonic()
+        return pipeline.carry_out(this, todo, searched=searched) if todo or searched else todo.counts
+
+    def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
+        """Run a pass; leave a row in the history when it read something, or none has been left for a while."""
+        with record_cycle(self._engine, this.lease, self._settings.cycle_history) as finish:
+            counts = run()
+            if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
+                finish(counts)
+                self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
+        if counts.bytes_read:
+            numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
+            log.info("read", extra={"base_dir": str(self._base_dir), **numbers})
+        return counts
+
+    def _stand_by(self, error: LeaseHeldError) -> None:
+        if self._stands_by_for != error.message:
+            fields = {"base_dir": str(self._base_dir), "reason": error.message, "remedy": error.hint}
+            log.info("stands by", extra=fields)
+        self._stands_by_for = error.message
+        self._patience.succeed()
+        lease_s = self._settings.lease_s
+        self._patience.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
+
+    def _fail(self, error: Exception, *, expected: bool) -> None:
+        if isinstance(error, DatabaseUnavailableError):
+            renew(self._engine)  # what was connected before it came back may never work again
+            if error.cause in _MAY_BE_ANOTHER:
+                self._lease = None
+        else:
+            self._fit = False
+        self._patience.fail(error, expected=expected)

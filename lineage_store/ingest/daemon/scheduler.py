@@ -1,0 +1,200 @@
+"""The daemon: APScheduler triggers, followers work, a guard watches over both, signals end it.
+
+In: an engine, base dirs, settings. Out: a notice of how it is, for as long as it runs; on SIGTERM or SIGINT it finishes
+the transaction at hand and returns. Promises: one base dir does not wait for another; a tick never overlaps with the
+one before; the wall clock may be set at any time; what comes to a standstill ends the process with STANDSTILL, for its
+supervisor to start it anew. The only module that knows APScheduler.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import ConfigError
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Noticeboard, Standing, Trouble
+from lineage_store.ingest.daemon.systemd import notify
+from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
+from lineage_store.store.database.engine import identity
+
+log = logging.getLogger(__name__)
+
+STANDSTILL = 7
+"""Exit code of a daemon that came to a standstill. Nothing is lost: it goes on at its bookmarks."""
+STOPS_WITHIN_S = 20.0
+"""How long the transaction at hand may take when it is told to stop; systemd kills after TimeoutStopSec."""
+READING_ENDS_WITHIN_S = 15.0
+"""A file that hangs must be found out by its own deadline, before that of progress."""
+
+
+def run(
+    engine: Engine, base_dirs: Sequence[Path], settings: Settings, stop: threading.Event | None = None
+) -> None:
+    """Follow base dirs until `stop` is set or a signal comes. Raises ConfigError when there is nothing to follow.
+
+    Ends the whole process, with exit code STANDSTILL, when a follower makes no progress or does not stop.
+    """
+    if not base_dirs:
+        raise ConfigError(
+            "There is no base dir to follow.",
+            hint="Name one (lineage-store daemon /path/to/summary_base), or set base_dirs in lineage_store.toml.",
+        )
+    stop = stop or threading.Event()
+    followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
+    scheduler, board = _scheduler(2 * len(followers)), Noticeboard(identity(engine.url))
+    for follower in followers:
+        _every(scheduler, follower.next_tick_s, follower.tick)
+        _every(scheduler, lambda: settings.lease_s / 3, follower.renew)
+    with _stopped_by_signals(stop):
+        scheduler.start()
+        log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
+        notify("READY=1")
+        try:
+            _watch(scheduler, followers, settings, board, stop)
+        finally:
+            notify("STOPPING=1")
+            _finish_within(STOPS_WITHIN_S, scheduler, followers, board)
+            board.take_down()
+    log.info("stopped")
+
+
+def _watch(
+    scheduler: BackgroundScheduler,
+    followers: Sequence[Follower],
+    settings: Settings,
+    board: Noticeboard,
+    stop: threading.Event,
+) -> None:
+    """Look after clocks and progress, and say how it is, until it is time to stop."""
+    deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
+    standstill = StandstillWatch([follower.pulse for follower in followers], deadline_s)
+    clock, told = ClockWatch(tolerance_s=settings.poll_interval_s), ""
+    while not stop.wait(LOOK_EVERY_S):
+        if moved_s := clock.moved_s():
+            log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
+            _wake(scheduler)
+        still = standstill.look()
+        standings = [
+            follower.standing if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
+            for follower, still_s in zip(followers, standstill.still_s(), strict=True)
+        ]
+        if still:
+            fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
+            reason = f"no progress in {still.name} since {still.last_at:%Y-%m-%d %H:%M:%S} UTC"
+            _end(reason, fields, board, standings)
+        if standstill.all_have_beaten():
+            notify("WATCHDOG=1")
+        board.post(standings)
+        if (status := _status(standings)) != told:
+            notify(f"STATUS={status}")
+            told = status
+
+
+def _quiet(follower: Follower, deadline_s: float) -> Standing:
+    """What is said of a follower before its standstill ends the process."""
+    reason = "Listing, reading or writing does not come to an end."
+    remedy = (
+        f"Does its disk answer? Without progress for {deadline_s:g} s the daemon ends, to be started anew."
+    )
+    return follower.standing.but(Trouble("no progress", reason, remedy, follower.pulse.last_at))
+
+
+def _status(standings: Sequence[Standing]) -> str:
+    """How all followers stand, in a line: `2 lead; /runs: database full`."""
+    counts = Counter(each.what for each in standings)
+    well = [f"{counts[what]} {what}" for what in (LEADS, STANDS_BY) if counts[what]]
+    return "; ".join([*well, *(f"{each.base_dir}: {each.what}" for each in standings if not each.is_well)])
+
+
+def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> None:
+    # A paused scheduler submits nothing more, so shutting down cannot race with a new tick.
+    scheduler.pause()
+    scheduler.shutdown(wait=True)
+    for follower in followers:
+        follower.close()
+
+
+def _finish_within(
+    seconds: float, scheduler: BackgroundScheduler, followers: Sequence[Follower], board: Noticeboard
+) -> None:
+    thread = threading.Thread(target=_finish, args=(scheduler, followers), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        reason = f"the work at hand did not end within {seconds:g} s"
+        _end(reason, {"deadline_s": seconds}, board, [follower.standing for follower in followers])
+
+
+def _end(
+    reason: str, fields: dict[str, object], board: Noticeboard, standings: Sequence[Standing]
+) -> NoReturn:
+    """End the process at once: a thread that hangs would keep an orderly end waiting."""
+    log.critical("standstill", extra={**fields, "reason": reason, "exit_code": STANDSTILL})
+    board.post(standings, ended=reason)
+    notify(f"STATUS=Ended: {reason}.")
+    os._exit(STANDSTILL)
+
+
+class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Fires so long after now: APScheduler's own interval makes up a list of every time that a clock was set past."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+
+    def get_next_fire_time(self, _previous_fire_time: datetime | None, now: datetime) -> datetime:
+        return now + timedelta(seconds=self._seconds())
+
+
+def _scheduler(workers: int) -> BackgroundScheduler:
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    return BackgroundScheduler(
+        executors={"default": ThreadPoolExecutor(workers)},
+        job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
+        timezone="UTC",
+    )
+
+
+def _every(scheduler: BackgroundScheduler, seconds: Callable[[], float], call: Callable[[], None]) -> None:
+    """Call at once, and again so long after each call has begun."""
+    scheduler.add_job(call, _Every(seconds), next_run_time=datetime.now(UTC))
+
+
+def _wake(scheduler: BackgroundScheduler) -> None:
+    """Let everything be due: by a clock that was set back it would be, for as long as that, in the future."""
+    for job in scheduler.get_jobs():
+        job.modify(next_run_time=datetime.now(UTC))
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set the event, where this is the main thread; elsewhere signals are the caller's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        log.info("stopping", extra={"signal": signal.Signals(number).name})
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,146 @@
+"""What a job's lineage events come to: a pure fold.
+
+In: the contents of the current files' lineage events, in their binding order (file timestamp, name, place).
+Out: the typed columns, MindInsight's `model_lineage`, the metrics, the user's values and the dataset pipeline.
+The rule: within a file the last train, evaluation and dataset event wins whole, and user-defined values merge; files
+apply in order, and a file with a train event starts the job over. Does not know SQL or files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+from lineage_store.eventlog.mindspore.lineage_content import parse_metric
+from lineage_store.fields import LISTED, TRAINED
+from lineage_store.ingest.decode.named_values import float_kind, named_values
+from lineage_store.store.records import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
+from lineage_store.texts import canonical_json, to_stored
+
+_KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}
+MARK_DIGITS = 12
+LONGEST_KEPT = 65_536
+"""Longer pipelines are folded each time."""
+
+
+def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
+    """Fold one job's events."""
+    state: dict[str, str] = {}
+    user: dict[str, Any] = {}
+    for _, of_file in groupby(events, key=lambda event: event.log_file_id):
+        last: dict[str, str] = {}
+        merged: dict[str, Any] = {}
+        for event in of_file:
+            if event.kind == "user_info":
+                merged |= json.loads(event.content)
+            else:
+                last[event.kind] = event.content
+        if "train" in last:
+            state, user = {}, {}
+        state |= last
+        user |= merged
+    return _folded(state, user)
+
+
+def _folded(state: Mapping[str, str], user: dict[str, Any]) -> FoldedLineage:
+    groups = {**json.loads(state.get("train", "{}")), **json.loads(state.get("eval", "{}"))}
+    values = {field.name: groups.get(field.group or "", {}).get(field.key) for field in TRAINED}
+    graph = _dataset_graph(state["dataset_graph"]) if "dataset_graph" in state else None
+    mark = graph.mark if graph else NO_DATASET_MARK
+    metrics = _metrics(groups.get("metric"))
+    shown = {field.name: values.get(field.name) for field in LISTED} | {"dataset_mark": mark}
+    shown |= {"metric": metrics, "user_defined": user}
+    return FoldedLineage(
+        listed=bool(state),
+        columns=_columns(values),
+        dataset_mark=mark,
+        dataset_graph=graph,
+        model_lineage=json.dumps(shown),
+        metrics=named_values(metrics),
+        user_info=named_values(user),
+    )
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, object]:
+    columns: dict[str, object] = {}
+    for field in TRAINED:
+        value = values[field.name]
+        if field.type == "text":
+            columns[field.column] = None if value is None else to_stored(value)
+        elif field.type == "integer":
+            columns[field.column] = value
+        else:
+            number = None if value is None else float(value)  # reads "NaN" and "Infinity" too
+            columns[field.column] = None if number is None or math.isnan(number) else number
+            columns[_KINDS[field.name]] = None if number is None else float_kind(number)
+    return columns
+
+
+def _metrics(text: str | None) -> dict[str, Any]:
+    try:
+        return parse_metric(text)
+    except ValueError:  # reported when the event was read
+        return {}
+
+
+def _dataset_graph(text: str) -> DatasetGraph:
+    return _kept_dataset_graph(text) if len(text) <= LONGEST_KEPT else _kept_dataset_graph.__wrapped__(text)
+
+
+@lru_cache(maxsize=256)
+def _kept_dataset_graph(text: str) -> DatasetGraph:
+    """Many jobs have the same pipeline."""
+    content = json.loads(text)
+    digest = _digest(content)
+    return DatasetGraph(digest, digest[:MARK_DIGITS], text, tuple(_nodes(content)))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+NO_DATASET_MARK = _digest({})[:MARK_DIGITS]
+
+
+def _nodes(graph: dict[str, Any]) -> Iterator[GraphNode]:
+    """The nodes, parents first, a row per parameter."""
+    waiting: list[tuple[dict[str, Any], int | None]] = [(graph, None)]
+    number = 0
+    while waiting:
+        node, parent = waiting.pop()
+        yield from _parameters(node, number, parent)
+        waiting.extend((child, number) for child in reversed(node.get("children", [])))
+        number += 1
+
+
+def _parameters(node: dict[str, Any], number: int, parent: int | None) -> Iterator[GraphNode]:
+    op_type = _text(node.get("op_type"))
+    own = {name: value for name, value in node.items() if not _is_structure(name, value)}
+    groups: list[tuple[str | None, int | None, dict[str, Any]]] = [(None, None, own)]
+    for position, operation in enumerate([] if "operations" in own else node.get("operations", [])):
+        rest = {name: value for name, value in operation.items() if name != "tensor_op_name"}
+        groups.append((_text(operation.get("tensor_op_name")), position, rest))
+    if "sampler" in node and "sampler" not in own:
+        groups.append(("sampler", None, node["sampler"]))
+    for operation_name, operation_no, parameters in groups:
+        if not parameters:
+            yield GraphNode(number, parent, op_type, operation_name, operation_no, None, None)
+        for name, value in parameters.items():
+            text = canonical_json(value)
+            yield GraphNode(number, parent, op_type, operation_name, operation_no, to_stored(name), text)
+
+
+def _is_structure(name: str, value: Any) -> bool:
+    """Whether this is part of the pipeline's shape; a parameter can have such a name, but not such a value."""
+    if name == "operations":
+        return isinstance(value, list) and all(isinstance(operation, dict) for operation in value)
+    return name in ("op_type", "children") or (name == "sampler" and isinstance(value, dict))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else to_stored(str(value))

@@ -1,0 +1,247 @@
+"""From bytes of log files to rows. Pure: which table, which column, what NaN and text become is decided here only.
+
+In: stretches of log files, each beginning at its file's bookmark. Out: frozen rows, and where the next stretches begin.
+Promises: bytes that are no frame are never passed over silently: they wait, are suspect, or are quarantined with the
+range and the reason; a frame that holds no readable event costs that frame alone; no file has a say in what another
+one holds, though they are decoded together. Knows no database and no disk.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lineage_store.eventlog.mindspore import events
+from lineage_store.eventlog.mindspore.events import LineageEvent, Version
+from lineage_store.eventlog.mindspore.lineage_content import parse_metric
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.mindspore.vectorised import decode as decode_columns
+from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
+from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.ingest.decode.named_values import named_values
+from lineage_store.ingest.decode.sample_columns import SampleGatherer
+from lineage_store.store.records import (
+    FileRows,
+    FoldedLineage,
+    KnownFile,
+    LineageRow,
+    Problem,
+    SampleColumns,
+    StoredEvent,
+    Valued,
+)
+
+QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes of a log file from its bookmark on."""
+
+    file: KnownFile
+    content: bytes
+    give_up_before: int = 0
+    """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
+    is_last: bool = False
+    """Whether it reaches to the end of a file to which nobody writes any more."""
+
+    @property
+    def position(self) -> int:
+        """Where `content` begins in the file."""
+        return self.file.byte_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What stretches hold: for each its rows and the outcome that ended it, and the samples of all."""
+
+    files: tuple[FileRows, ...]
+    outcomes: tuple[NeedData | Suspect, ...]
+    samples: tuple[SampleColumns, ...]
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Rows of one stretch in the making."""
+
+    number: int
+    stretch: Stretch
+    samples: SampleGatherer
+    index: int = 0
+    """How far the stretch has been read."""
+    lineage_events: list[LineageRow] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    version_times: list[float] = field(default_factory=list)
+    event_count: int = 0
+    quarantined_bytes: int = 0
+
+    def quarantine(self, start: int, end: int, kind: str, reason: str) -> None:
+        self.quarantined_bytes += end - start
+        self.problems.append(Problem(kind, reason, QUARANTINE_REMEDY, start, end))
+
+
+def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
+    """The rows of every complete frame of some files, one stretch of each.
+
+    `vectorised` takes the fast path where it can; the rows are the same without it.
+    """
+    files = [stretch.file for stretch in stretches]
+    samples = SampleGatherer(files)
+    collected = [_Collected(number, stretch, samples) for number, stretch in enumerate(stretches)]
+    if vectorised:
+        _take_many([each for each in collected if each.stretch.file.kind == "summary"], max_frame_bytes)
+    outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]
+    gathered = samples.gathered()
+    rows = map(_rows, collected, outcomes, gathered.counts, gathered.latest)
+    return Rows(tuple(rows), tuple(outcomes), gathered.columns)
+
+
+def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
+    """Read on to the end of the stretch, past what is given up."""
+    stretch = collected.stretch
+    view = memoryview(stretch.content)
+    while True:
+        found = framing.next_frame(
+            view, collected.index, base=stretch.position, max_frame_bytes=max_frame_bytes
+        )
+        if isinstance(found, NeedData) and stretch.is_last:
+            following = framing.find_frame(
+                view, collected.index + 1, base=stretch.position, max_frame_bytes=max_frame_bytes
+            )
+            if isinstance(following, Frame):  # what is missing will not come
+                found = Suspect(found.position, SuspectReason.CUT_SHORT)
+        if isinstance(found, Frame):
+            _take_frame(collected, found)
+            collected.index += found.length
+        elif isinstance(found, Suspect) and _end(found) <= stretch.give_up_before:
+            collected.index = _give_up(collected, view, found, max_frame_bytes)
+            if vectorised and stretch.file.kind == "summary":
+                _take_many([collected], max_frame_bytes)
+        else:
+            return found
+
+
+def _end(suspect: Suspect) -> int:
+    """Behind the bytes that are suspect: the frame's, or its header's where that tells no length."""
+    return suspect.end if suspect.end is not None else suspect.position + framing.HEADER_BYTES
+
+
+def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_frame_bytes: int) -> int:
+    """Quarantine a place that makes no frame; the index in the buffer where reading goes on."""
+    start, base = suspect.position, collected.stretch.position
+    following = framing.find_frame(view, start - base + 1, base=base, max_frame_bytes=max_frame_bytes)
+    searched = base + len(view) - framing.HEADER_BYTES + 1  # the bytes from here on may begin a header
+    end = suspect.end if suspect.end is not None and _is_searched(collected, suspect.end, searched) else None
+    if end is None or (following and following.position < end):
+        # a frame inside the claimed range means that bytes were cut out of this one
+        end = following.position if following else max(start + 1, searched)
+    collected.quarantine(start, end, "damaged_bytes", f"No frame: {suspect.reason}.")
+    return end - base
+
+
+def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
+    """Whether every frame that begins before `end` can be seen in the buffer, or is not there to be seen."""
+    stretch = collected.stretch
+    return end <= searched or stretch.position + len(stretch.content) >= stretch.give_up_before
+
+
+def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:
+    """Take all valid frames from where each stretch has been read to, of all at once."""
+    if not several:
+        return
+    contents = [each.stretch.content for each in several]
+    sizes = np.array([len(content) for content in contents])
+    begins = np.cumsum(sizes) - sizes
+    buffer = contents[0] if len(contents) == 1 else b"".join(contents)
+    unread = begins + np.array([each.index for each in several])
+    segments = list(zip(unread.tolist(), (begins + sizes).tolist(), strict=True))
+    decoded = decode_columns(buffer, segments, max_frame_bytes=max_frame_bytes)
+    frames = decoded.frames
+    positions = (
+        frames.start + (np.array([each.stretch.position for each in several]) - begins)[frames.segment]
+    )
+    several[0].samples.add_decoded(
+        decoded, np.array([each.number for each in several])[frames.segment], positions
+    )
+    read = np.ones(len(frames.start), np.bool_)
+    read[decoded.left] = False
+    counts = np.bincount(frames.segment[read], minlength=len(several)).tolist()
+    for each, count, index in zip(several, counts, (frames.read_to - begins).tolist(), strict=True):
+        each.event_count += count
+        each.index = index
+    for number in decoded.left.tolist():
+        payload = buffer[frames.payload_start[number] : frames.payload_end[number]]
+        frame = Frame(
+            int(positions[number]), int(frames.length[number]), payload, int(frames.checksum[number])
+        )
+        _take_frame(several[frames.segment[number]], frame)
+
+
+def _take_frame(collected: _Collected, frame: Frame) -> None:
+    kind = collected.stretch.file.kind
+    try:
+        values = events.decode(frame.payload, "lineage" if kind == "lineage" else "summary")
+    except EventDecodeError as error:
+        collected.quarantine(frame.position, frame.end, "undecodable_event", str(error))
+        return
+    collected.event_count += 1
+    for place, value in enumerate(values):
+        if isinstance(value, LineageEvent):
+            collected.lineage_events.append(_lineage_row(collected, frame, value))
+        elif isinstance(value, Version):
+            collected.version_times.append(value.wall_time)
+        else:
+            collected.samples.add(collected.number, frame, place, value)
+
+
+def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> LineageRow:
+    metrics: tuple[Valued, ...] = ()
+    if event.kind == "eval":
+        try:
+            metrics = named_values(parse_metric(event.content.get("metric")))
+        except ValueError as error:
+            reason = f"The metrics of an evaluation cannot be read: {error}"
+            remedy = "The evaluation counts without metrics. Record metrics that are a JSON object."
+            collected.problems.append(Problem("unreadable_metric", reason, remedy, frame.position, frame.end))
+    wall_time = _wall_time(event.wall_time)
+    return LineageRow(frame.position, event.kind, wall_time, json.dumps(event.content), metrics)
+
+
+def _rows(
+    collected: _Collected, outcome: NeedData | Suspect, sample_count: int, latest: float | None
+) -> FileRows:
+    suspect = None
+    if isinstance(outcome, Suspect):
+        reason = f"At byte {outcome.position}: {outcome.reason}."
+        remedy = "It is read again until it makes sense; after the grace time it is passed over, with a note."
+        suspect = Problem("suspect_bytes", reason, remedy)
+    times = [event.wall_time for event in collected.lineage_events] + [latest]
+    times += map(_wall_time, collected.version_times)
+    return FileRows(
+        end=collected.stretch.position + collected.index,
+        event_count=collected.event_count,
+        quarantined_bytes=collected.quarantined_bytes,
+        last_wall_time=max((time for time in times if time is not None), default=None),
+        sample_count=sample_count,
+        lineage_events=tuple(collected.lineage_events),
+        folded=_folded(collected),
+        problems=tuple(collected.problems),
+        suspect=suspect,
+    )
+
+
+def _folded(collected: _Collected) -> FoldedLineage | None:
+    """What a lineage file comes to, read from its beginning: in most jobs it is the only one."""
+    file, events = collected.stretch.file, collected.lineage_events
+    if file.byte_offset or not events:
+        return None
+    return fold(StoredEvent(file.id, event.kind, event.content) for event in events)
+
+
+def _wall_time(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None

@@ -1,0 +1,223 @@
+"""The samples of several stretches, gathered into columns by plugin, from whichever path decoded them.
+
+In: values of single events, and whole blocks of the fast path. Out: SampleColumns, one per plugin.
+Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN); within a file
+the last write of a step wins.
+Does not know the database or the disk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lineage_store.eventlog.mindspore.events import PayloadValue, ScalarValue
+from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
+from lineage_store.eventlog.mindspore.vectorised import Decoded, Frames, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.records.framing import Frame
+from lineage_store.ingest.decode.series_tags import series_tag
+from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
+from lineage_store.store.statistics import statistics
+from lineage_store.texts import key
+
+Integers = NDArray[np.int64]
+
+_FLOATS = ("wall_time", "value", "min", "max", "sum")
+_TEXTS = ("dtype", "shape")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Samples of one tag with their places: file, position of the frame in it, then place in the event."""
+
+    tag: str
+    file: Integers
+    position: Integers
+    place: Integers
+    steps: Integers
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Every sample of a plugin, by file, tag and place in the file."""
+
+    plugin: str
+    series: tuple[SeriesName, ...]
+    number: Integers
+    steps: Integers
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The samples of some files; of each file how many it wrote and their greatest wall time (None: unknown)."""
+
+    columns: tuple[SampleColumns, ...]
+    counts: Sequence[int]
+    latest: Sequence[float | None]
+
+
+class SampleGatherer:
+    """Gathers the samples of stretches, one of each of `files`, which go by their place in that list."""
+
+    def __init__(self, files: Sequence[KnownFile]) -> None:
+        self._files = files
+        self._single: dict[tuple[str, str], list[tuple[int, int, int, int, dict[str, Any]]]] = defaultdict(
+            list
+        )
+        self._pieces: dict[str, list[_Piece]] = defaultdict(list)
+
+    def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
+        """One value of a frame, at its place in the event."""
+        if isinstance(value, ScalarValue):
+            plugin, row = "scalar", {"wall_time": value.wall_time, "value": value.value}
+        else:
+            plugin, row = value.plugin, _payload_row(frame, value)
+        tag = series_tag(plugin, value.tag, self._files[file].name)
+        self._single[plugin, tag].append((file, frame.position, place, value.step, row))
+
+    def add_decoded(self, decoded: Decoded, files: Integers, positions: Integers) -> None:
+        """What the fast path read, which is never a graph; `files` and file `positions` of the frames."""
+        for scalars in decoded.scalars:
+            values = {"wall_time": scalars.wall_time, "value": scalars.value}
+            self._pieces["scalar"].append(_placed(scalars, files, positions, values))
+        for block in decoded.payloads:
+            columns = _payload_columns(decoded.frames, positions, block)
+            self._pieces[block.plugin].append(_placed(block, files, positions, columns))
+
+    def gathered(self) -> Gathered:
+        """Everything, a SampleColumns per plugin."""
+        for (plugin, tag), values in self._single.items():
+            self._pieces[plugin].append(_piece(tag, values))
+        self._single.clear()
+        joined = [_joined(plugin, self._files, pieces) for plugin, pieces in self._pieces.items()]
+        return Gathered(tuple(map(_last_writes, joined)), *_per_file(joined, self._files))
+
+
+def _per_file(joined: Iterable[_Joined], files: Sequence[KnownFile]) -> tuple[list[int], list[float | None]]:
+    count, latest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
+    place = {file.id: number for number, file in enumerate(files)}
+    for each in joined:
+        of = np.array([place[name.file.id] for name in each.series])
+        np.add.at(count, of, np.bincount(each.number))
+        first = np.flatnonzero(np.diff(each.number, prepend=-1))
+        times = np.asarray(each.columns["wall_time"], np.float64)
+        np.fmax.at(latest, of, np.fmax.reduceat(times, first))
+    return count.tolist(), [None if time != time else time for time in latest.tolist()]
+
+
+@lru_cache(maxsize=4096)
+def _shape_text(*shape: int) -> str:
+    return json.dumps(shape)
+
+
+def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
+    return {
+        "wall_time": value.wall_time,
+        "frame_offset": frame.position,
+        "frame_length": frame.length,
+        "value_index": value.value_index,
+        "checksum": frame.checksum,
+        "dtype": value.dtype,
+        "shape": _shape_text(*value.shape),
+        "size_bytes": value.size_bytes,
+        **(asdict(value.statistics) if value.statistics else {}),
+    }
+
+
+def _payload_columns(frames: Frames, positions: Integers, block: PayloadPiece) -> dict[str, Column]:
+    numbers = dict(block.integers)
+    data_type = numbers.pop("data_type", None)
+    return {
+        "wall_time": block.wall_time,
+        "frame_offset": positions[block.frame],
+        "frame_length": frames.length[block.frame],
+        "value_index": block.value_index,
+        "checksum": frames.checksum[block.frame].astype(np.int64),
+        "dtype": _dtypes(block.plugin, len(block.frame), data_type),
+        "shape": _shape_texts(block.shape, block.rank),
+        "size_bytes": block.size_bytes,
+        **numbers,
+        **block.floats,
+    }
+
+
+def _dtypes(plugin: str, count: int, data_type: Integers | None) -> NDArray[np.object_]:
+    if data_type is None:
+        return np.full(count, "png" if plugin == "image" else None, np.object_)
+    return np.array([DTYPE_NAMES[number] for number in data_type.tolist()], np.object_)
+
+
+def _shape_texts(shapes: Integers, ranks: Integers) -> NDArray[np.object_]:
+    if (shapes == shapes[0]).all() and (ranks == ranks[0]).all():
+        return np.full(len(shapes), _shape_text(*shapes[0, : ranks[0]].tolist()), np.object_)
+    both = zip(shapes.tolist(), ranks.tolist(), strict=True)
+    return np.array([_shape_text(*shape[:rank]) for shape, rank in both], np.object_)
+
+
+def _placed(
+    piece: ScalarPiece | PayloadPiece, files: Integers, positions: Integers, columns: Mapping[str, Column]
+) -> _Piece:
+    frame = piece.frame
+    return _Piece(piece.tag, files[frame], positions[frame], piece.value_index, piece.step, columns)
+
+
+def _piece(tag: str, values: Sequence[tuple[int, int, int, int, dict[str, Any]]]) -> _Piece:
+    *places, rows = zip(*values, strict=True)
+    columns: dict[str, Column] = {
+        name: np.array([row[name] for row in rows], _column_type(name)) for name in rows[0]
+    }
+    file, position, place, steps = (np.array(numbers, np.int64) for numbers in places)
+    return _Piece(tag, file, position, place, steps, columns)
+
+
+def _column_type(name: str) -> type[Any]:
+    return np.float64 if name in _FLOATS else np.object_ if name in _TEXTS else np.int64
+
+
+def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> _Joined:
+    # by their keys: tags that share one are one series to the database
+    tags = {key(piece.tag): number for number, piece in enumerate(pieces)}
+    series = _concatenated([piece.file * len(pieces) + tags[key(piece.tag)] for piece in pieces])
+    steps = _concatenated([piece.steps for piece in pieces])
+    columns = {name: _concatenated([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
+    if len(pieces) > 1 or (np.diff(series) < 0).any():
+        position, place = (
+            _concatenated([getattr(piece, name) for piece in pieces]) for name in ("position", "place")
+        )
+        order = np.lexsort((place, position, series))
+        series, steps = series[order], steps[order]
+        columns = {name: column[order] for name, column in columns.items()}
+    times = np.asarray(columns["wall_time"], np.float64)
+    columns["wall_time"] = np.where(np.isfinite(times), times, np.nan)
+    first = np.diff(series, prepend=-1) != 0
+    names = (divmod(number, len(pieces)) for number in series[first].tolist())
+    named = tuple(SeriesName(files[file], pieces[tag].tag) for file, tag in names)
+    return _Joined(plugin, named, np.cumsum(first) - 1, steps, columns)
+
+
+def _last_writes(joined: _Joined) -> SampleColumns:
+    """Of each series the last write of each step, ascending, and their statistics."""
+    number, steps, columns = joined.number, joined.steps, joined.columns
+    goes_up = (np.diff(steps) > 0) | (np.diff(number) > 0)
+    if not goes_up.all():
+        order = np.lexsort((steps, number))  # equal ones keep their order
+        is_last = np.append((np.diff(steps[order]) > 0) | (np.diff(number[order]) > 0), True)
+        kept = order[is_last]
+        number, steps = number[kept], steps[kept]
+        columns = {name: column[kept] for name, column in columns.items()}
+    values = np.asarray(columns["value"], np.float64) if joined.plugin == "scalar" else None
+    found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
+    return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

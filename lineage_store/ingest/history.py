@@ -1,0 +1,45 @@
+"""The history of passes: one row of `ingest_cycle` per pass that is worth a row.
+
+In: a lease, and the counts of a pass when it ends. Out: a row; old ones go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine
+
+from lineage_store.ingest.counts import Counts
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.writes import cycles
+
+
+@contextmanager
+def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callable[[Counts], None]]:
+    """Around a pass; the block calls what it is given with the outcome. A pass that fails leaves no row."""
+    with reading(engine) as connection:
+        started = database_time(connection)
+    outcome: list[Counts] = []
+    yield outcome.append
+    for counts in outcome:
+        with writing(engine) as connection:
+            leases.confirm(connection, lease)
+            summary = registry.summary(connection, lease.base_dir_id)
+            row = {
+                "base_dir_id": lease.base_dir_id,
+                "started_at": started,
+                "finished_at": database_time(connection),
+                "holder": lease.holder,
+                "files_found": counts.files_found,
+                "files_read": counts.files_read,
+                "bytes_read": counts.bytes_read,
+                "events": counts.events,
+                "samples": counts.samples,
+                "pending_bytes": summary.pending_bytes,
+                "problems": summary.problems,
+            }
+            cycles.write_cycle(connection, row, history)

@@ -1,0 +1,125 @@
+"""The conductor: one pass over a base dir, from what is on disk to what is in the store.
+
+In: an engine, a base dir, a lease. Out: a report of what the pass did. Promises: one bad file costs itself; a pass can
+stop between any two transactions and the next one goes on there; big files do not keep small ones waiting.
+Knows the order of the steps and nothing else: each step has a module of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import BookmarkMovedError
+from lineage_store.ingest import commit
+from lineage_store.ingest.counts import Counts
+from lineage_store.ingest.problems import path_problems
+from lineage_store.ingest.read.batches import Batch, Batches, Unregistered
+from lineage_store.ingest.read.worker import Reader
+from lineage_store.ingest.report import Progress
+from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
+from lineage_store.store.admin import analyze
+from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.leases import Lease
+from lineage_store.store.records import KnownFile, NewFile
+
+log = logging.getLogger(__name__)
+
+EVENTS_BEFORE_ANALYSE = 50_000
+"""A pass that read more gives the planner something new to know; so may many that read less."""
+
+
+def _silent(_: Progress) -> None:
+    """No one watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingester:
+    """What every pass over one base dir needs."""
+
+    engine: Engine
+    base_dir: Path
+    lease: Lease
+    settings: Settings
+    progress: Callable[[Progress], None] = _silent
+    should_stop: Callable[[], bool] = lambda: False
+    """Asked between transactions; True ends the pass early, with everything so far committed."""
+    reader: Reader | None = None
+    """Where log files are read and decoded; None: in a thread of this process."""
+
+
+def run_pass(
+    ingester: Ingester, *, only: Collection[str] | None = None, kinds: Collection[str] = ALL_KINDS
+) -> Counts:
+    """Bring the base dir up to date, or the jobs `only`, or the files of some kinds.
+
+    Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
+    """
+    base_dir_id = ingester.lease.base_dir_id
+    todo = survey(ingester.engine, ingester.base_dir, base_dir_id, ingester.settings, only=only, kinds=kinds)
+    return carry_out(ingester, todo, searched=only is None and kinds == ALL_KINDS)
+
+
+def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
+    """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
+    if todo.missing:
+        live_within_s = ingester.settings.live_within_s
+        commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
+    counts = _read_all(ingester, todo)
+    if searched:
+        problems = path_problems(str(ingester.base_dir), todo.unreadable)
+        rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
+        commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
+    commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
+    if counts.events >= EVENTS_BEFORE_ANALYSE or (counts.events and analyze.is_due(ingester.engine)):
+        analyze.analyse(ingester.engine)
+    return counts
+
+
+def _registered(ingester: Ingester, new: Sequence[NewFile]) -> Iterator[list[KnownFile]]:
+    """Files that the store does not know yet as it knows them from now on, as many at a time as are read at once."""
+    size = ingester.settings.batch_files
+    for start in range(0, len(new), size):
+        yield commit.register(ingester.engine, ingester.lease, new[start : start + size])
+
+
+def _read_all(ingester: Ingester, todo: Survey) -> Counts:
+    """Read the files to their ends, a batch a transaction; new ones are registered while others are read."""
+    counts = todo.counts
+    if not (todo.changed or todo.new):
+        return counts
+    with reading(ingester.engine) as connection:
+        now = database_time(connection)
+    new = Unregistered(len(todo.new), _registered(ingester, todo.new))
+    batches = Batches(ingester.base_dir, todo.changed, new, ingester.settings, now, ingester.reader)
+    read = set[int]()
+    for batch in batches:
+        if ingester.should_stop():
+            break
+        try:
+            _commit(ingester, batch)
+        except BookmarkMovedError as error:
+            log.warning("%s Those files are read again in the next pass.", error.message)
+            continue
+        for news in batch.rewritten:
+            again = next_generation(news.file)
+            batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
+        read |= {each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
+        counts = counts.plus(batch.advances, files_read=len(read))
+        ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
+    return counts
+
+
+def _commit(ingester: Ingester, batch: Batch) -> None:
+    engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
+    if batch.advances:
+        commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+    if batch.failures:
+        commit.mark_unreadable(engine, lease, batch.failures)
+    if batch.struck:
+        commit.mark_struck(engine, lease, *batch.struck)

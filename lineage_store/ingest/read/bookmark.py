@@ -1,0 +1,98 @@
+"""What a file is to the store after a look: its state, its bookmark with the digests around it, since when. Pure.
+
+In: what was read of the file, the rows that were made of it, the time. Out: an Advance, or None when the store would
+learn nothing. Does not know the disk or the database.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, Reading, digest
+from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
+
+_LATEST = 253_402_300_799
+"""The last second of the year 9999, the end of Python's and SQL's calendars."""
+
+
+def advance(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
+    """The move of the bookmark; None when there is none and nothing else is new, which is how most looks end."""
+    file, sight = reading.wanted.file, reading.sight
+    after = _after(reading, found, now, caught_up=caught_up)
+    same = (
+        after.byte_offset == file.byte_offset
+        and after.state == file.state
+        and sight.stat_stamp == file.stat_stamp
+        and (found.suspect is None) == (file.suspect_since is None)
+        and file.strikes == 0
+    )
+    return None if same else Advance(file, sight, found, after, caught_up)
+
+
+def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
+    file, sight = reading.wanted.file, reading.sight
+    state = _state(file, sight, found, caught_up)
+    fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
+    anchor, anchor_bytes = file.anchor, file.anchor_bytes
+    if found.end > file.byte_offset:
+        anchor_bytes = min(found.end, DIGESTED_BYTES)
+        # The fingerprint grows with a short file, so that it does not tell in which steps the file grew.
+        if fingerprint_bytes < anchor_bytes:
+            fingerprint_bytes = anchor_bytes
+            fingerprint = digest(reading.bytes_before(fingerprint_bytes, fingerprint_bytes))
+        anchor = digest(reading.bytes_before(found.end, anchor_bytes))
+    suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
+    times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
+    return file._replace(
+        current=file.current or state != "replacing",
+        state=state,
+        size_bytes=sight.size_bytes,
+        byte_offset=found.end,
+        quarantined_bytes=file.quarantined_bytes + found.quarantined_bytes,
+        closed=sight.closed,
+        stat_stamp=sight.stat_stamp if caught_up else None,
+        fingerprint=fingerprint,
+        fingerprint_bytes=fingerprint_bytes,
+        anchor=anchor,
+        anchor_bytes=anchor_bytes,
+        suspect_since=suspect_since,
+        suspect_size=suspect_size,
+        grown_at=_grown_at(file, sight, now),
+        last_wall_time=max(times, default=None),
+        strikes=0,
+    )
+
+
+def _state(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> str:
+    # Bytes that make no frame yet may hide what readers see of the older generation: it waits until they are settled.
+    if not file.current and not (caught_up and found.suspect is None and found.end > 0):
+        return "replacing"
+    if found.suspect is not None:
+        return "suspect"
+    if not sight.closed:
+        return "open"
+    return "torn" if caught_up and found.end < sight.size_bytes else "closed"
+
+
+def _suspicion(
+    file: KnownFile, sight: FileSight, found: FileRows, now: datetime, caught_up: bool
+) -> tuple[datetime | None, int | None]:
+    """Since when the bytes at the bookmark make no frame, and the size that the file had then."""
+    suspected = found.suspect is not None
+    since, size = file.suspect_since, file.suspect_size
+    same_place = suspected and found.end == file.byte_offset
+    # A damage longer than a chunk is given up in parts; the parts do not wait for a grace time each.
+    in_the_midst = not caught_up and found.quarantined_bytes > 0 and found.end < (size or 0)
+    if since is not None and (same_place or in_the_midst):
+        return since, size
+    return (now, sight.size_bytes) if suspected else (None, None)
+
+
+def _grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | None:
+    if file.grown_at is None:  # the first look
+        return min(now, _from_unix(sight.modified_s))
+    return now if sight.size_bytes > file.size_bytes else file.grown_at
+
+
+def _from_unix(seconds: int) -> datetime:
+    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)

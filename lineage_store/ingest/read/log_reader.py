@@ -1,0 +1,114 @@
+"""Bounded reads of one log file, opened afresh each time.
+
+In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
+longer the file whose bookmark the store keeps.
+Promises: only regular files are read; what is opened is inside the base dir; sizes come from the open file (on network
+filesystems nothing else tells the truth); no allocation follows a length that a file merely claims.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_store.config import Settings
+from lineage_store.ingest.scan.diff import is_rewritten
+from lineage_store.ingest.scan.discovery import path_of, sight_of
+from lineage_store.store.records import FileSight, KnownFile
+
+DIGESTED_BYTES = 256
+"""How many of the first bytes, and of those before the bookmark, make a file's identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLogFile:
+    """An open log file and what it looks like."""
+
+    descriptor: int
+    sight: FileSight
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        parts: list[bytes] = []
+        while length > 0 and (part := os.pread(self.descriptor, length, position)):
+            parts.append(part)
+            position += len(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def digest(content: bytes) -> str:
+    """A digest for recognising bytes again."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+@contextmanager
+def open_log_file(path: str, base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenLogFile]:
+    """Open for reading. Raises OSError (ELOOP for a symbolic link, EISDIR and the like for what is no file)."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    if not follow_symlinks:
+        flags |= os.O_NOFOLLOW
+    elif not os.path.realpath(path).startswith(os.path.realpath(base_dir).rstrip("/") + "/"):
+        raise PermissionError(f"{path} leads out of the base dir")
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path} is no regular file")
+        yield OpenLogFile(descriptor, sight_of(status))
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file to look at."""
+
+    file: KnownFile
+    grace_is_over: bool = False
+    """Whether its suspect bytes have been waited for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The bytes before the bookmark are no longer those that were read."""
+
+    file: KnownFile
+    sight: FileSight
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a file: the bytes before its bookmark, as far as digests need them, and those behind it."""
+
+    wanted: Wanted
+    sight: FileSight
+    before: bytes
+    content: bytes
+
+    def bytes_before(self, end: int, length: int) -> bytes:
+        """The `length` bytes before the file position `end`, which lies in what was read."""
+        index = end - self.wanted.file.byte_offset
+        if index >= length:
+            return self.content[index - length : index]
+        return (self.before + self.content[:index])[-length:]
+
+
+def read_on(base_dir: Path, wanted: Wanted, settings: Settings, length: int) -> Reading | Rewritten:
+    """Up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
+    file = wanted.file
+    path = path_of(base_dir, file.train_id, file.name)
+    with open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log:
+        kept = min(file.byte_offset, DIGESTED_BYTES)
+        before = log.read(file.byte_offset - kept, kept)
+        beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
+        found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
+        if is_rewritten(file, log.sight.size_bytes, *found):
+            return Rewritten(file, log.sight)
+        unread = log.sight.size_bytes - file.byte_offset
+        return Reading(wanted, log.sight, before, log.read(file.byte_offset, min(length, unread)))

@@ -1,0 +1,70 @@
+"""What has changed between the disk and the store, and what it means. Pure: two lists in, one list out.
+
+In: the files found and the files known. Out: one change per path. Promises: names decide what is compared with what;
+the contents' fingerprint and tail anchor decide whether it is still the same file; times, inodes, hosts prove nothing
+(an equal stamp only spares a second look). Does not know the database or the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.store.records import KnownFile
+
+
+class Change(Enum):
+    """What a path calls for."""
+
+    NEW = "new"
+    LOOK = "look"
+    """It changed, or is not read to its end, or cannot be trusted to show its changes: open it."""
+    UNCHANGED = "unchanged"
+    MISSING = "missing"
+
+
+class PathChange(NamedTuple):
+    """One path's change, with what is found and what is known of it."""
+
+    change: Change
+    found: FoundFile | None
+    known: KnownFile | None
+
+
+def diff(
+    found: Sequence[FoundFile], known: Iterable[KnownFile], *, distrust: bool = False
+) -> list[PathChange]:
+    """Compare; `distrust` asks for a look at every open file, whatever its stamp says (network filesystems)."""
+    by_path = {(file.train_id, file.name): file for file in known}
+    changes = []
+    for file in found:
+        match = by_path.pop((file.train_id, file.name), None)
+        changes.append(PathChange(_change(file, match, distrust), file, match))
+    changes.extend(
+        PathChange(Change.MISSING, None, match) for match in by_path.values() if match.state != "missing"
+    )
+    return changes
+
+
+def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:
+    if known is None:
+        return Change.NEW
+    if known.state == "poisoned":
+        return Change.UNCHANGED  # until somebody asks for another try
+    looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in ("missing", "unreadable")
+    waits = known.suspect_since is not None or not known.current
+    if looked_at and not waits and not (distrust and not known.closed):
+        return Change.UNCHANGED
+    return Change.LOOK
+
+
+def is_rewritten(known: KnownFile, size_bytes: int, fingerprint: str | None, anchor: str | None) -> bool:
+    """Whether the bytes before the bookmark are no longer those that were read.
+
+    `fingerprint` and `anchor` are the digests found now over the byte ranges the store knows.
+    """
+    if known.byte_offset == 0:
+        return False
+    return size_bytes < known.byte_offset or fingerprint != known.fingerprint or anchor != known.anchor

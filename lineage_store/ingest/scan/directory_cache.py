@@ -1,0 +1,229 @@
+"""What a base dir looked like when the store had everything of it, so that a look costs what has changed.
+
+In: what surveys found and how it compared with the store. Out: the few directories and files that may have changed.
+Promises: what is remembered was in the store, and had not changed just then, so that forgetting is always safe and
+remembering never hides a change; a directory that rests takes some 200 bytes. Holds while nobody else writes the base
+dir's rows: it belongs to one lease. Does not know the database.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from pathlib import Path
+
+from lineage_store.ingest.scan.diff import Change, PathChange
+from lineage_store.ingest.scan.discovery import ROOT, Found, FoundFile, sight_of
+from lineage_store.store.records import FileSight
+from lineage_store.texts import from_stored
+
+SETTLED_AFTER_NS = 2_000_000_000
+"""A change time younger than this may hide a second change: some file systems count in steps of two seconds."""
+GLANCES = 1000
+"""So many resting directories, or a hundredth of them, are looked at in one search: all of them in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What may have changed: directories to list, and files that differ in directories that do not."""
+
+    directories: Collection[str] = ()
+    files: Collection[FoundFile] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A directory that every search looks at."""
+
+    changed_ns: int
+    """Its change time; 0 when it has to be listed in any case."""
+    files: tuple[FoundFile, ...] = ()
+    """Those of its files that may grow, with the stamp at which the store had everything, or without one."""
+
+
+_TO_BE_LISTED = _Watched(0)
+_UNSEEN = FileSight(0, 0, closed=False, stat_stamp="")
+"""What differs from every look at a file."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of one base dir."""
+
+    follow_symlinks: bool = False
+    distrust: bool = False
+    """Whether times may lag behind what is written (network filesystems): then only what is closed is remembered."""
+    settled_after_ns: int = SETTLED_AFTER_NS
+    is_new: bool = True
+    """Whether there was no survey yet: the first one has to look at everything."""
+    _watched: dict[str, _Watched] = field(default_factory=lambda: {ROOT: _TO_BE_LISTED})
+    _resting: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """All other directories: change time, and when (monotonic) they were listed last, the longest ago first."""
+    _branches: set[str] = field(default_factory=lambda: {ROOT})
+    """Directories with directories in them, as far as a search goes."""
+    _round: Iterator[str] = field(default_factory=lambda: iter(()))
+
+    def __contains__(self, train_id: object) -> bool:
+        return train_id in self._watched or train_id in self._resting
+
+    def signs(self, base_dir: Path, *, relist_after_s: float, thorough: bool = False) -> Signs:
+        """What may have changed in the watched directories and in some of the resting ones, or all if `thorough`.
+
+        Some of those that were listed longer ago than `relist_after_s` are due again in any case.
+        Raises OSError when the base dir cannot be opened.
+        """
+        share = max(GLANCES, len(self._resting) // 100)
+        with _open_directory(base_dir) as root:
+            signs = self._signs(root, self._watched)
+            glanced = self._resting if thorough else self._next_round(share)
+            changed = [name for name, (then, _) in glanced.items() if self._changed_ns(root, name) != then]
+        since = time.monotonic() - relist_after_s
+        due = islice(takewhile(lambda name: self._resting[name][1] < since, self._resting), share)
+        return Signs({*signs.directories, *changed, *due}, signs.files)
+
+    def signs_in(self, base_dir: Path, directories: Iterable[str]) -> Signs:
+        """What may have changed in these directories, apart from those that rest. Raises OSError likewise."""
+        watched = {
+            name: self._watched.get(name, _TO_BE_LISTED) for name in directories if name not in self._resting
+        }
+        with _open_directory(base_dir) as root:
+            return self._signs(root, watched)
+
+    def gone(self, found: Found) -> set[str]:
+        """Remembered directories that were not found in the directories above them."""
+        gone = set[str]()
+        for parent in self._branches.intersection(found.directories):
+            if found.directories[parent]:
+                gone.update(self._remembered_below(parent, set(found.below.get(parent, ()))))
+        return gone
+
+    def take_in(self, listed: Iterable[str], found: Found, changes: Iterable[PathChange]) -> None:
+        """Remember what was found in the directories `listed`, and of files in others, by how it compared."""
+        of_directory: dict[str, list[PathChange]] = defaultdict(list)
+        for change in changes:
+            of_directory[_train_id(change)].append(change)
+        incomplete = _incomplete(found)
+        settled_ns = found.began_ns - self.settled_after_ns
+        for train_id in listed:
+            its_changes = of_directory.pop(train_id, [])
+            changed_ns = found.directories.get(train_id, 0)
+            self._forget(train_id)
+            if train_id in found.below:
+                self._branches.add(train_id)
+            if changed_ns >= settled_ns or train_id in incomplete or _lacks_any(its_changes):
+                self._watched[train_id] = _TO_BE_LISTED
+            elif changed_ns:
+                self._remember(train_id, changed_ns, map(_as_remembered, its_changes))
+        for train_id, its_changes in of_directory.items():
+            self._update(train_id, its_changes)
+        self.is_new = False
+
+    def _signs(self, root: int, watched: Mapping[str, _Watched]) -> Signs:
+        directories: list[str] = []
+        files: list[FoundFile] = []
+        for name, seen in watched.items():
+            if not seen.changed_ns or self._changed_ns(root, name) != seen.changed_ns:
+                directories.append(name)
+                continue
+            try:
+                files += self._grown(root, seen.files)
+            except OSError:
+                directories.append(name)
+        return Signs(directories, files)
+
+    def _changed_ns(self, root: int, name: str) -> int:
+        try:
+            return os.stat(from_stored(name), dir_fd=root, follow_symlinks=self.follow_symlinks).st_ctime_ns
+        except OSError:
+            return -1
+
+    def _grown(self, root: int, files: Iterable[FoundFile]) -> list[FoundFile]:
+        grown = []
+        for file in files:
+            path = from_stored(f"{file.train_id}/{file.name}")
+            sight = sight_of(os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks))
+            if sight.stat_stamp != file.sight.stat_stamp:
+                grown.append(FoundFile(file.train_id, file.name, file.parsed, sight))
+        return grown
+
+    def _next_round(self, share: int) -> Mapping[str, tuple[int, float]]:
+        names = list(islice(self._round, share))
+        if not names:
+            self._round = iter(list(self._resting))
+            names = list(islice(self._round, share))
+        return {name: self._resting[name] for name in names if name in self._resting}
+
+    def _remembered_below(self, parent: str, present: Collection[str]) -> Iterator[str]:
+        start = f"{parent.rstrip('/')}/"
+        for name in (*self._watched, *self._resting):
+            if name != parent and name.startswith(start):
+                child = start + name[len(start) :].partition("/")[0]
+                if child not in present:
+                    yield name
+
+    def _forget(self, train_id: str) -> None:
+        self._watched.pop(train_id, None)
+        self._resting.pop(train_id, None)
+        if train_id != ROOT:
+            self._branches.discard(train_id)
+
+    def _remember(self, train_id: str, changed_ns: int, files: Iterable[FoundFile | None]) -> None:
+        growing = tuple(file for file in files if file is not None)
+        if not growing and train_id not in self._branches:
+            self._resting[train_id] = changed_ns, time.monotonic()
+        else:
+            self._watched[train_id] = _Watched(0 if self.distrust else changed_ns, growing)
+
+    def _update(self, train_id: str, changes: Sequence[PathChange]) -> None:
+        """Take in how files compared of a directory that was not listed."""
+        seen = self._watched.pop(train_id, _TO_BE_LISTED)
+        if not seen.changed_ns or _lacks_any(changes):
+            self._watched[train_id] = _TO_BE_LISTED
+            return
+        compared = {change.found.name: _as_remembered(change) for change in changes if change.found}
+        self._remember(train_id, seen.changed_ns, (compared.get(file.name, file) for file in seen.files))
+
+
+def _as_remembered(change: PathChange) -> FoundFile | None:
+    """A file that may grow, or of which the store lacks something; None for one that rests."""
+    file = change.found
+    if file is None:
+        return None
+    if change.change is not Change.UNCHANGED:
+        return FoundFile(file.train_id, file.name, file.parsed, _UNSEEN)
+    return None if file.sight.closed else file
+
+
+def _lacks_any(changes: Iterable[PathChange]) -> bool:
+    return any(change.change is Change.MISSING for change in changes)
+
+
+def _incomplete(found: Found) -> set[str]:
+    """Directories that could not be listed, or of which an entry could not be looked at."""
+    paths = (unreadable.path for unreadable in found.unreadable)
+    return {path if path in found.directories else _parent(path) for path in paths}
+
+
+def _parent(path: str) -> str:
+    above = path.rpartition("/")[0]
+    return ROOT if above == "." else above
+
+
+def _train_id(change: PathChange) -> str:
+    file = change.found or change.known
+    assert file is not None
+    return file.train_id
+
+
+@contextmanager
+def _open_directory(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,203 @@
+"""What log files there are below a base dir, now.
+
+In: a base dir, or some of its jobs. Out: a sorted list of found files, what was ignored and why, and what could not be
+looked at. Promises: one unreadable or vanishing directory costs nothing but itself; symbolic links are not followed
+unless allowed, and never out of the base dir. Does not know what the database holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Container
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog.mindspore.filenames import LogFileName
+from lineage_store.ingest.scan.depth import deeper_jobs
+from lineage_store.store.records import FileSight
+from lineage_store.texts import from_stored, to_stored
+
+ROOT = "./"
+"""The base dir itself, as a place for log files."""
+LONGEST_TRAIN_ID_BYTES = 1000
+"""Longer ids do not fit into a database index; their directories are reported, not ingested."""
+
+
+SYMBOLIC_LINK = "symbolic link"
+"""Why a link to a log file or to a directory was ignored."""
+
+
+class FoundFile(NamedTuple):
+    """A log file seen in a directory. `train_id` and `name` are storable text; `path_of` leads back to the disk."""
+
+    train_id: str
+    name: str
+    parsed: LogFileName
+    sight: FileSight
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A directory or file that could not be looked at."""
+
+    path: str
+    error: OSError
+
+
+@dataclass(slots=True)
+class Found:
+    """The outcome of one scan."""
+
+    files: list[FoundFile] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    directories: dict[str, int] = field(default_factory=dict)
+    """Change time, in ns, of every directory that was listed, taken before; 0 where the listing failed."""
+    below: dict[str, list[str]] = field(default_factory=dict)
+    """The directories in a directory, as far as the search goes, where there are any."""
+    too_deep: list[str] = field(default_factory=list)
+    """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
+    began_ns: int = field(default_factory=time.time_ns)
+
+    def hides(self, train_id: str, name: str) -> bool:
+        """Whether a file may be there though it was not found: where it lies could not be looked at."""
+        if not self.unreadable:
+            return False
+        unread = {path.path for path in self.unreadable}
+        steps = list(accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format))
+        return not unread.isdisjoint(steps)
+
+
+def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
+    """The path on disk of a job or of one of its files, from their stored names."""
+    return os.path.join(base_dir, *from_stored(train_id).split("/")[1:], from_stored(name)).rstrip("/")
+
+
+def sight_of(status: os.stat_result) -> FileSight:
+    """What a stat says of a log file. The stamp is a hint only: it may prove change, never sameness on NFS."""
+    stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_mode:o}"
+    closed = not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    return FileSight(status.st_size, int(status.st_mtime_ns // 1_000_000_000), closed, stamp)
+
+
+def scan(
+    base_dir: Path,
+    *,
+    recursive: bool = False,
+    follow_symlinks: bool = False,
+    only: Collection[str] | None = None,
+    known: Container[str] | None = None,
+    on_directory: Callable[[], object] = lambda: None,
+) -> Found:
+    """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
+
+    Args:
+        only: look into these directories and nowhere else.
+        known: with `only`: look also into the directories below those, as far as a search goes, except for these.
+        on_directory: called with each directory that is looked into.
+
+    Raises OSError when the base dir itself cannot be listed.
+    """
+    found = Found()
+    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, known or (), found, on_directory)
+    if only is None:
+        walk.directory(ROOT, depth=None if recursive else 1, required=True)
+    else:
+        os.stat(base_dir)
+        for train_id in sorted(only):
+            if (recursive or train_id.count("/") == 1) and train_id not in found.directories:
+                depth = 0 if known is None else None if recursive else int(train_id == ROOT)
+                walk.directory(train_id, depth=depth, required=train_id == ROOT and known is not None)
+    if only is None and not recursive and not found.files:
+        found.too_deep = deeper_jobs(base_dir, levels=1)
+    found.files.sort(key=lambda file: (file.train_id, file.name))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    base_dir: Path
+    real_base: str
+    follow_symlinks: bool
+    known: Container[str]
+    found: Found
+    on_directory: Callable[[], object]
+
+    def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
+        """Take in one directory and, down to `depth` more levels (None: any), those below it."""
+        self.on_directory()
+        path = path_of(self.base_dir, train_id)
+        below: list[str] = []
+        try:
+            changed_ns = os.stat(path).st_ctime_ns
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._entry(train_id, entry, below if depth is None or depth > 0 else None)
+        except OSError as error:
+            if required:
+                raise
+            if not isinstance(error, FileNotFoundError):
+                self.found.unreadable.append(Unreadable(train_id, error))
+                self.found.directories[train_id] = 0
+            return
+        self.found.directories[train_id] = changed_ns
+        if below:
+            self.found.below[train_id] = below
+        for child in below:
+            if child not in self.known:
+                self.directory(child, depth=None if depth is None else depth - 1)
+
+    def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
+        try:
+            if entry.is_symlink() and not self._may_follow(entry):
+                if filenames.parse(entry.name) or entry.is_dir():
+                    self.found.ignored[SYMBOLIC_LINK] += 1
+                return
+            if entry.is_dir():
+                if below is not None:
+                    self._child(train_id, entry, below)
+                return
+            self._file(train_id, entry)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.found.unreadable.append(Unreadable(f"{train_id.rstrip('/')}/{to_stored(entry.name)}", error))
+
+    def _child(self, train_id: str, entry: os.DirEntry[str], below: list[str]) -> None:
+        child = f"{train_id.rstrip('/')}/{to_stored(entry.name)}"
+        if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
+            self.found.ignored["job id too long"] += 1
+        else:
+            below.append(child)
+
+    def _file(self, train_id: str, entry: os.DirEntry[str]) -> None:
+        parsed = filenames.parse(entry.name)
+        if parsed is None:
+            if reason := filenames.ignored_reason(entry.name):
+                self.found.ignored[reason] += 1
+            return
+        status = entry.stat()
+        if not stat.S_ISREG(status.st_mode):
+            self.found.ignored["no regular file"] += 1
+            return
+        self.found.files.append(FoundFile(train_id, to_stored(entry.name), parsed, sight_of(status)))
+
+    def _may_follow(self, entry: os.DirEntry[str]) -> bool:
+        if not self.follow_symlinks:
+            return False
+        target = os.path.realpath(entry.path)
+        inside = target.startswith(self.real_base.rstrip("/") + "/")
+        return inside and not (entry.is_dir() and self._leads_back(entry, target))
+
+    def _leads_back(self, entry: os.DirEntry[str], target: str) -> bool:
+        """A link up the tree, or one behind another link: following such links might never end."""
+        directory = os.path.dirname(entry.path)
+        real = os.path.realpath(directory)
+        unlinked = os.path.normpath(os.path.join(self.real_base, os.path.relpath(directory, self.base_dir)))
+        return real != unlinked or f"{real}/".startswith(f"{target}/")

@@ -1,0 +1,187 @@
+"""Is everything in place for ingest to work? One finding per question, with what to do where the answer is no.
+
+In: settings, the store's URL, base dirs to look at. Out: findings. Promises: a failure of one question is its finding,
+never an exception; nothing is changed, no database is made.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import MindInsightException
+from lineage_store.ingest.problems import access_of, me
+from lineage_store.ingest.scan.depth import ONE_JOB, deeper_jobs, is_one_job
+from lineage_store.ingest.scan.discovery import Found, path_of, scan
+from lineage_store.operations.reasons import RECURSIVE
+from lineage_store.store import leases
+from lineage_store.store.admin import wal
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
+from lineage_store.store.database.filesystem import filesystem_type, is_network
+from lineage_store.store.schema import upgrade
+from lineage_store.texts import from_stored
+
+LEAST_POSTGRESQL = 14
+_PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer to one question."""
+
+    subject: str
+    verdict: str
+    """ok, warning or failed."""
+    text: str
+    remedy: str | None = None
+
+
+def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator[Finding]:
+    """All findings: on these base dirs, those of the settings and those of the store."""
+    yield from _versions()
+    yield from _store(url, settings)
+    leaders = _leaders(url)
+    configured = [Path(os.path.realpath(path)) for path in settings.base_dirs]
+    for base_dir in dict.fromkeys([*base_dirs, *configured, *leaders]):
+        yield from _base_dir(base_dir, settings)
+        leader = leaders.get(base_dir)
+        text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
+        yield Finding(str(base_dir), "ok", text)
+
+
+def _versions() -> Iterator[Finding]:
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield Finding("versions", "ok", f"Python {platform.python_version()}, {packages}.")
+
+
+def _store(url: str, settings: Settings) -> Iterator[Finding]:
+    try:
+        yield from _location(url, settings)
+        with _opened(url) as engine:
+            yield _schema(engine)
+            yield from _server(engine)
+            log = wal.look(engine)
+            if log is not None and log.warning:
+                yield Finding("store", "warning", log.warning, log.remedy)
+    except MindInsightException as error:
+        yield Finding("store", "failed", error.message, error.hint)
+
+
+def _location(url: str, settings: Settings) -> Iterator[Finding]:
+    path = sqlite_path(url)
+    if path is None:
+        yield Finding("store", "ok", f"{safe_url(url)}")
+        return
+    kind = filesystem_type(path)
+    if is_network(kind) and not settings.allow_network_filesystem:
+        text = f"{path} is on a network filesystem ({kind}), where SQLite can lose or damage it."
+        yield Finding("store", "failed", text, "Put it on a local disk, or use PostgreSQL.")
+    else:
+        yield Finding("store", "ok", f"{path} is on {kind or 'a filesystem that is not told'}.")
+    if path.exists() and not os.access(path, os.W_OK):
+        text = f"{path} can be read but not written ({access_of(str(path))})."
+        yield Finding("store", "warning", text, "Ingest needs a store of its own user; reading works.")
+
+
+def _schema(engine: Engine) -> Finding:
+    if upgrade.is_empty(engine):
+        return Finding("schema", "ok", "There is no store there yet; the first ingest makes it.")
+    upgrade.check(engine)
+    return Finding("schema", "ok", f"Schema {upgrade.head()}, as this release needs it.")
+
+
+def _server(engine: Engine) -> Iterator[Finding]:
+    if engine.dialect.name != "postgresql":
+        return
+    with reading(engine):
+        major = int((engine.dialect.server_version_info or (0,))[0])
+    if major < LEAST_POSTGRESQL:
+        yield Finding(
+            "store", "failed", f"PostgreSQL is {major}; 14 or newer is needed.", "Upgrade the server."
+        )
+
+
+def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
+    subject = str(base_dir)
+    try:
+        found = scan(base_dir, recursive=settings.recursive, follow_symlinks=settings.follow_symlinks)
+    except OSError as error:
+        text = f"It cannot be listed: {error.strerror} ({access_of(subject) or 'nothing is there'})."
+        remedy = f"Is the share mounted, and may {me()} read it?"
+        yield Finding(subject, "failed", text, remedy)
+        return
+    kind = filesystem_type(base_dir)
+    what = f"{len(found.directories):,} directories, {len(found.files):,} log files"
+    yield Finding(subject, "ok", f"{what}, on {kind or 'an unknown filesystem'}.")
+    if is_network(kind):
+        text = (
+            "It is on a network filesystem: times and sizes there lag, so open files are always opened anew."
+        )
+        yield Finding(subject, "ok", text)
+    yield from _depth(base_dir, found, settings)
+    yield from _permissions(base_dir, found)
+
+
+def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
+    subject = str(base_dir)
+    if is_one_job({file.train_id for file in found.files}):
+        remedy = f"Ingest {base_dir.parent}; if {base_dir} is in the store already, `lineage-store forget` it first."
+        yield Finding(subject, "warning", ONE_JOB, remedy)
+    deeper = [] if settings.recursive else deeper_jobs(base_dir, levels=1)
+    if deeper:
+        where = ", ".join(map(from_stored, deeper))
+        text = f"Log files lie more than one level below it, where ingest does not look, such as in {where}."
+        yield Finding(subject, "warning", text, RECURSIVE)
+    elif not found.files:
+        remedy = "A log file's name holds 'summary.' and a number."
+        yield Finding(subject, "warning", "There is no log file in it or below it.", remedy)
+
+
+def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:
+    unreadable = [os.path.join(base_dir, from_stored(item.path)) for item in found.unreadable]
+    unreadable += [path for path in _paths(base_dir, found) if not os.access(path, os.R_OK)]
+    if unreadable:
+        text = f"{me()} cannot read {len(unreadable):,} files or directories, such as {unreadable[0]}"
+        remedy = "Run the daemon as the training user, or make them readable (MindSpore writes mode 0600 and 0400)."
+        yield Finding(str(base_dir), "failed", f"{text} ({access_of(unreadable[0])}).", remedy)
+    elif found.files:
+        yield Finding(str(base_dir), "ok", f"{me()} can read all of it.")
+    if os.stat(base_dir).st_mode & stat.S_IWOTH:
+        text = "Every user may write to it, so anybody can put log files there."
+        yield Finding(str(base_dir), "warning", text, "chmod o-w, unless that is meant.")
+
+
+def _paths(base_dir: Path, found: Found) -> Iterator[str]:
+    return (path_of(base_dir, file.train_id, file.name) for file in found.files)
+
+
+def _leaders(url: str) -> dict[Path, str | None]:
+    """The base dirs of the store with their leaders; none when there is no store to ask (its own findings say why)."""
+    try:
+        with _opened(url) as engine:
+            if upgrade.is_empty(engine):
+                return {}
+            with reading(engine) as connection:
+                known = registry.base_dirs(connection)
+                return {Path(from_stored(path)): leases.leader(connection, number) for number, path in known}
+    except MindInsightException:
+        return {}
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Engine]:
+    engine = open_engine(url, read_only=True, allow_network_filesystem=True)
+    try:
+        yield engine
+    finally:
+        engine.dispose()

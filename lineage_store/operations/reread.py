@@ -1,0 +1,135 @@
+"""Read log files again: what was in trouble, or a whole job from its first byte.
+
+In: an engine, and which files. Out: what was read again. Promises: readers see what was read before until the same file
+has been read anew as far as it goes, and never a mix; labels and remarks stay; a daemon gives way meanwhile; what is
+interrupted goes on with the next pass. Does not mend anything on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.ingest import commit, pipeline
+from lineage_store.ingest.counts import Counts
+from lineage_store.ingest.history import record_cycle
+from lineage_store.ingest.lease import leading
+from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.scan.survey import next_generation
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry, tombstones
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.records import KnownFile
+from lineage_store.store.writes import generations
+from lineage_store.store.writes.retrying import in_trouble, look_again
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What was read again."""
+
+    tried: int
+    """Log files that were looked at again."""
+    from_start: int
+    """Those of them that were read from their first byte."""
+    bytes_read: int = 0
+    events: int = 0
+
+    def plus(self, other: Reread) -> Reread:
+        """Both."""
+        return Reread(
+            self.tried + other.tried,
+            self.from_start + other.from_start,
+            self.bytes_read + other.bytes_read,
+            self.events + other.events,
+        )
+
+
+def retry(
+    engine: Engine,
+    base_dir: Path,
+    base_dir_id: int,
+    settings: Settings,
+    only: Callable[[KnownFile], bool] | None,
+) -> Reread:
+    """Try what is in trouble: the files that `only` admits; None: all files and directories of the base dir.
+
+    Files that lost bytes are read from the start: they may have been mended. Raises LeaseHeldError when an ingester
+    other than a daemon is at work, LineageParamSummaryPathError when the base dir cannot be listed.
+    """
+    with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+        with reading(engine) as connection:
+            files = registry.known_files(connection, base_dir_id)
+        troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
+        with writing(engine) as connection:
+            leases.confirm(connection, lease)
+            look_again(connection, [file.id for file in troubled])
+        damaged = [file for file in troubled if file.quarantined_bytes and file.state != "missing"]
+        jobs = None if only is None else {file.train_id for file in troubled}
+        this = Ingester(engine, base_dir, lease, settings)
+        _begin(this, damaged)
+        counts = _pass(this, jobs)
+    return Reread(len(troubled), len(damaged), counts.bytes_read, counts.events)
+
+
+def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, settings: Settings) -> Reread:
+    """Read a job (stored id) from the first byte of every log file; also one that was removed.
+
+    What is no longer on disk stays as it was read. Raises as `retry` does, and TrainJobNotFoundError when neither the
+    store nor the disk has such a job.
+    """
+    with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+        with writing(engine) as connection:
+            leases.confirm(connection, lease)
+            tombstones.take_away(connection, base_dir_id, [train_id])
+        this = Ingester(engine, base_dir, lease, settings)
+        again = begin_anew(this, [train_id])
+        counts = _pass(this, [train_id])
+        with reading(engine) as connection:
+            known = registry.job_id(connection, base_dir_id, train_id) is not None
+    if not known:
+        raise TrainJobNotFoundError(
+            f"Neither the store nor {base_dir} has a job {train_id}.", hint="`lineage-store jobs` lists them."
+        )
+    return Reread(again, again, counts.bytes_read, counts.events)
+
+
+def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
+    """Begin every log file of some jobs (stored ids) anew, beside what readers see; how many there are."""
+    with reading(this.engine) as connection:
+        files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
+    with writing(this.engine) as connection:
+        leases.confirm(connection, this.lease)
+        look_again(connection, [file.id for file in files])
+    again = [file for file in files if file.byte_offset and file.state != "missing"]
+    _begin(this, again)
+    return len(again)
+
+
+def _begin(this: Ingester, files: Sequence[KnownFile]) -> None:
+    for file in files:
+        commit.start_generation(this.engine, this.lease, file, next_generation(file))
+
+
+def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
+    """A pass over these jobs (None: the whole base dir), and the removal of what was read before."""
+    with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
+        try:
+            counts = pipeline.run_pass(this, only=jobs)
+        except OSError as error:
+            raise LineageParamSummaryPathError(
+                f"The base dir {this.base_dir} cannot be listed: {error.strerror}.",
+                hint="Is the share mounted, and may this user read it? What the store holds of it is kept.",
+            ) from error
+        finish(counts)
+    more = True
+    while more:
+        with writing(this.engine) as connection:
+            leases.confirm(connection, this.lease)
+            more = generations.remove_replaced(connection, this.lease.base_dir_id, this.settings.batch_rows)
+    return counts

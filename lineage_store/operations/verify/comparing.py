@@ -1,0 +1,133 @@
+"""Hold what a file says against the rows that the store has of it.
+
+In: a walk to the bookmark, and an open read transaction. Out: differences, the first few of each sort. Promises: every
+row of the file is looked at once, in bounded memory; statistics of series are counted from the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from lineage_store.operations.verify.claims import Key, canonical
+from lineage_store.operations.verify.walking import PAYLOAD_COLUMNS, SCALAR_COLUMNS, Walk
+from lineage_store.store.catalog import audit
+
+Found = tuple[int | None, str]
+"""(byte offset, what is different)."""
+
+SHOWN_OF_A_SERIES = 3
+
+
+def compare(connection: Connection, walk: Walk, row: Row[Any]) -> Iterator[Found]:
+    """Every difference between a log file and its rows."""
+    yield from _ledger(walk, row)
+    yield from _lineage_events(connection, walk, row.id)
+    known = {(each.plugin, each.tag): each for each in audit.series_rows(connection, row.id)}
+    for plugin, tag in sorted(walk.claims.keys() - known.keys()):
+        yield None, f"The {plugin} {tag!r} of the file is not in the store."
+    for key, series in known.items():
+        yield from islice(_samples(connection, walk, key, series), SHOWN_OF_A_SERIES)
+
+
+def _ledger(walk: Walk, row: Row[Any]) -> Iterator[Found]:
+    if not 0 <= row.quarantined_bytes <= row.byte_offset <= row.size_bytes:
+        text = f"quarantined {row.quarantined_bytes}, bookmark {row.byte_offset}, size {row.size_bytes}"
+        yield None, f"The ledger does not close: {text}."
+    if walk.given_up_bytes != row.quarantined_bytes:
+        text = f"{row.quarantined_bytes} bytes count as given up, the recorded ranges come to {walk.given_up_bytes}"
+        yield None, f"The ledger does not close: {text}."
+    if walk.event_count != row.event_count:
+        yield (
+            None,
+            f"The file has {walk.event_count} events up to its bookmark, the store counts {row.event_count}.",
+        )
+
+
+def _lineage_events(connection: Connection, walk: Walk, file_id: int) -> Iterator[Found]:
+    stored = {
+        each.byte_offset: (each.kind, each.wall_time, each.content)
+        for each in audit.lineage_events(connection, file_id)
+    }
+    written = {position: rest for position, *rest in walk.lineage}
+    for position in sorted(stored.keys() | written.keys()):
+        if (mine := stored.get(position)) is None:
+            yield position, "The lineage event is not in the store."
+        elif position not in written:
+            yield position, "The store has a lineage event that the file does not have there."
+        elif list(mine) != written[position]:
+            yield position, "The lineage event is another one than the store has."
+
+
+def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> Iterator[Found]:
+    name = f"{key[0]} {key[1]!r}"
+    columns = SCALAR_COLUMNS if key[0] == "scalar" else PAYLOAD_COLUMNS
+    counted = _Counted()
+    stored = (
+        (row.step, canonical([getattr(row, column) for column in columns], signed_zero=walk.signed_zero))
+        for row in counted.passed(audit.samples(connection, series), has_value=key[0] == "scalar")
+    )
+    for step, mine, theirs in _merged(stored, walk.claims.of(key)):
+        if theirs is None:
+            yield None, f"The store has step {step} of {name}, the file has not."
+        elif mine is None:
+            yield None, f"Step {step} of {name} is not in the store."
+        elif mine != theirs:
+            yield None, f"Step {step} of {name}: the file says {theirs}, the store {mine}."
+    yield from ((None, f"The series {name} {text}") for text in counted.unlike(series))
+
+
+class _Counted:
+    """Statistics of the rows that pass."""
+
+    def __init__(self) -> None:
+        self.sample_count = self.nan_count = self.inf_count = 0
+        self.first_step: int | None = None
+        self.last_step: int | None = None
+        self.min_value: float | None = None
+        self.max_value: float | None = None
+
+    def passed(self, rows: Iterable[Row[Any]], *, has_value: bool) -> Iterator[Row[Any]]:
+        for row in rows:
+            self.sample_count += 1
+            self.first_step = row.step if self.first_step is None else self.first_step
+            self.last_step = row.step
+            if has_value:
+                self._count(row.value)
+            yield row
+
+    def _count(self, value: float | None) -> None:
+        if value is None:
+            self.nan_count += 1
+        elif math.isinf(value):
+            self.inf_count += 1
+        else:
+            self.min_value = value if self.min_value is None else min(value, self.min_value)
+            self.max_value = value if self.max_value is None else max(value, self.max_value)
+
+    def unlike(self, series: Row[Any]) -> Iterator[str]:
+        for name, counted in vars(self).items():
+            if getattr(series, name) != counted:
+                yield f"has {name} {getattr(series, name)}; its rows have {counted}."
+
+
+def _merged(
+    stored: Iterator[tuple[int, str]], written: Iterator[tuple[int, str]]
+) -> Iterator[tuple[int, str | None, str | None]]:
+    """(step, stored content, written content) by step, for two ascending streams."""
+    mine, theirs = next(stored, None), next(written, None)
+    while mine is not None or theirs is not None:
+        if theirs is None or (mine is not None and mine[0] < theirs[0]):
+            assert mine is not None
+            yield mine[0], mine[1], None
+            mine = next(stored, None)
+        elif mine is None or theirs[0] < mine[0]:
+            yield theirs[0], None, theirs[1]
+            theirs = next(written, None)
+        else:
+            yield mine[0], mine[1], theirs[1]
+            mine, theirs = next(stored, None), next(written, None)

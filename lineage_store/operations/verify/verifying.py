@@ -1,0 +1,146 @@
+"""Prove the store against the log files: every byte accounted for, every row as the file says it.
+
+In: an engine, a base dir, perhaps one job or a sample of files. Out: a verdict per log file. Promises: nothing is
+changed; memory is bounded; files that are written to meanwhile are verified up to a bookmark that the store has. Files
+that cannot be read are counted, not judged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row
+
+from lineage_store.config import Settings
+from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.ingest.problems import unreadable_file
+from lineage_store.ingest.read.log_reader import OpenLogFile, digest, open_log_file
+from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.operations.verify.claims import Claims
+from lineage_store.operations.verify.comparing import Found, compare
+from lineage_store.operations.verify.walking import Walk
+from lineage_store.store.catalog import audit
+from lineage_store.store.database.engine import reading
+from lineage_store.store.writes.lineage import current_events
+
+REWRITTEN = "The file is not the one that was read: it was rewritten."
+ATTEMPTS = 5
+"""How often to follow a bookmark that moves while the file is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something about which a log file and the store do not agree."""
+
+    path: str
+    byte_offset: int | None
+    """Where in the file; None: the file, or the job, as a whole."""
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """One log file. Its bytes are ingested, quarantined or pending, and that is its size."""
+
+    path: str
+    size_bytes: int = 0
+    ingested_bytes: int = 0
+    quarantined_bytes: int = 0
+    pending_bytes: int = 0
+    differences: tuple[Difference, ...] = ()
+    unreadable: str | None = None
+    """Why it could not be verified."""
+
+
+def verify(
+    engine: Engine,
+    base_dir: Path,
+    base_dir_id: int,
+    settings: Settings,
+    *,
+    train_id: str | None = None,
+    sample: int | None = None,
+) -> Iterator[FileVerdict]:
+    """Verify the current log files of a base dir, or of one job (stored id), or `sample` of them at random."""
+    with reading(engine) as connection:
+        ids = audit.file_ids(connection, base_dir_id, train_id, sample)
+    for file_id in ids:
+        with reading(engine) as connection:
+            row = audit.file_row(connection, file_id)
+        if row is not None:
+            yield _verify_file(engine, base_dir, row, settings)
+
+
+def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settings) -> FileVerdict:
+    path = path_of(base_dir, row.train_id, row.name)
+    try:
+        with (
+            open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log,
+            Claims() as claims,
+        ):
+            if _is_rewritten(log, row):
+                return _verdict(path, row, log, [(0, REWRITTEN)], "`lineage-store ingest` reads it anew.")
+            signed_zero = engine.dialect.name != "sqlite"
+            walk = Walk(row.kind, row.name, claims, signed_zero)
+            return _follow(engine, path, row, log, walk, settings)
+    except OSError as error:
+        return FileVerdict(path, unreadable=unreadable_file(path, error).reason)
+
+
+def _follow(
+    engine: Engine, path: str, row: Row[Any], log: OpenLogFile, walk: Walk, settings: Settings
+) -> FileVerdict:
+    """Read to the bookmark and compare; on to the next bookmark, if it has moved meanwhile."""
+    for _ in range(ATTEMPTS):
+        with reading(engine) as connection:
+            gaps = audit.given_up(connection, row.id)
+        arrived = walk.to(row.byte_offset, log, gaps, settings)
+        if not arrived:
+            return _verdict(path, row, log, walk.faults)
+        # Not a statement earlier: PostgreSQL ends transactions that stand idle while a large file is read.
+        with reading(engine) as connection:
+            now = audit.file_row(connection, row.id)
+            if now is None:
+                return FileVerdict(path, unreadable="It was read again meanwhile.")
+            if now.byte_offset == row.byte_offset:
+                found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now)]
+                return _verdict(path, now, log, found)
+        row = now
+    return FileVerdict(path, unreadable="It grows too fast to be verified; its state is no worse for that.")
+
+
+def _lineage(connection: Connection, row: Row[Any]) -> Iterator[Found]:
+    """Whether the lineage of a lineage file's job is the fold of its events."""
+    if row.kind == "lineage":
+        folded = fold(current_events(connection, [row.job_id])[row.job_id])
+        if folded.listed and folded.model_lineage != audit.model_lineage(connection, row.job_id):
+            yield None, "The job's lineage is not what its lineage events come to."
+
+
+def _is_rewritten(log: OpenLogFile, row: Row[Any]) -> bool:
+    end: int = row.byte_offset
+    if end == 0 or log.sight.size_bytes < end:
+        return end > 0
+    fingerprint = digest(log.read(0, row.fingerprint_bytes))
+    anchor = digest(log.read(end - row.anchor_bytes, row.anchor_bytes))
+    return bool(fingerprint != row.fingerprint or anchor != row.anchor)
+
+
+def _verdict(
+    path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Found], remedy: str | None = None
+) -> FileVerdict:
+    remedy = remedy or f"`lineage-store reingest {os.path.dirname(path)}` reads the job anew."
+    size = max(log.sight.size_bytes, row.byte_offset)
+    return FileVerdict(
+        path,
+        size_bytes=size,
+        ingested_bytes=row.byte_offset - row.quarantined_bytes,
+        quarantined_bytes=row.quarantined_bytes,
+        pending_bytes=size - row.byte_offset,
+        differences=tuple(Difference(path, offset, text, remedy) for offset, text in found),
+    )

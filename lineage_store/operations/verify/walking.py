@@ -1,0 +1,128 @@
+"""Read a log file frame by frame up to a bookmark, in the plainest way: `framing`, `events`, `payloads`.
+
+In: an open log file, and the ranges that the store says were given up. Out: claims, lineage events and counts; and a
+fault wherever the file does not bear out the bookmark. Promises: memory is bounded by one chunk, or one frame
+where that is longer; nothing of the fast path takes part. Does not know the database.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lineage_store.config import Settings
+from lineage_store.eventlog.mindspore import events, payloads
+from lineage_store.eventlog.mindspore.events import LineageEvent, PayloadValue, ScalarValue
+from lineage_store.eventlog.mindspore.messages import EventDecodeError
+from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.records.framing import Frame, NeedData
+from lineage_store.ingest.decode.series_tags import series_tag
+from lineage_store.ingest.read.log_reader import OpenLogFile
+from lineage_store.operations.verify.claims import Claims, canonical
+
+_STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
+PAYLOAD_COLUMNS = (
+    "wall_time",
+    "frame_offset",
+    "frame_length",
+    "value_index",
+    "checksum",
+    "dtype",
+    "shape",
+    "size_bytes",
+    *_STATISTICS,
+)
+SCALAR_COLUMNS = ("wall_time", "value")
+"""The columns of the tables, in the order in which claims have them."""
+_DECODERS: dict[str, Callable[[bytes, int], object]] = {
+    "histogram": payloads.decode_histogram,
+    "image": payloads.decode_image,
+    "tensor": payloads.decode_tensor,
+    "landscape": payloads.decode_landscape,
+    "graph": lambda payload, _: payloads.decode_graph(payload),
+}
+
+
+@dataclass(slots=True)
+class Walk:
+    """What was read so far of one file."""
+
+    kind: str
+    name: str
+    claims: Claims
+    signed_zero: bool
+    position: int = 0
+    event_count: int = 0
+    given_up_bytes: int = 0
+    lineage: list[tuple[int, str, float | None, str]] = field(default_factory=list)
+    """(byte offset, kind, wall time, content)."""
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+    def to(self, end: int, log: OpenLogFile, gaps: Sequence[tuple[int, int]], settings: Settings) -> bool:
+        """Read on to a bookmark; False when no way leads there, and `faults` says why."""
+        skip = dict(gaps)
+        content, base = b"", self.position
+        while self.position < end:
+            if (behind := skip.get(self.position)) is not None:
+                self.given_up_bytes += behind - self.position
+                self.position = behind
+                continue
+            if not base <= self.position <= base + len(content):
+                content, base = b"", self.position
+            found = framing.next_frame(
+                memoryview(content), self.position - base, base=base, max_frame_bytes=settings.max_frame_bytes
+            )
+            if isinstance(found, NeedData):
+                wanted = max(settings.chunk_bytes, found.length)
+                more = log.read(self.position, min(wanted, max(end - self.position, 0)))
+                if len(more) < found.length:
+                    return self._fault("no whole frame before the bookmark")
+                content, base = more, self.position
+            elif isinstance(found, Frame):
+                self._take(found)
+                self.position = found.end
+            else:
+                return self._fault(f"no frame: {found.reason}")
+        return self.position == end or self._fault("a range that was given up passes the bookmark")
+
+    def _fault(self, text: str) -> bool:
+        self.faults.append((self.position, f"The store counts these bytes as read, but there is {text}."))
+        return False
+
+    def _take(self, frame: Frame) -> None:
+        try:
+            values = events.decode(frame.payload, "lineage" if self.kind == "lineage" else "summary")
+        except EventDecodeError as error:
+            self.faults.append((frame.position, f"The frame holds no event: {error}"))
+            return
+        self.event_count += 1
+        for value in values:
+            if isinstance(value, LineageEvent):
+                content = json.dumps(value.content)
+                self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
+            elif isinstance(value, ScalarValue):
+                row = canonical((_time(value.wall_time), value.value), signed_zero=self.signed_zero)
+                self.claims.add(("scalar", value.tag), value.step, row)
+            elif isinstance(value, PayloadValue):
+                self._take_payload(frame, value)
+
+    def _take_payload(self, frame: Frame, value: PayloadValue) -> None:
+        try:
+            _DECODERS[value.plugin](frame.payload, value.value_index)
+        except EventDecodeError as error:
+            self.faults.append(
+                (frame.position, f"A {value.plugin} of {value.tag!r} cannot be decoded: {error}")
+            )
+        found = value.statistics
+        place = (frame.position, frame.length, value.value_index, frame.checksum)
+        about = (value.dtype, json.dumps(value.shape), value.size_bytes)
+        statistics = [getattr(found, name) if found else None for name in _STATISTICS]
+        row = canonical((_time(value.wall_time), *place, *about, *statistics), signed_zero=self.signed_zero)
+        tag = series_tag(value.plugin, value.tag, self.name)
+        self.claims.add((value.plugin, tag), value.step, row)
+
+
+def _time(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None

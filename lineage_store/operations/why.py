@@ -1,0 +1,181 @@
+"""Why a file or a job is, or is not, in the store.
+
+In: an engine, a path, settings. Out: a verdict with every reason and what to do about each.
+Promises: the rules are the ones that ingest follows (names, depth, links, access), looked at now, beside what the store
+holds; nothing is changed. Does not read what is in a file: `inspect` does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.eventlog.mindspore import filenames
+from lineage_store.ingest.problems import unreadable_file
+from lineage_store.ingest.scan.discovery import scan
+from lineage_store.operations import reasons
+from lineage_store.operations.reasons import INGEST, Place, Reason
+from lineage_store.store.catalog import holdings, registry, tombstones
+from lineage_store.store.database.engine import reading
+from lineage_store.texts import from_stored, to_stored
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the store holds all of it, part of it, or nothing, and why."""
+
+    path: str
+    verdict: str
+    """stored, partly stored, or not stored."""
+    reasons: tuple[Reason, ...]
+
+
+def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
+    """Look at a path on disk and in the store. Raises LineageParamSummaryPathError when neither knows it."""
+    path = Path(os.path.abspath(path.expanduser()))
+    with reading(engine) as connection:
+        place = _place(connection, path)
+        if place is None:
+            return _outside(connection, path)
+        if not place.parts:
+            return _of_base_dir(connection, place, settings)
+        if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
+            return _of_job(connection, place, settings)
+        return _of_file(connection, place, settings)
+
+
+def _place(connection: Connection, path: Path) -> Place | None:
+    # A base dir is known by its real path; below it, the path counts as it is written.
+    for above in (path, *path.parents):
+        base_dir = Path(os.path.realpath(above))
+        base_dir_id = registry.base_dir_id(connection, to_stored(str(base_dir)))
+        if base_dir_id is not None:
+            return Place(path, base_dir, base_dir_id, path.relative_to(above).parts)
+    return None
+
+
+def _outside(connection: Connection, path: Path) -> Verdict:
+    if not os.path.lexists(path):
+        raise LineageParamSummaryPathError(
+            f"{path} does not exist or may not be looked at, and the store knows nothing of it."
+        )
+    known = [from_stored(place) for _, place in registry.base_dirs(connection)]
+    text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
+    ignored = None if os.path.isdir(path) else filenames.ignored_reason(path.name)
+    if ignored:
+        return Verdict(
+            str(path), "not stored", (Reason(text), Reason(f"Its name does not count: {ignored}."))
+        )
+    base_dir = path.parent if os.path.isdir(path) else path.parent.parent
+    return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
+
+
+def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    summary = registry.summary(connection, place.base_dir_id)
+    text = (
+        f"It is a base dir of the store: {summary.jobs:,} jobs, {summary.pending_bytes:,} bytes pending, "
+        f"{summary.problems:,} open problems."
+    )
+    given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
+    on_disk, found = _look(place, None, settings)
+    known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
+    removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
+    unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
+    if unread:
+        given.append(_not_read(unread))
+    if removed:
+        text = f"{len(removed):,} jobs of it were removed, and are left alone."
+        given.append(Reason(text, "`lineage-store gc --removed` lists them."))
+    complete = os.path.isdir(place.path) and not (unread or summary.pending_bytes or summary.problems)
+    return Verdict(
+        str(place.path),
+        "stored" if complete else "partly stored" if summary.jobs else "not stored",
+        (*given, *on_disk),
+    )
+
+
+def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    train_id = place.train_id(place.parts)
+    rows = holdings.generations(connection, place.base_dir_id, train_id)
+    way = list(reasons.of_way(place, place.parts, settings))
+    on_disk, found = ([], set()) if way else _look(place, train_id, settings)
+    if not rows and not found and not os.path.isdir(place.path):
+        raise LineageParamSummaryPathError(
+            f"{place.path} does not exist or may not be looked at, and the store knows no such job."
+        )
+    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+    given = [*way, *on_disk, *reasons.of_tombstone(place.path, stone)]
+    unread = found - {(train_id, row.name) for row in rows}
+    if unread and stone is None:
+        given.append(_not_read(unread))
+    for row in rows:
+        given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
+    job_id = rows[0].job_id if rows else None
+    given += reasons.of_problems(holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id))
+    if job_id is not None and not holdings.has_lineage(connection, job_id):
+        text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
+        given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
+    complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
+    return Verdict(
+        str(place.path), "stored" if complete else "partly stored" if rows else "not stored", tuple(given)
+    )
+
+
+def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdict:
+    train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
+    stored = holdings.generations(connection, place.base_dir_id, train_id)
+    rows = [row for row in stored if row.name == name]
+    given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
+    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+    given += reasons.of_tombstone(place.path.parent, stone)
+    if not rows and not given:
+        given.append(Reason("It is a log file that has not been read yet.", INGEST))
+    for row in rows:
+        prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
+        given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
+        given += reasons.of_growth(place.path, row)
+    entry, log_file_id = f"{train_id.removesuffix('/')}/{name}", rows[-1].id if rows else None
+    given += reasons.of_problems(holdings.problems_of_file(connection, place.base_dir_id, entry, log_file_id))
+    complete = bool(rows) and _is_complete(rows[-1])
+    begun = any(row.byte_offset for row in rows)
+    return Verdict(
+        str(place.path), "stored" if complete else "partly stored" if begun else "not stored", tuple(given)
+    )
+
+
+def _look(
+    place: Place, train_id: str | None, settings: Settings
+) -> tuple[list[Reason], set[tuple[str, str]]]:
+    """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
+    if not os.path.isdir(place.path):
+        return [Reason("The directory is not on disk now, or may not be looked at.")], set()
+    only = None if train_id is None else [train_id]
+    links = settings.follow_symlinks
+    try:
+        seen = scan(place.base_dir, recursive=settings.recursive, follow_symlinks=links, only=only)
+    except OSError as error:
+        problem = unreadable_file(str(place.base_dir), error)
+        return [Reason(problem.reason, problem.remedy)], set()
+    return list(reasons.of_directory(place, seen, settings)), {
+        (file.train_id, file.name) for file in seen.files
+    }
+
+
+def _not_read(files: set[tuple[str, str]]) -> Reason:
+    train_id, name = min(files)
+    return Reason(
+        f"{len(files):,} of its log files are not read yet, such as {from_stored(f'{train_id}/{name}')}.",
+        INGEST,
+    )
+
+
+def _is_complete(row: Row[Any]) -> bool:
+    """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
+    superseded = row.state == "replaced"
+    return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

@@ -1,0 +1,109 @@
+"""The lineage of one job, in the shape of MindInsight 0.7.
+
+In: an open read transaction, a job by its base dir and train id, the parts asked for. Out: a plain dict. Promises: what
+is unknown of a job is left out. Does not know conditions, nor whether the store is up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import os.path
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from lineage_store import texts
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamTypeError,
+    LineageParamValueError,
+    TrainJobNotFoundError,
+)
+from lineage_store.fields import TRAINED
+from lineage_store.store.schema import tables
+
+SUMMARY_KEYS = (
+    "hyper_parameters",
+    "algorithm",
+    "train_dataset",
+    "valid_dataset",
+    "model",
+    "metric",
+    "dataset_graph",
+)
+"""What `get_lineage` shows without keys; `user_defined` is shown when asked for."""
+
+_ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
+_WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
+def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:
+    """Which parts of a job's lineage are asked for.
+
+    Raises:
+        LineageParamTypeError: not a list of str.
+        LineageParamValueError: an unknown name.
+    """
+    if keys is None:
+        return SUMMARY_KEYS
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        raise LineageParamTypeError(f"keys must be a list of str or None, not {keys!r}.")
+    for key in keys:
+        if key not in _ALLOWED_KEYS:
+            raise LineageParamValueError(f"keys: {key!r} is unknown: use {', '.join(_ALLOWED_KEYS)}.")
+    return tuple(keys)
+
+
+def get_lineage(
+    connection: Connection,
+    base_dir_path: str,
+    base_dir_id: int,
+    train_id: str,
+    keys: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """One job's lineage in the shape of MindInsight 0.7, parameters that are unknown left out.
+
+    Args:
+        base_dir_path: absolute path, for `summary_dir` of the answer.
+        train_id: `./name` below it.
+        keys: parts to show beside `summary_dir`; None: all but `user_defined`.
+
+    Raises:
+        TrainJobNotFoundError: the store knows no such job.
+        LineageFileNotFoundError: it knows the job, but no lineage of it.
+    """
+    wanted = read_keys(keys)
+    job, lineage = tables.train_job, tables.lineage
+    known = job.outerjoin(lineage, lineage.c.job_id == job.c.id).outerjoin(
+        tables.dataset_graph, tables.dataset_graph.c.id == lineage.c.dataset_graph_id
+    )
+    row = connection.execute(
+        select(lineage, tables.dataset_graph.c.content.label("dataset_graph"))
+        .select_from(known)
+        .where(job.c.base_dir_id == base_dir_id, job.c.train_id == texts.to_stored(train_id))
+    ).one_or_none()
+    path = os.path.normpath(os.path.join(base_dir_path, train_id))
+    if row is None:
+        raise TrainJobNotFoundError(f"The store knows no train job {train_id} below {base_dir_path}.")
+    if row.model_lineage is None:
+        raise LineageFileNotFoundError(f"The train job {path} has no lineage, only summary files.")
+    shown = {name: _part(name, row) for name in wanted}
+    return {"summary_dir": path, **shown}
+
+
+def _part(name: str, row: Any) -> dict[str, Any]:
+    if name == "dataset_graph":
+        return dict(json.loads(row.dataset_graph or "{}"))
+    if name in ("metric", "user_defined"):
+        return dict(json.loads(row.model_lineage)[name])
+    values = {field.key: _shown(row, field.column) for field in TRAINED if field.group == name}
+    return {key: value for key, value in values.items() if key is not None and value is not None}
+
+
+def _shown(row: Any, column: str) -> Any:
+    value = getattr(row, column)
+    kind = getattr(row, f"{column}_kind", None)
+    if kind in _WORD_BY_KIND:
+        return _WORD_BY_KIND[kind]
+    return texts.from_stored(value) if isinstance(value, str) else value

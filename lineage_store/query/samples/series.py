@@ -1,0 +1,138 @@
+"""Which series hold a tag, and which of their samples count.
+
+In: a job, a plugin, a tag as the user spells it. Out: the segments of the tag, one per current log file, in the order
+in which later ones win. Promises: a tag that exists exactly so is preferred to one found without MindInsight's suffix;
+what is not found is refused with the names that come close.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, select
+
+from lineage_store import texts
+from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
+from lineage_store.store.schema.tables import CURRENT_FILE, log_file, series
+
+_SUFFIXES = {"landscape": ("/loss_landscape", "/landscape")}
+_LARGEST_STEP = 2**63 - 1
+_SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One tag of one plugin in one log file."""
+
+    series_id: int
+    job_id: int
+    log_file: str
+    """Its real name."""
+    device: int | None
+    superseded_from: int | None
+
+    def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
+        """The rows of this segment that no newer file wrote again, from step `start` up to but not `stop`."""
+        step = samples.c.step
+        ends = [stop for stop in (stop, self.superseded_from) if stop is not None]
+        wanted = [samples.c.job_id == self.job_id, samples.c.series_id == self.series_id]
+        if start is not None:
+            wanted.append(step >= start)
+        if ends:
+            wanted.append(step < min(ends))
+        return and_(*wanted)
+
+
+def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
+    """The job's tags by plugin, both sorted. The tag of a graph is the name of its log file."""
+    rows = connection.execute(
+        select(series.c.plugin, series.c.tag)
+        .join(log_file, log_file.c.id == series.c.log_file_id)
+        .where(series.c.job_id == job_id, CURRENT_FILE)
+        .distinct()
+    )
+    found: dict[str, list[str]] = {}
+    for plugin, tag in sorted((plugin, texts.from_stored(tag)) for plugin, tag in rows):
+        found.setdefault(plugin, []).append(tag)
+    return found
+
+
+def find_segments(
+    connection: Connection, job_id: int, plugin: str, tag: str, device: int | None
+) -> list[Segment]:
+    """The segments of a tag, oldest file first. Raises SampleNotFoundError."""
+    for spelling in _spellings(plugin, tag):
+        segments = _segments(connection, job_id, plugin, spelling)
+        if not segments:
+            continue
+        of_device = [segment for segment in segments if device is None or segment.device == device]
+        if of_device:
+            return of_device
+        devices = sorted({str(segment.device) for segment in segments})
+        raise SampleNotFoundError(
+            f"The {plugin} {tag!r} has no samples of device {device}; there are: {', '.join(devices)}."
+        )
+    raise _unknown(connection, job_id, plugin, tag)
+
+
+def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | None]:
+    """A range of steps that the database can compare. Raises LineageParamTypeError for what is no integer."""
+    try:
+        first = None if start is None else operator.index(start)
+        end = None if stop is None else operator.index(stop)
+    except TypeError:
+        raise LineageParamTypeError(
+            f"start = {start!r} and stop = {stop!r} must be whole numbers or None."
+        ) from None
+    if first is not None and first > _LARGEST_STEP:
+        return 0, 0
+    lowest = -_LARGEST_STEP - 1
+    return (
+        None if first is None or first <= lowest else first,
+        None if end is None or end > _LARGEST_STEP else max(end, lowest),
+    )
+
+
+def _spellings(plugin: str, tag: str) -> Sequence[str]:
+    suffixes = _SUFFIXES.get(plugin, (f"/{plugin}",))
+    shorter = [tag.removesuffix(suffix) for suffix in suffixes if tag.endswith(suffix)]
+    return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
+
+
+def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Segment]:
+    rows = connection.execute(
+        select(series.c.id, log_file.c.name, series.c.device, series.c.superseded_from)
+        .join(log_file, log_file.c.id == series.c.log_file_id)
+        .where(
+            series.c.job_id == job_id,
+            series.c.plugin == plugin,
+            series.c.tag_key == texts.key(tag),
+            series.c.tag == tag,
+            CURRENT_FILE,
+        )
+        .order_by(log_file.c.file_time, log_file.c.name)
+    )
+    return [
+        Segment(row.id, job_id, texts.from_stored(row.name), row.device, row.superseded_from) for row in rows
+    ]
+
+
+def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:
+    known = tags(connection, job_id)
+    names = known.get(plugin, [])
+    close = get_close_matches(tag, names, n=_SHOWN_NAMES, cutoff=0.4) or names[:_SHOWN_NAMES]
+    elsewhere = [other for other, found in known.items() if tag in found]
+    hint = f"Close: {', '.join(close)}." if close else f"The job has no {plugin} at all."
+    if not known and not _has_summary_file(connection, job_id):
+        hint = "Its summary files have not been read: ingest its base dir."
+    if elsewhere:
+        hint += f" There is a {' and a '.join(elsewhere)} of that name."
+    return SampleNotFoundError(f"The job has no {plugin} {tag!r}.", hint=hint)
+
+
+def _has_summary_file(connection: Connection, job_id: int) -> bool:
+    summary = and_(log_file.c.job_id == job_id, log_file.c.kind == "summary", CURRENT_FILE)
+    return connection.execute(select(log_file.c.id).where(summary).limit(1)).first() is not None

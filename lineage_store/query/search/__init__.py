@@ -1,0 +1,1 @@
+"""Journey of a condition: condition, tree, predicates and ordering, compiler, page, results."""

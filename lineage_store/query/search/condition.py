@@ -1,0 +1,266 @@
+"""The seeds' search_condition, read: dict in, frozen `SearchCondition` out.
+
+In: the caller's dict, which is never changed. Out: a tree of leaves, `and`, `or` and `not`; sort keys;
+page; what to show.
+Promises: every mistake of the user is raised here, as LineageSearchConditionParamError that names field,
+operator, value and what is allowed; whatever comes out can be compiled and run on both databases.
+Does not know: SQL, beyond the names of the operators' rows.
+"""
+
+from __future__ import annotations
+
+import os.path
+import reprlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from lineage_store import texts
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import BY_NAME, METRIC_PREFIX, SEARCHABLE, USER_PREFIX
+from lineage_store.query.search.literals import MAX_CHOICES, Choices
+from lineage_store.query.search.operators import OPERATORS, SubjectType, Value
+from lineage_store.query.search.parameters import Parameters
+from lineage_store.query.search.tree import (
+    AllOf,
+    AnyOf,
+    Leaf,
+    Node,
+    Not,
+    Page,
+    SearchCondition,
+    SortKey,
+    Subject,
+)
+
+DEFAULT_LIMIT = 10
+MAX_LIMIT = 100
+MAX_PAGE_NUMBER = 100_000
+MAX_DEPTH = 16
+MAX_COMPARISONS = 300
+MAX_SORT_KEYS = 16
+CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
+
+_OLD_METRIC_PREFIX = "metric_"
+_SEARCHABLE_NAMES = {field.name for field in SEARCHABLE}
+_LINEAGE_TYPES = ("model", "dataset")
+_FIELDS_ALLOWED = ", ".join(
+    [*(field.name for field in SEARCHABLE), f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<name>"]
+)
+
+
+_SUMMARY_DIR = Subject("text", "summary_dir")
+
+
+def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None) -> SearchCondition:
+    """Read a search_condition.
+
+    Args:
+        condition: the documented dict, or None for all jobs.
+        base_dir: what absolute paths under `summary_dir` are below.
+
+    Raises:
+        LineageSearchConditionParamError: for anything that is not allowed.
+    """
+    if condition is None:
+        return SearchCondition()
+    if not isinstance(condition, dict):
+        raise _refused("the condition", condition, "must be a dict or None")
+    wanted = _read_lineage_type(condition.get("lineage_type"))
+    page = _read_page(condition)
+    sort = _read_sort(condition)
+    rest = {name: value for name, value in condition.items() if name not in CONTROL_KEYS}
+    reader = _TreeReader(base_dir)
+    where = reader.read(rest, depth=0)
+    values = reader.parameters.values
+    return SearchCondition(where, values, sort, page, "model" in wanted, "dataset" in wanted)
+
+
+class _TreeReader:
+    """Reads comparisons and groups; counts them, so that no condition outgrows what a database can take."""
+
+    def __init__(self, base_dir: str | None) -> None:
+        self.parameters = Parameters()
+        self._base_dir = base_dir
+        self._comparisons = 0
+        self._choices = 0
+
+    def read(self, condition: object, depth: int) -> AllOf:
+        if not isinstance(condition, dict):
+            raise _refused("a group's member", condition, "must be a dict like the condition itself")
+        if depth > MAX_DEPTH:
+            raise LineageSearchConditionParamError(f"Groups are nested more than {MAX_DEPTH} deep.")
+        self._count()
+        parts: list[Node] = []
+        for name, value in condition.items():
+            if name in ("and", "or"):
+                members = tuple(self.read(member, depth + 1) for member in _read_members(name, value))
+                parts.append(AllOf(members) if name == "and" else AnyOf(members))
+            elif name == "not":
+                parts.append(Not(self.read(value, depth + 1)))
+            elif name in CONTROL_KEYS:
+                raise _refused(name, value, "belongs at the top of the condition, not into a group")
+            else:
+                parts.extend(self._read_field(name, value))
+        return AllOf(tuple(parts))
+
+    def _read_field(self, name: object, comparisons: object) -> Iterable[Leaf]:
+        subject = read_subject(name)
+        if not isinstance(comparisons, dict):
+            raise _refused(str(name), comparisons, "must be a dict such as {'eq': value}")
+        return [self._read_leaf(str(name), subject, key, value) for key, value in comparisons.items()]
+
+    def _read_leaf(self, name: str, subject: Subject, key: object, value: object) -> Leaf:
+        self._count()
+        operator = OPERATORS.get(key) if isinstance(key, str) else None
+        reader = operator.readers.get(subject.type) if operator else None
+        if operator is None or reader is None:
+            allowed = ", ".join(row.name for row in OPERATORS.values() if subject.type in row.readers)
+            raise _refused(name, {key: value}, f"has no operator that fits the field: use {allowed}")
+        if subject == _SUMMARY_DIR:
+            value = self._with_ids(name, value)
+        try:
+            read = reader(value)
+        except ValueError as error:
+            raise _refused(f"{name} {key}", value, f"must be {error}") from None
+        self._count_choices(read)
+        return Leaf(subject, operator, self.parameters.lift(read, subject))
+
+    def _with_ids(self, name: str, value: object) -> object:
+        if isinstance(value, list | tuple):
+            return [self._with_id(name, item) for item in value]
+        return self._with_id(name, value)
+
+    def _with_id(self, name: str, value: object) -> object:
+        """An absolute path below the base dir becomes the job's id; everything else stays."""
+        if not isinstance(value, str) or not value.startswith("/"):
+            return value
+        if self._base_dir is None:
+            raise _refused(name, value, "must be a job id such as ./name: no single base dir was given")
+        for path in _spellings(value):
+            below = os.path.relpath(path, self._base_dir)
+            if below.split(os.path.sep)[0] != os.path.pardir:
+                return "./" if below == os.path.curdir else f"./{below}"
+        raise _refused(name, value, f"must be ./name or a path below the base dir {self._base_dir}")
+
+    def _count(self) -> None:
+        self._comparisons += 1
+        if self._comparisons > MAX_COMPARISONS:
+            raise LineageSearchConditionParamError(
+                f"The condition has more than {MAX_COMPARISONS} comparisons and groups.",
+                hint="Use `in` with a list, or ask several times.",
+            )
+
+    def _count_choices(self, value: Value) -> None:
+        if isinstance(value, Choices):
+            self._choices += value.count
+        if self._choices > MAX_CHOICES:
+            raise LineageSearchConditionParamError(
+                f"The condition lists more than {MAX_CHOICES} values.", hint="Ask several times."
+            )
+
+
+def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
+    """The field, metric or user-defined value of a public name, in any of its spellings."""
+    if isinstance(name, str):
+        if name in _SEARCHABLE_NAMES:
+            return Subject(BY_NAME[name].type, name)
+        prefixes: tuple[tuple[str, SubjectType], ...] = (
+            (METRIC_PREFIX, "metric"),
+            (_OLD_METRIC_PREFIX, "metric"),
+            (USER_PREFIX, "user_defined"),
+        )
+        for prefix, subject_type in prefixes:
+            if name.startswith(prefix) and len(name) > len(prefix):
+                return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
+    raise LineageSearchConditionParamError(
+        f"Search condition: {_shown(name)} is not a field: use one of {allowed}."
+    )
+
+
+def _spellings(path: str) -> Iterable[str]:
+    """The path as it is written, and where symbolic links lead."""
+    yield path
+    with suppress(ValueError):  # text that no file system takes, such as NUL
+        yield os.path.realpath(path)
+
+
+def _read_members(name: str, value: object) -> list[object] | tuple[object, ...]:
+    if isinstance(value, list | tuple) and value:
+        return value
+    raise _refused(name, value, "must be a list of at least one condition")
+
+
+def _read_lineage_type(value: object) -> set[str]:
+    """Which of model and dataset the answer shows; both unless said otherwise."""
+    allowed = "must be 'model', 'dataset', None, or {'eq': …} or {'in': […]} of these"
+    if value is None or value == {}:
+        return set(_LINEAGE_TYPES)
+    wanted: list[object] = []
+    if isinstance(value, dict):
+        for key, named in value.items():
+            if key not in ("eq", "in") or (key == "in" and not (isinstance(named, list | tuple) and named)):
+                raise _refused(f"lineage_type {key}", named, allowed)
+            wanted.extend(named if key == "in" else [named])
+    else:
+        wanted.append(value)
+    if not all(isinstance(name, str) and name in _LINEAGE_TYPES for name in wanted):
+        raise _refused("lineage_type", value, allowed)
+    return {str(name) for name in wanted}
+
+
+def _read_page(condition: dict[str, object]) -> Page | None:
+    if "limit" not in condition and "offset" not in condition:
+        return None
+    limit = _read_count("limit", condition.get("limit", DEFAULT_LIMIT), 1, MAX_LIMIT, "jobs in a page")
+    number = _read_count("offset", condition.get("offset", 0), 0, MAX_PAGE_NUMBER, "page number, from 0")
+    return Page(limit, number)
+
+
+def _read_count(name: str, value: object, least: int, greatest: int, meaning: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest:
+        return value
+    raise _refused(name, value, f"must be an int from {least} to {greatest} ({meaning})")
+
+
+def _read_sort(condition: dict[str, object]) -> tuple[SortKey, ...]:
+    if "sorted_by" in condition:
+        return _read_sorted_by(condition)
+    if "sorted_name" in condition:
+        return (_read_sort_key(condition["sorted_name"], condition.get("sorted_type")),)
+    if "sorted_type" in condition:
+        raise _refused("sorted_type", condition["sorted_type"], "needs sorted_name beside it")
+    return ()
+
+
+def _read_sorted_by(condition: dict[str, object]) -> tuple[SortKey, ...]:
+    pairs = condition["sorted_by"]
+    if "sorted_name" in condition or "sorted_type" in condition:
+        raise _refused("sorted_by", pairs, "cannot be used together with sorted_name or sorted_type")
+    if not isinstance(pairs, list | tuple) or not 0 < len(pairs) <= MAX_SORT_KEYS:
+        raise _refused("sorted_by", pairs, f"must be a list of 1 to {MAX_SORT_KEYS} pairs [name, type]")
+    keys: dict[Subject, SortKey] = {}
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise _refused("sorted_by", pair, "must be a pair [name, 'ascending' or 'descending']")
+        key = _read_sort_key(*pair)
+        keys.setdefault(key.subject, key)
+    return tuple(keys.values())
+
+
+def _read_sort_key(name: object, direction: object) -> SortKey:
+    if direction not in ("ascending", "descending", None):
+        raise _refused("sorted_type", direction, "must be 'ascending', 'descending' or None")
+    if name == "tag":
+        return SortKey(Subject("label", "tag"), direction == "descending")
+    return SortKey(read_subject(name, allowed=f"tag, {_FIELDS_ALLOWED}"), direction == "descending")
+
+
+def _refused(where: str, value: object, requirement: str) -> LineageSearchConditionParamError:
+    return LineageSearchConditionParamError(f"Search condition: {where} = {_shown(value)} {requirement}.")
+
+
+def _shown(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # an int with more digits than Python is willing to print
+        return f"a very large {type(value).__name__}"

@@ -1,0 +1,64 @@
+"""Every job that matches, in order, however long the caller takes over each.
+
+In: what begins a read transaction, a checked question. Out: an iterator of plain dicts in the seeds' shape.
+Promises: no transaction is open while the caller works, for PostgreSQL would end it, and SQLite's write-ahead log grow.
+Which jobs, and in which order, is as of the first moment; what is shown of a job is as of the moment when its part was
+read, and one that was removed before is left out. What is held is sixteen bytes a job, and what is shown of one part.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from lineage_store.query.search.compiler import BaseDirs, compile_listing
+from lineage_store.query.search.page import rows_of_jobs
+from lineage_store.query.search.results import to_object
+from lineage_store.query.search.scope import scope_of
+from lineage_store.query.search.tree import SearchCondition
+
+_LISTED_AT_ONCE, JOBS_AT_ONCE = 10_000, 500
+
+
+class _Listed(NamedTuple):
+    """Jobs in order."""
+
+    job_ids: array[int]
+    names: array[int]
+    """Hashes of what names each: SQLite gives the id of a job that was removed to the next new one."""
+
+
+def iter_lineage(
+    reading: Callable[[], AbstractContextManager[Connection]],
+    condition: SearchCondition,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    jobs_at_once: int = JOBS_AT_ONCE,
+) -> Iterator[dict[str, Any]]:
+    """Every job that matches, whatever page the condition names; `jobs_at_once` are read in one transaction."""
+    with reading() as connection:
+        scope = scope_of(connection, base_dir_ids)
+        listed = _list(connection, condition, scope.base_dirs)
+    for start in range(0, len(listed.job_ids), jobs_at_once):
+        part = _Listed(*(column[start : start + jobs_at_once] for column in listed))
+        with reading() as connection:
+            rows = rows_of_jobs(connection, part.job_ids, condition)
+        names = dict(zip(*part, strict=True))
+        for row in rows:
+            if names[row.job_id] == hash((row.base_dir_id, row.train_id)):
+                yield to_object(row, json.loads(row.model_lineage), condition, scope.labels)
+
+
+def _list(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs) -> _Listed:
+    statement = compile_listing(condition.where, condition.sort, base_dirs)
+    listed = _Listed(array("q"), array("q"))
+    options = {"yield_per": _LISTED_AT_ONCE}
+    for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
+        listed.job_ids.extend(row[0] for row in rows)
+        listed.names.extend(hash((row[1], row[2])) for row in rows)
+    return listed

@@ -1,0 +1,131 @@
+"""What holds: the tree of a condition becomes a SQL predicate about one row of `lineage`.
+
+In: the condition's tree, and the rows of named values that the statement has joined already. Out: one expression for
+SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined where the condition asks for `summary_dir`.
+Promises: nothing but true and not true matters. A comparison may be unknown where a value is missing; `and`, `or` and
+WHERE take that for false, and every negation is written `IS NOT true`. So comparisons stay bare, as indexes need them.
+Every value is a parameter, never part of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Table,
+    and_,
+    case,
+    exists,
+    false,
+    literal_column,
+    not_,
+    or_,
+    select,
+    true,
+)
+
+from lineage_store import texts
+from lineage_store.fields import BY_NAME
+from lineage_store.query.search.operators import Operand
+from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Node, Not, Subject
+from lineage_store.store.schema.tables import lineage, metric, train_job, user_info
+
+VALUED: dict[str, Table] = {"metric": metric, "user_defined": user_info}
+"""Where values with names of their own stand, by the subject's type."""
+
+Joined = Mapping[Subject, FromClause]
+"""For a named value: the row that the statement has joined, of jobs that have one."""
+
+
+def holds(node: Node, joined: Joined) -> ColumnElement[bool]:
+    """Whether a job satisfies the condition."""
+    match node:
+        case Leaf():
+            return _leaf(node, joined)
+        case Not(part):
+            return _negation(holds(part, joined))
+        case AllOf(parts):
+            return and_(true(), *(holds(part, joined) for part in parts))
+        case AnyOf(parts):
+            return or_(false(), *(holds(part, joined) for part in parts))
+
+
+def required_values(node: Node) -> Iterator[Subject]:
+    """Metrics and user-defined values that a job must have to satisfy the condition."""
+    match node:
+        case AllOf(parts):
+            for part in parts:
+                yield from required_values(part)
+        case Leaf(subject, operator, value) if subject.type in VALUED:
+            if not (operator.negated or operator.takes_missing(value)):
+                yield subject
+
+
+def _negation(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+    """True where the predicate is false or unknown."""
+    return predicate.is_not(true())
+
+
+def _leaf(leaf: Leaf, joined: Joined) -> ColumnElement[bool]:
+    with_missing = leaf.operator.takes_missing(leaf.value)
+    if leaf.subject.type in VALUED and leaf.subject not in joined:
+        found = _exists(leaf, with_missing)
+    else:
+        row = joined.get(leaf.subject)
+        operand = _field_operand(leaf.subject) if row is None else _valued_operand(row)
+        found = leaf.operator.holds(operand, leaf.value)
+        found = or_(found, operand.missing) if with_missing else found
+    return _negation(found) if leaf.operator.negated else found
+
+
+def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
+    """A metric or user-defined value: does the job have a row that satisfies the comparison?"""
+    table = VALUED[leaf.subject.type]
+    operand = _valued_operand(table)
+
+    def has_row(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+        matches = is_named(table, leaf.subject.name), predicate
+        return exists(select(literal_column("1")).select_from(table).where(*matches).correlate(lineage))
+
+    found = has_row(leaf.operator.holds(operand, leaf.value))
+    return or_(found, not_(has_row(not_(operand.missing)))) if with_missing else found
+
+
+def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
+    """Whether a row is the job's value of that name."""
+    # by its key alone: an index has that, and to compare names the rows would be read
+    return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == texts.key(name))
+
+
+def _field_operand(subject: Subject) -> Operand:
+    column = field_column(subject)
+    if subject.type == "text":
+        return Operand(column.is_(None), text=column)
+    if subject.type == "integer":
+        return Operand(column.is_(None), number=column)
+    kind = kind_column(subject)
+    return Operand(kind.is_(None), number=column, kind=kind)
+
+
+def _valued_operand(row: FromClause) -> Operand:
+    kind, text = row.c.kind, row.c.text
+    return Operand(
+        missing=kind == "null",
+        number=row.c.value,
+        text=case((kind == "text", text)),
+        document=case((kind == "json", text)),
+        kind=kind,
+    )
+
+
+def field_column(subject: Subject) -> ColumnElement[Any]:
+    """Where a lineage field stands."""
+    return train_job.c.train_id if subject.name == "summary_dir" else lineage.c[BY_NAME[subject.name].column]
+
+
+def kind_column(subject: Subject) -> ColumnElement[Any]:
+    """Where it stands whether a float field is finite."""
+    return lineage.c[f"{BY_NAME[subject.name].column}_kind"]

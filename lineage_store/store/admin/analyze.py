@@ -1,0 +1,69 @@
+"""Fresh statistics for the database's planner, after much was written.
+
+In: an engine. Out: whether they are due; nothing: questions find their indexes. PostgreSQL gathers them by itself,
+minutes later; SQLite never. Promises: what was written counts, by however many passes, processes and hosts.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.schema import tables
+
+LEAST_ROWS = 1_000
+"""With fewer jobs and series, any plan does."""
+
+_SAMPLED_ROWS = 1_000
+"""SQLite looks at so many rows of each index; enough to tell a selective one."""
+_ROUGHLY = 10
+"""PostgreSQL's statistics target for samples, which are found by their key: it looks at 300 times as many rows. Fields
+and metrics, which questions compare, have the database's own target, by default 100."""
+_ASKED = (
+    tables.train_job,
+    tables.log_file,
+    tables.lineage,
+    tables.metric,
+    tables.user_info,
+    tables.series,
+)
+_MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(id) FROM series), 0)"
+"""How many jobs and series there ever were, about. SQLite's own figures, from a sample, may be off by half."""
+# A row of ours among SQLite's statistics, which pass over tables that there are not: _MADE when they were gathered.
+_MADE_BEFORE = "SELECT coalesce(max(CAST(stat AS INTEGER)), 0) FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
+_FORGET = "DELETE FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
+_REMEMBER = "INSERT INTO sqlite_stat1 (tbl, stat) VALUES ('lineage_store', ?)"
+
+
+def is_due(engine: Engine) -> bool:
+    """Whether SQLite has no statistics, or those of half the jobs and series at most. Takes two looks at indexes."""
+    if engine.dialect.name != "sqlite":
+        return False
+    with reading(engine) as connection:
+        made = _number(connection, _MADE)
+        return made >= LEAST_ROWS and made >= 2 * _made_before(connection)
+
+
+def _made_before(connection: Connection) -> int:
+    if not _number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"):
+        return 0
+    return _number(connection, _MADE_BEFORE)
+
+
+def _number(connection: Connection, query: str) -> int:
+    return int(connection.exec_driver_sql(query).scalar_one())
+
+
+def analyse(engine: Engine) -> None:
+    """Gather statistics of the tables that questions are about."""
+    with writing(engine) as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA analysis_limit = {_SAMPLED_ROWS}")
+        for table in _ASKED:
+            connection.exec_driver_sql(f"ANALYZE {table.name}")
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SET LOCAL default_statistics_target = {_ROUGHLY}")
+        connection.exec_driver_sql(f"ANALYZE {tables.scalar_sample.name}")
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql(_FORGET)
+            connection.exec_driver_sql(_REMEMBER, (str(_number(connection, _MADE)),))

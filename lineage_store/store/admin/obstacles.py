@@ -1,0 +1,62 @@
+"""What keeps a store from being written now, as far as it can be told without writing.
+
+In: an engine that can be read. Out: a `Cause`, or None. A full disk under PostgreSQL is not told: only who writes meets
+it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, text
+
+from lineage_store.store.database.engine import reading, sqlite_path
+from lineage_store.store.database.failures import ONLY_READS, Cause, locked_remedy, of_disk
+from lineage_store.store.database.locks import writer_of
+
+# That a role only reads is its own business: it may be an analyst's who asks.
+_READS_ONLY = text("""
+SELECT pg_is_in_recovery() OR EXISTS (
+  SELECT FROM pg_settings
+  WHERE name = 'default_transaction_read_only' AND setting = 'on'
+    AND source IN ('database', 'configuration file', 'command line', 'environment variable')
+)
+""")
+_BLOCKER = text("""
+SELECT blocker.pid, blocker.usename, blocker.xact_start
+FROM pg_locks waiting
+JOIN pg_stat_activity waiter ON waiter.pid = waiting.pid AND waiter.datname = current_database()
+CROSS JOIN unnest(pg_blocking_pids(waiting.pid)) AS blocked_by(pid)
+JOIN pg_stat_activity blocker ON blocker.pid = blocked_by.pid
+WHERE NOT waiting.granted AND waiting.waitstart < clock_timestamp() - interval '1 second'
+ORDER BY blocker.xact_start, blocker.pid
+LIMIT 1
+""")
+
+
+def obstacle_to(engine: Engine) -> Cause | None:
+    """What is in the way of writing."""
+    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    if path is not None:
+        return _to_file(path)
+    with reading(engine) as connection:
+        return _to_server(connection)
+
+
+def _to_file(path: Path) -> Cause | None:
+    if (cause := of_disk(path)) is not None:
+        return cause
+    return None if writer_of(path) is None else Cause("locked", locked_remedy(path))
+
+
+def _to_server(connection: Connection) -> Cause | None:
+    if connection.execute(_READS_ONLY).scalar_one():
+        return Cause("read-only", ONLY_READS)
+    blocker = connection.execute(_BLOCKER).first()
+    if blocker is None:
+        return None
+    since = (
+        f", in a transaction since {blocker.xact_start:%Y-%m-%d %H:%M:%S} UTC" if blocker.xact_start else ""
+    )
+    who = f"Session {blocker.pid} of role {blocker.usename} has locked others out{since}"
+    return Cause("locked", f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid})).")

@@ -1,0 +1,182 @@
+"""SQL that other people write, run so that it can read and do nothing else.
+
+In: an engine and one statement. Out: column names and rows, as they come.
+Promises: nothing is changed. On SQLite a connection of its own refuses everything but reading (by `query_only` and by
+an authorizer that knows only what is allowed). On PostgreSQL only statements that ask are let in (a READ ONLY
+transaction would still let COPY write files and run programs on the server), one at a time by the extended protocol,
+and a superuser asks with the rights of `pg_read_all_data`. A statement that takes too long is ended.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine
+
+from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
+from lineage_store.store.database.engine import connected, open_engine
+
+_ALLOWED_ACTIONS = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_ALLOWED_PRAGMAS = frozenset(
+    {
+        "table_info",
+        "table_xinfo",
+        "table_list",
+        "index_list",
+        "index_info",
+        "foreign_key_list",
+        "database_list",
+    }
+)
+_STEPS_BETWEEN_CHECKS = 20_000
+_ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
+# Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
+_BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
+_LIMITS = """SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
+    set_config('role', CASE current_setting('is_superuser')
+        WHEN 'on' THEN 'pg_read_all_data' ELSE current_setting('role') END, true)"""
+_ONLY_READING = (
+    "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a statement."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+    """To be read while the statement is open; reading may raise LineageQuerySummaryDataError."""
+
+
+@contextmanager
+def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]:
+    """Run one statement for the length of the block.
+
+    Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s`;
+    LineageParamValueError when there is none; DatabaseUnavailableError when there is no connection.
+    """
+    if _without_blank(statement) == "":
+        raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
+    if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
+        raise LineageParamValueError("The SQL statement holds bytes that are no UTF-8 text.")
+    runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql
+    with runner(engine, statement, timeout_s) as answer:
+        yield answer
+
+
+@contextmanager
+def _run_sqlite(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
+    url = engine.url.render_as_string(hide_password=False)
+    reader = open_engine(url, read_only=True, allow_network_filesystem=True)
+    pooled: Any = connected(reader)
+    connection: sqlite3.Connection = pooled.driver_connection
+    deadline = time.monotonic() + timeout_s
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+    connection.set_authorizer(_authorize)
+    try:
+        with _refusals_named(sqlite3.Error, deadline, timeout_s):
+            cursor = connection.execute(statement)
+            yield _answer(cursor.description, iter(cursor))
+    finally:
+        connection.set_authorizer(None)
+        pooled.close()
+        reader.dispose()
+
+
+@contextmanager
+def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
+    import psycopg
+
+    _refuse_unless_asking(statement)
+    pooled: Any = connected(engine)
+    connection: psycopg.Connection[Any] = pooled.driver_connection
+    deadline = time.monotonic() + timeout_s
+    try:
+        connection.read_only = True
+        with _refusals_named(psycopg.Error, deadline, timeout_s), connection.cursor() as cursor:
+            limit = f"{max(1, round(timeout_s * 1000))}ms"
+            cursor.execute(_LIMITS, [limit])
+            # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
+            rows = cursor.stream(statement.encode())
+            first = next(rows, None)
+            if first is None:  # `stream` tells the columns with the first row only
+                cursor.execute(statement.encode(), prepare=True)
+            yield _answer(cursor.description, _chained(first, rows))
+    finally:
+        pooled.invalidate()  # its session settings were ours
+
+
+def _refuse_unless_asking(statement: str) -> None:
+    word = re.match(r"\w*", _without_blank(statement))
+    verb = word[0].upper() if word else ""
+    if verb not in _ASKING:
+        raise _refused(f"it begins with {verb!r}" if verb else "it does not begin with a word", _ONLY_READING)
+
+
+def _without_blank(statement: str) -> str:
+    """The statement from its first word on: without the blanks, comments and parentheses before it."""
+    blank = _BLANK.match(statement)
+    return statement[blank.end() :] if blank else statement
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, _database: str | None, _by: str | None
+) -> int:
+    if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
+        return sqlite3.SQLITE_DENY
+    reads_schema = action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS
+    # What table-valued functions such as json_each ask for; a real update of it fails on its own, and by query_only.
+    declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
+    allowed = action in _ALLOWED_ACTIONS or reads_schema or declares
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def _answer(description: Any, rows: Iterator[tuple[Any, ...]]) -> Answer:
+    return Answer(tuple(str(column[0]) for column in description or ()), rows)
+
+
+def _chained(first: tuple[Any, ...] | None, rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+@contextmanager
+def _refusals_named(errors: type[Exception], deadline: float, timeout_s: float) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        if time.monotonic() > deadline:
+            raise LineageQuerySummaryDataError(
+                f"The statement took longer than {timeout_s:g} s and was ended.",
+                hint="Narrow it down, or allow more with --timeout SECONDS.",
+            ) from error
+        if "interrupted" in str(
+            error
+        ):  # a signal came while SQLite was at work, which swallowed its exception
+            raise KeyboardInterrupt from error
+        cause = str(error).strip().splitlines()[0].rstrip(".")
+        raise _refused(cause, _hint(cause)) from error
+
+
+def _refused(cause: str, hint: str | None) -> LineageQuerySummaryDataError:
+    return LineageQuerySummaryDataError(f"The statement was refused: {cause}.", hint=hint)
+
+
+def _hint(cause: str) -> str | None:
+    if any(word in cause for word in ("not authorized", "read-only", "readonly", "prohibited")):
+        return _ONLY_READING
+    if "permission denied" in cause:
+        return "Ask the owner of the database for the right to read; superusers read tables here and nothing else."
+    if any(word in cause for word in ("no such table", "no such column", "does not exist")):
+        return "docs/schema.md lists the views and their columns; so does the table schema_doc (PostgreSQL: \\d+)."
+    return None

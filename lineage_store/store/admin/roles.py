@@ -1,0 +1,139 @@
+"""Three roles on PostgreSQL: one owns and upgrades, one ingests, others ask the views and can do nothing else.
+
+In: an engine whose user may grant, and names of roles that exist. Out: the statements, run in one transaction or only
+given out. Promises: granting again changes nothing; an analyst has the views, and limits on time; no password passes
+through here. New tables and views of a later release need another grant; those that stay keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, func, select, text
+
+from lineage_store.errors import LineageStoreError
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.upgrade import VERSION_TABLE
+from lineage_store.store.schema.views import VIEWS
+
+ANALYST_LIMITS = {
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "60s",
+    "lock_timeout": "5s",
+    "default_transaction_read_only": "on",
+}
+"""Set for an analyst's sessions in this database. An administrator may set others afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Names of roles; what is not given stays as it is."""
+
+    owner: str | None = None
+    ingest: str | None = None
+    analysts: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (role for role in (self.owner, self.ingest, *self.analysts) if role is not None)
+
+
+def grant(engine: Engine, roles: Roles) -> list[str]:
+    """Grant in one transaction; returns the statements.
+
+    Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser;
+    DatabaseUnavailableError when this user may not grant.
+    """
+    found = statements(engine, roles)
+    with writing(engine) as connection:
+        for statement in found:
+            connection.exec_driver_sql(statement)
+    return found
+
+
+def statements(engine: Engine, roles: Roles) -> list[str]:
+    """The statements that `grant` runs. Raises LineageStoreError as `grant` does."""
+    if engine.dialect.name != "postgresql":
+        raise LineageStoreError(
+            "Only PostgreSQL has roles.",
+            hint="A SQLite store is its user's; `lineage-store publish` is for others.",
+        )
+    with reading(engine) as connection:
+        _refuse_unfit(connection, list(roles))
+        schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
+    quoted = engine.dialect.identifier_preparer.quote_identifier
+    place = _Place(quoted(schema), quoted(database))
+    found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
+    if roles.ingest is not None:
+        found += _of_ingest(quoted(roles.ingest), place)
+    for analyst in roles.analysts:
+        found += _of_analyst(quoted(analyst), place)
+    if roles.owner is not None:
+        found += _of_owner(quoted(roles.owner), place)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Quoted names."""
+
+    schema: str
+    database: str
+
+    def named(self, names: Sequence[str]) -> str:
+        return ", ".join(f"{self.schema}.{name}" for name in names)
+
+
+_TABLES = [table.name for table in metadata.sorted_tables]
+_VIEWS = [view.name for view in VIEWS]
+
+
+def _of_ingest(role: str, place: _Place) -> list[str]:
+    return [
+        f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {place.named(_TABLES)} TO {role}",
+        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {place.schema} TO {role}",
+        f"GRANT SELECT ON {place.named([*_VIEWS, VERSION_TABLE])} TO {role}",
+    ]
+
+
+def _of_analyst(role: str, place: _Place) -> list[str]:
+    limits = [
+        f"ALTER ROLE {role} IN DATABASE {place.database} SET {name} = '{value}'"
+        for name, value in ANALYST_LIMITS.items()
+    ]
+    return [
+        f"REVOKE TEMPORARY ON DATABASE {place.database} FROM PUBLIC",
+        f"REVOKE ALL ON ALL TABLES IN SCHEMA {place.schema} FROM {role}",
+        f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
+        f"GRANT SELECT ON {place.named([*_VIEWS, VERSION_TABLE])} TO {role}",
+        *limits,
+    ]
+
+
+def _of_owner(role: str, place: _Place) -> list[str]:
+    tables = [f"ALTER TABLE {place.schema}.{name} OWNER TO {role}" for name in [*_TABLES, VERSION_TABLE]]
+    views = [f"ALTER VIEW {place.schema}.{name} OWNER TO {role}" for name in _VIEWS]
+    return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views]
+
+
+def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:
+    if not names:
+        raise LineageStoreError("No role is named.", hint="Give --owner, --ingest or --analyst.")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise LineageStoreError(
+            f"The role {twice[0]!r} is named twice.", hint="Each needs a role of its own."
+        )
+    query = text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = ANY(:names)")
+    known = {row.rolname: row.rolsuper for row in connection.execute(query, {"names": list(names)})}
+    for name in names:
+        if name not in known:
+            raise LineageStoreError(
+                f"There is no role {name!r}.",
+                hint=f"An administrator makes it: CREATE ROLE {name} LOGIN; then \\password {name} in psql.",
+            )
+        if known[name]:
+            raise LineageStoreError(
+                f"The role {name!r} is a superuser, whom no grant restricts.", hint="Name another role."
+            )

@@ -1,0 +1,53 @@
+"""What the store holds of one job or one log file: for `why`, which tells people.
+
+In: ids and stored names. Out: rows of `log_file`, open problems, whether there is lineage. Only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, select
+
+from lineage_store.store.schema.tables import ingest_problem, lineage, log_file, train_job
+
+
+def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
+    """Every generation of every log file of a job, by name."""
+    mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
+    query = select(log_file).join_from(log_file, train_job, train_job.c.id == log_file.c.job_id).where(mine)
+    return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
+
+
+def has_lineage(connection: Connection, job_id: int) -> bool:
+    """Whether the job is listed with lineage."""
+    return connection.execute(select(lineage.c.job_id).where(lineage.c.job_id == job_id)).first() is not None
+
+
+def problems_of_job(
+    connection: Connection, base_dir_id: int, train_id: str, job_id: int | None
+) -> Sequence[Any]:
+    """Open problems of a job's log files, of its directory, and of entries in that which are not in the store."""
+    directory = f"{train_id}/"
+    entry = func.substr(ingest_problem.c.path, 1, len(directory)) == directory
+    concerned = (ingest_problem.c.path == train_id) | entry
+    if job_id is not None:
+        concerned |= ingest_problem.c.job_id == job_id
+    return _open_problems(connection, base_dir_id, concerned)
+
+
+def problems_of_file(
+    connection: Connection, base_dir_id: int, path: str, log_file_id: int | None
+) -> Sequence[Any]:
+    """Open problems of a log file, by its path below the base dir and, where the store has it, by id."""
+    concerned = ingest_problem.c.path == path
+    if log_file_id is not None:
+        concerned |= ingest_problem.c.log_file_id == log_file_id
+    return _open_problems(connection, base_dir_id, concerned)
+
+
+def _open_problems(connection: Connection, base_dir_id: int, concerned: ColumnElement[bool]) -> Sequence[Any]:
+    ours = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
+    told = select(ingest_problem.c.path, ingest_problem.c.reason, ingest_problem.c.remedy).distinct()
+    return connection.execute(told.where(ours, concerned).order_by(ingest_problem.c.path)).all()

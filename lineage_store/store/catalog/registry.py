@@ -1,0 +1,205 @@
+"""Base dirs, jobs and log files as the store knows them.
+
+In: stored names. Out: rows of `base_dir`, `train_job` and `log_file`, made when they are first seen.
+Promises: registering is idempotent; a bookmark begins at 0. Does not know the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column, select, tuple_, update
+
+from lineage_store.store.catalog import tombstones
+from lineage_store.store.database.dialects import among, execute_rows, upsert
+from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
+from lineage_store.texts import key
+
+UNSETTLED = log_file.c.state.in_([literal_column("'replaced'"), literal_column("'suspect'")])
+PENDING = log_file.c.size_bytes > log_file.c.byte_offset
+"""The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
+
+
+def base_dirs(connection: Connection) -> list[tuple[int, str]]:
+    """Every base dir, as (id, stored path), by path."""
+    there = select(base_dir.c.id, base_dir.c.path).where(~base_dir.c.leaving)
+    rows = connection.execute(there.order_by(base_dir.c.path))
+    return [(row.id, row.path) for row in rows]
+
+
+def base_dir_id(connection: Connection, path: str) -> int | None:
+    """The id of a base dir by its stored path; None when the store does not know it."""
+    return connection.execute(_BY_PATH, {"asked": key(path)}).scalar()
+
+
+_BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked"))
+
+
+def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
+    """The id of a base dir, made if need be."""
+    connection.execute(
+        upsert(connection, base_dir, ["path_key"]), {"path": path, "path_key": key(path), "created_at": now}
+    )
+    found: int = connection.execute(_BY_PATH, {"asked": key(path)}).scalar_one()
+    return found
+
+
+def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
+    """The id of a job by its stored train id; None when the store does not know it."""
+    wanted = and_(train_job.c.base_dir_id == base_dir_id, train_job.c.train_id == train_id)
+    return connection.execute(select(train_job.c.id).where(wanted)).scalar()
+
+
+def known_files(
+    connection: Connection, base_dir_id: int, only: Collection[str] | None = None
+) -> list[KnownFile]:
+    """The newest generation of every log file of a base dir, or of the jobs `only`."""
+    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id)
+    if only is None:
+        return _newest(connection.execute(query))
+    return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
+
+
+def register(
+    connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
+) -> list[KnownFile]:
+    """Make rows for files (and jobs) that the store does not know; give back the files as known."""
+    jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
+    rows = [_new_row(file, jobs[file.train_id], now) for file in files]
+    execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
+    tombstones.take_away(connection, base_dir_id, jobs)
+    wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
+    known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
+    return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+
+
+def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
+    """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
+    of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
+    growing = of_base_dir.where(train_job.c.state == "live")
+    suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
+        UNSETTLED, log_file.c.state == "suspect"
+    )
+    return frozenset(connection.execute(growing.union(suspect)).scalars())
+
+
+def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
+    """A base dir was searched in full."""
+    connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
+
+
+def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
+    """Log files that are no longer on disk, whatever their generation, keep their rows."""
+    path = tuple_(log_file.c.job_id, log_file.c.name)
+    paths = select(log_file.c.job_id, log_file.c.name).where(among(connection, log_file.c.id, ids))
+    gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
+    connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
+
+
+def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
+    """Log files that could not be read, with the reason; they are tried again."""
+    rows = [{"of_id": file_id, "reason": reason} for file_id, reason in reasons.items()]
+    failed = update(log_file).where(log_file.c.id == bindparam("of_id"))
+    connection.execute(
+        failed.values(state="unreadable", stat_stamp=None, last_problem=bindparam("reason")), rows
+    )
+
+
+def mark_struck(connection: Connection, file_id: int, strikes: int, reason: str, state: str) -> None:
+    """A log file whose reading failed the reader so many times in a row."""
+    values = {"strikes": strikes, "state": state, "stat_stamp": None, "last_problem": reason}
+    connection.execute(update(log_file).where(log_file.c.id == file_id).values(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Where a base dir stands."""
+
+    jobs: int
+    pending_bytes: int
+    problems: int
+
+
+def summary(connection: Connection, base_dir_id: int) -> Summary:
+    """Jobs, bytes seen but not dealt with yet, and open problems of a base dir."""
+    mine = train_job.c.base_dir_id == base_dir_id
+    jobs = select(func.count()).select_from(train_job).where(mine)
+    pending = (
+        select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
+        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+        .where(mine, PENDING, log_file.c.state.not_in(["replaced", "missing"]))
+    )
+    opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
+    problems = select(func.count()).select_from(ingest_problem).where(opened)
+    row = connection.execute(
+        select(jobs.scalar_subquery(), pending.scalar_subquery(), problems.scalar_subquery())
+    ).one()
+    return Summary(row[0], int(row[1]), row[2])
+
+
+def has_jobs(connection: Connection, base_dir_id: int) -> bool:
+    """Whether the store holds any job of a base dir."""
+    return connection.execute(_ANY_JOB, {"asked": base_dir_id}).first() is not None
+
+
+_ANY_JOB = select(train_job.c.id).where(train_job.c.base_dir_id == bindparam("asked")).limit(1)
+
+
+def forget_base_dir(connection: Connection, path: str) -> None:
+    """Drop a base dir that has no jobs, by its stored path."""
+    connection.execute(delete(base_dir).where(base_dir.c.path_key == key(path)))
+
+
+def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
+    """When a base dir was last searched in full."""
+    return connection.execute(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id)).scalar()
+
+
+_KNOWN = (
+    select(*(train_job.c.train_id if name == "train_id" else log_file.c[name] for name in KnownFile._fields))
+    .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+    .order_by(log_file.c.job_id, log_file.c.name, log_file.c.generation)
+)
+
+
+def _newest(rows: Iterable[Any]) -> list[KnownFile]:
+    return list({(row.job_id, row.name): KnownFile._make(row) for row in rows}.values())
+
+
+def _ensure_jobs(
+    connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
+) -> dict[str, int]:
+    fresh = {"state": "stalled", "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
+    rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
+    execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
+    query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
+    found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
+    return {row.train_id: row.id for row in found}
+
+
+def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
+    return {
+        "job_id": job,
+        "name": file.name,
+        "generation": file.generation,
+        "current": file.generation == 1,
+        "kind": file.kind,
+        "file_time": file.file_time,
+        "device": file.device,
+        "host": file.host,
+        "state": "open" if file.generation == 1 else "replacing",
+        "size_bytes": 0,
+        "byte_offset": 0,
+        "quarantined_bytes": 0,
+        "event_count": 0,
+        "modified_s": 0,
+        "closed": False,
+        "fingerprint_bytes": 0,
+        "anchor_bytes": 0,
+        "strikes": 0,
+        "created_at": now,
+    }

@@ -1,0 +1,77 @@
+"""Which jobs the rules of a clean-up name. Only reads.
+
+In: rules, a base dir, the database's time. Out: jobs a page at a time. Promises: a job that grew lately is never among
+them; what is not known of a job speaks for keeping it. Does not know conditions: they come as SELECTs of job ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, or_, select
+
+from lineage_store.store.schema.tables import train_job
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What makes a job removable: all that is given must hold, and something must be given."""
+
+    text: str
+    """The rules in words, for the tombstone."""
+    older_than_s: float | None = None
+    """No event, no growth and no log file begun for so long."""
+    missing: bool = False
+    """No log file of it is left on disk."""
+    among: Select[Any] | None = None
+    """Ids of the jobs that a condition matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """A job that the rules name; `train_id` is in its stored form."""
+
+    id: int
+    train_id: str
+    state: str
+    last_wall_time: float | None
+    log_bytes: int
+
+
+def removable(
+    connection: Connection, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
+) -> list[Removable]:
+    """The next jobs with an id greater than `after`, by id."""
+    wanted = select(
+        train_job.c.id,
+        train_job.c.train_id,
+        train_job.c.state,
+        train_job.c.last_wall_time,
+        train_job.c.log_bytes,
+    ).where(train_job.c.base_dir_id == base_dir_id, train_job.c.id > after, train_job.c.state != "live")
+    if rules.older_than_s is not None:
+        wanted = wanted.where(*_older(now - timedelta(seconds=rules.older_than_s)))
+    if rules.missing:
+        wanted = wanted.where(~train_job.c.source_present)
+    if rules.among is not None:
+        wanted = wanted.where(train_job.c.id.in_(rules.among.order_by(None)))
+    rows = connection.execute(wanted.order_by(train_job.c.id).limit(limit))
+    return [Removable(*row) for row in rows]
+
+
+def any_present(connection: Connection, base_dir_id: int) -> bool:
+    """Whether a log file of any job of the base dir was there at the last look."""
+    mine = (train_job.c.base_dir_id == base_dir_id) & train_job.c.source_present
+    return connection.execute(select(train_job.c.id).where(mine).limit(1)).first() is not None
+
+
+def _older(cutoff: datetime) -> list[ColumnElement[bool]]:
+    """Every sign of life is older. Modification times are none: copying sets them."""
+    times = (
+        (train_job.c.last_wall_time, cutoff.timestamp()),
+        (train_job.c.last_file_time, int(cutoff.timestamp())),
+        (train_job.c.last_grown_at, cutoff),
+    )
+    return [or_(column.is_(None), column < limit) for column, limit in times]

@@ -1,0 +1,69 @@
+"""Tombstones: jobs that were removed on purpose, and whose log files ingest leaves alone.
+
+In: a base dir, and log files found there that the store does not know. Out: those that are to be ingested.
+Promises: a tombstone covers what was there when the job was removed; when a log file with a newer timestamp in its name
+shows up, somebody trains there again, and the job comes back whole. Does not know how jobs are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, select
+
+from lineage_store.store.database.dialects import among
+from lineage_store.store.records import NewFile
+from lineage_store.store.schema.tables import base_dir, tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A removed job, by its stored names."""
+
+    base_dir: str
+    train_id: str
+    removed_at: datetime
+    reason: str
+
+
+def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
+    """The files of jobs that have no tombstone, or that have outlived theirs."""
+    newest: dict[str, int] = {}
+    for file in files:
+        newest[file.train_id] = max(file.file_time, newest.get(file.train_id, file.file_time))
+    mine = select(tombstone.c.train_id, tombstone.c.last_file_time).where(
+        tombstone.c.base_dir_id == base_dir_id
+    )
+    covered = {
+        row.train_id
+        for row in connection.execute(mine.where(among(connection, tombstone.c.train_id, newest)))
+        if newest[row.train_id] <= row.last_file_time
+    }
+    return [file for file in files if file.train_id not in covered] if covered else list(files)
+
+
+def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> int:
+    """Let these jobs be ingested again; how many tombstones there were."""
+    mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
+    return connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).rowcount
+
+
+def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
+    """The tombstone of a job, if it has one."""
+    mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
+    row = connection.execute(_ALL.where(mine)).first()
+    return None if row is None else Tombstone(*row)
+
+
+def of_base_dir(connection: Connection, base_dir_id: int) -> list[Tombstone]:
+    """Every tombstone of a base dir, latest first."""
+    mine = tombstone.c.base_dir_id == base_dir_id
+    rows = connection.execute(_ALL.where(mine).order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id))
+    return [Tombstone(*row) for row in rows]
+
+
+_ALL = select(base_dir.c.path, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).join_from(
+    tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id
+)

@@ -1,0 +1,38 @@
+"""Where the store is when nobody says: a SQLite file in the user's state directory.
+
+In: nothing. Out: a database URL. When the home directory is on a network filesystem, as on most clusters, or cannot
+be written, the store goes to a private directory below /var/tmp instead, which survives reboots and is local.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.store.database.filesystem import filesystem_type, is_network
+
+FILE_NAME = "store.db"
+FALLBACK = Path("/var/tmp") / f"lineage-store-{os.getuid()}"  # noqa: S108 - made private, and only used if ours
+
+
+def default_url() -> str:
+    """The URL of this user's own store; its directory is made (mode 0700) if need be.
+
+    Raises DatabaseUnavailableError when no directory can be made.
+    """
+    home = user_state_path("lineage-store")
+    for directory in [FALLBACK] if is_network(filesystem_type(home)) else [home, FALLBACK]:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ours = directory.stat().st_uid == os.getuid()  # anybody may make directories in /var/tmp
+        except OSError:
+            continue
+        if ours:
+            return f"sqlite:///{directory / FILE_NAME}"
+    raise DatabaseUnavailableError(
+        f"No directory for the store can be made, neither {home} nor {FALLBACK}.",
+        hint="Name one: LINEAGE_STORE_DATABASE_URL=sqlite:////path/to/store.db.",
+    )

@@ -1,0 +1,198 @@
+"""Connections: one way in for SQLite and PostgreSQL, and one set of transactions.
+
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`, `glancing`.
+Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
+want of it; database failures surface as `DatabaseUnavailableError` with the cause and without the password.
+Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+)
+from sqlalchemy.pool import PoolProxiedConnection
+
+from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.store.database import pool, postgresql, sqlite
+from lineage_store.store.database.dialects import time_now
+from lineage_store.store.database.failures import cause_of
+from lineage_store.texts import without_passwords
+
+_WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
+_SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
+"""SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
+none of them operational."""
+
+
+def parse_url(url: str) -> URL:
+    """Read a database URL; `postgresql://` means psycopg, whatever SQLAlchemy's default driver is."""
+    try:
+        parsed = make_url(url)
+        url.encode()
+    except (ArgumentError, UnicodeEncodeError) as error:
+        raise ConfigError(
+            f"{without_passwords(url)!r} is not a database URL.",
+            hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
+        ) from error
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        return parsed
+    raise ConfigError(f"Database {parsed.drivername!r} is not supported.", hint="Use sqlite or postgresql.")
+
+
+def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: bool = False) -> Engine:
+    """Make an engine; nothing is connected yet. Raises ConfigError, UnsafeStoreLocationError."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = sqlite.make_engine(
+            parsed, sqlite_path(url), read_only=read_only, allow_network_filesystem=allow_network_filesystem
+        )
+        event.listen(engine, "begin", _begin_on_sqlite)
+        return engine
+    engine = postgresql.make_engine(parsed)
+    event.listen(engine, "begin", _begin_on_postgresql)
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A read transaction: one consistent snapshot."""
+    with _failures_named(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def glancing(engine: Engine) -> Iterator[pool.Pooled]:
+    """For statements each of its own: no transaction begins or ends. What fails takes its connection along."""
+    with _failures_named(engine):
+        pooled = pool.Pooled(engine.dialect, connected(engine))
+        driver: Any = pooled.connection.driver_connection
+        by_itself = engine.dialect.name == "postgresql"  # SQLite's driver begins nothing by itself
+        try:
+            if by_itself:
+                driver.autocommit = True
+            yield pooled
+            if by_itself:
+                driver.autocommit = False
+        except BaseException:
+            pooled.invalidate()
+            raise
+        finally:
+            pooled.connection.close()
+
+
+def connected(engine: Engine) -> PoolProxiedConnection:
+    """A connection as the driver knows it; closing it gives it back to the pool. Raises DatabaseUnavailableError."""
+    failure = engine.dialect.loaded_dbapi.Error
+    with _failures_named(engine):
+        try:
+            return engine.raw_connection()
+        except failure as error:
+            raise DBAPIError.instance(None, None, error, failure, dialect=engine.dialect) from error
+
+
+@contextmanager
+def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
+    """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error.
+
+    When COMMIT fails, nobody knows whether it happened: the connection is dropped, so that nothing of it can still
+    come to pass, and whoever wrote reads the bookmarks again.
+
+    Args:
+        synced: on the disk when committed, with all that was committed before. Else a power cut, or the death of the
+            server, may take it back as a whole: for what log files tell again.
+    """
+    with _failures_named(engine), engine.connect() as connection:
+        connection = connection.execution_options(**{_WRITE: True, _SYNCED: synced})
+        with connection.begin() as transaction:
+            yield connection
+            try:
+                transaction.commit()
+            except BaseException:
+                connection.invalidate()
+                raise
+
+
+def database_time(connection: Connection) -> datetime:
+    """The database's clock, the only one that hosts share. UTC."""
+    return connection.execute(_NOW[connection.dialect.name]).scalar_one()
+
+
+_NOW = {name: select(time_now(name)) for name in ("sqlite", "postgresql")}
+
+
+def safe_url(url: str | URL) -> str:
+    """A URL fit for logs and messages: no password."""
+    return without_passwords(make_url(url).render_as_string(hide_password=True))
+
+
+def identity(url: URL) -> str:
+    """What names a store, whoever connects to it: no user, no password, no options."""
+    path = sqlite_path(url.render_as_string(hide_password=False))
+    if path is not None:
+        return f"sqlite:///{os.path.realpath(path)}"
+    host, port = url.host or url.query.get("host", ""), url.port or url.query.get("port", 5432)
+    return f"{url.get_backend_name()}://{host}:{port}/{url.database or url.username or ''}"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file behind a SQLite URL; None for PostgreSQL and for a database in memory."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return None
+    return Path(str(parsed.database)).expanduser().absolute()
+
+
+@contextmanager
+def _failures_named(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        sure = getattr(error.orig, "sqlstate", None) in _SURE_FAILURES
+        unfit_url = isinstance(error, ProgrammingError) and error.statement is None
+        if not (sure or unfit_url or isinstance(error, OperationalError | InterfaceError)):
+            raise
+        raise unavailable(engine, error) from error
+
+
+def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
+    """Say which database failed, why, and what to do."""
+    cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    cause = without_passwords(cause)
+    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    why = cause_of(error.orig, cause, path)
+    return DatabaseUnavailableError(
+        f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind
+    )
+
+
+def _begin_on_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if not options.get(_WRITE):
+        connection.exec_driver_sql("BEGIN")
+        return
+    connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if options.get(_SYNCED) else 'NORMAL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_on_postgresql(connection: Connection) -> None:
+    if not connection.get_execution_options().get(_SYNCED, True):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")

@@ -1,0 +1,126 @@
+"""Why a database refused, and what to do: from the driver's error to one of a few kinds.
+
+In: an error of the driver, and the SQLite file if it is one. Out: a `Cause`. The kind tells whoever waits what it is
+waiting for; codes come before words, since only some failures have a code.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_store.store.database.locks import command_of, is_stopped, writer_of
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What is the matter with a database."""
+
+    kind: str
+    """down, locked, full, read-only, refused, or failed where it is none of these."""
+    remedy: str
+
+
+UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
+SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
+ONLY_READS = "This server or role only reads: ingest where it may write."
+READ_ONLY = "The file or its directory is read-only for this user."
+_OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 13: "full"}
+"""By primary result code: BUSY, LOCKED, READONLY, FULL."""
+_OF_SQLSTATE = {
+    "25006": "read-only",
+    "40P01": "locked",
+    "42501": "refused",
+    "53100": "full",
+    "55P03": "locked",
+    "57P01": "down",
+    "57P02": "down",
+    "57P03": "down",
+}
+_REMEDIES = (
+    # Words of the message, kind where the codes tell none, remedy.
+    ("locked", "locked", "Another session of this process has it: wait."),
+    (
+        "lock timeout",
+        "locked",
+        "Another session holds a lock, such as an upgrade or a transaction that was left open: "
+        "pg_blocking_pids() and the view pg_stat_activity tell which.",
+    ),
+    (
+        "permission denied",
+        "refused",
+        "Writing is for the role that owns the tables, and for those it has granted that. "
+        "SELECT is enough for questions, with refresh=False or --no-refresh too.",
+    ),
+    (
+        "read-only transaction",
+        "read-only",
+        ONLY_READS,
+    ),
+    (
+        "idle-in-transaction",
+        "failed",
+        "This process stood still in a transaction, stopped or starved, until the server gave it up: try again.",
+    ),
+    ("readonly", "read-only", READ_ONLY),
+    ("unable to open", "failed", UNABLE_TO_OPEN),
+    ("no such table", "failed", "Run `lineage-store init` first."),
+    ("full", "full", SPACE),
+    ("No space left", "full", SPACE),
+    ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
+)
+_IS_IT_UP = "Is the server up and the URL right?"
+_IS_IT_WELL = "Is its disk well? The system's log may tell."
+_LITTLE_BYTES = 1 << 20
+
+
+def cause_of(error: BaseException | None, words: str, path: Path | None) -> Cause:
+    """The cause of a driver's error, of which `words` is the first line; `path` is the SQLite file."""
+    kind, remedy = next(
+        ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
+    )
+    kind = _kind_by_code(error) or kind
+    if path is None:
+        return Cause(kind, remedy)
+    if kind == "locked":
+        return Cause(kind, locked_remedy(path))
+    if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
+        return Cause(kind, remedy)
+    # A full disk is a "disk I/O error" too, where a file beside the database cannot grow.
+    return of_disk(path) or Cause(kind, _IS_IT_WELL if remedy == _IS_IT_UP else remedy)
+
+
+def of_disk(path: Path) -> Cause | None:
+    """What keeps a SQLite file from being written, whoever else uses it."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return None
+    if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return Cause("read-only", READ_ONLY)
+    return Cause("full", SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
+
+
+def _kind_by_code(error: BaseException | None) -> str | None:
+    if isinstance(error, sqlite3.Error):
+        return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+    sqlstate = getattr(error, "sqlstate", None)
+    if sqlstate is None:  # the server did not come to say anything
+        return None if error is None or "password" in str(error) else "down"
+    return "down" if sqlstate.startswith("08") else _OF_SQLSTATE.get(sqlstate)
+
+
+def locked_remedy(path: Path) -> str:
+    """Who holds a SQLite file's write lock, and what to do about it."""
+    pid = writer_of(path)
+    if pid is None:
+        return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."
+    command = command_of(pid) or "of another user"
+    if is_stopped(pid):
+        return (
+            f"Process {pid} holds its write lock and is stopped ({command}): "
+            f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
+        )
+    return f"Process {pid} holds its write lock ({command}): wait for it, or end it."

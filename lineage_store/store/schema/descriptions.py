@@ -1,0 +1,106 @@
+"""What every table, view and column means: one list, from the tables' comments and the views' columns.
+
+In: schema.py and views/. Out: relations with their columns; on PostgreSQL COMMENT ON each of them, on SQLite (which has
+no comments) the same as rows of a table `schema_doc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import DDL, Column, Connection
+from sqlalchemy.dialects import postgresql
+
+from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.views import VIEWS
+
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
+_UNITS = {
+    "_per_s": "1/s",
+    "_s": "s",
+    "_at": "UTC",
+    "_bytes": "bytes",
+    "byte_offset": "bytes",
+    "_time": "unix s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A column; `type` is PostgreSQL's word."""
+
+    name: str
+    type: str
+    meaning: str
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that the name ends in."""
+        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or a view."""
+
+    kind: str
+    name: str
+    meaning: str
+    columns: tuple[Described, ...]
+
+
+def relations() -> tuple[Relation, ...]:
+    """Every table, then every view, in the order of their definition."""
+    tables = (
+        Relation(
+            "table", table.name, table.comment or "", tuple(_described(column) for column in table.columns)
+        )
+        for table in metadata.tables.values()
+    )
+    views = (
+        Relation(
+            "view", view.name, view.meaning, tuple(Described(c.name, c.type, c.meaning) for c in view.columns)
+        )
+        for view in VIEWS
+    )
+    return (*tables, *views)
+
+
+def store(connection: Connection) -> None:
+    """Write every meaning where readers of the database look for it."""
+    if connection.dialect.name == "sqlite":
+        _fill_schema_doc(connection)
+        return
+    for relation in relations():
+        _comment(connection, f"{relation.kind} {relation.name}", relation.meaning)
+        for column in relation.columns:
+            _comment(connection, f'COLUMN {relation.name}."{column.name}"', column.meaning)
+
+
+def _comment(connection: Connection, on: str, meaning: str) -> None:
+    literal = meaning.replace("'", "''")
+    connection.execute(DDL(f"COMMENT ON {on} IS '{literal}'".replace("%", "%%")))  # type: ignore[no-untyped-call]
+
+
+def _fill_schema_doc(connection: Connection) -> None:
+    connection.exec_driver_sql("DROP TABLE IF EXISTS schema_doc")
+    connection.exec_driver_sql(
+        "CREATE TABLE schema_doc (table_name TEXT NOT NULL, column_name TEXT, type TEXT NOT NULL,"
+        " description TEXT NOT NULL, unit TEXT)"
+    )
+    rows: list[tuple[str | None, ...]] = []
+    for relation in relations():
+        rows.append((relation.name, None, relation.kind, relation.meaning, None))
+        rows.extend((relation.name, c.name, c.type, c.meaning, c.unit) for c in relation.columns)
+    connection.exec_driver_sql("INSERT INTO schema_doc VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _described(column: Column[Any]) -> Described:
+    type_ = (
+        column.type.compile(_POSTGRESQL)
+        .partition(" COLLATE")[0]
+        .lower()
+        .replace("timestamp with time zone", "timestamptz")
+    )
+    return Described(column.name, type_, column.comment or "")

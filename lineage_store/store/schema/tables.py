@@ -1,0 +1,500 @@
+"""The tables, written to be read: every column says what it means, in the words of the glossary.
+
+In: nothing. Out: one SQLAlchemy `MetaData`, from which migrations, documentation and statements are made.
+Promises: the sample tables have no unique key but their primary key, which begins with the job, and no foreign key
+(they are written in bulk), so that they can be partitioned or distributed by job. Readers see rows of current files.
+Does not know: views (views.py), how rows come (ingest) or are asked for (query).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.schema import SchemaItem
+
+from lineage_store.fields import SEARCHABLE, TRAINED, FieldType
+from lineage_store.store.database.types import Float64, Key, Name, UtcTime
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_COLUMN_TYPE: dict[FieldType, Any] = {"text": Name, "integer": BigInteger(), "float": Float64}
+
+
+def _id() -> Column[int]:
+    return Column("id", Key, primary_key=True, autoincrement=True, comment="surrogate key")
+
+
+def _of(
+    table: str, comment: str, *, primary_key: bool = False, nullable: bool = False, index: bool = False
+) -> Column[int]:
+    """A reference that goes when its owner goes."""
+    return Column(
+        f"{table.removeprefix('train_').removeprefix('ingest_')}_id",
+        Key,
+        ForeignKey(f"{table}.id", ondelete="CASCADE"),
+        primary_key=primary_key,
+        autoincrement=False,
+        nullable=nullable,
+        index=index,
+        comment=comment,
+    )
+
+
+def _trained_columns() -> list[Column[Any]]:
+    return [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+
+
+_UNSETTLED = text("state IN ('replaced', 'suspect')")
+_PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
+"""Few files are ever in these states, and every pass asks for them."""
+_PENDING = text("size_bytes > byte_offset")
+_PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
+"""Few files have bytes pending, and the history of passes sums them up."""
+
+base_dir = Table(
+    "base_dir",
+    metadata,
+    _id(),
+    Column("path", Text, nullable=False, comment="absolute path of the directory of job directories"),
+    Column("path_key", BigInteger, nullable=False, unique=True, comment="64 bits of the path's SHA-256"),
+    Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    Column("discovered_at", UtcTime, comment="when it was last searched for jobs in full"),
+    Column(
+        "leaving",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="holds what is being removed: readers and ingest do not see it",
+    ),
+    comment="a directory that holds job directories",
+)
+
+train_job = Table(
+    "train_job",
+    metadata,
+    _id(),
+    _of("base_dir", "its base dir"),
+    Column("train_id", Name, nullable=False, comment="./name below the base dir"),
+    Column("state", Text, nullable=False, comment="live, stalled, finished or missing"),
+    Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
+    Column("host", Text, comment="host in the name of the newest log file"),
+    Column(
+        "update_time",
+        BigInteger,
+        nullable=False,
+        comment="greatest modification time of its log files, unix s",
+    ),
+    Column("first_file_time", BigInteger, comment="least timestamp in the names of its log files, unix s"),
+    Column("last_file_time", BigInteger, comment="greatest timestamp in the names of its log files, unix s"),
+    Column("last_wall_time", Float64, comment="greatest wall time of its events, unix s"),
+    Column("last_grown_at", UtcTime, comment="when a log file of it was last seen to grow"),
+    Column("log_bytes", BigInteger, nullable=False, comment="bytes of its log files"),
+    Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    UniqueConstraint("base_dir_id", "train_id"),
+    Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
+    Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
+    Index("ix_train_job_state", "base_dir_id", "state"),
+    comment="a train job: one directory of log files",
+)
+
+log_file = Table(
+    "log_file",
+    metadata,
+    _id(),
+    _of("train_job", "its job"),
+    Column("name", Name, nullable=False, comment="file name"),
+    Column("generation", Integer, nullable=False, comment="1, and one more each time the file was rewritten"),
+    Column("current", Boolean, nullable=False, comment="whether readers see the rows of this generation"),
+    Column("kind", Text, nullable=False, comment="summary or lineage"),
+    Column("file_time", BigInteger, nullable=False, comment="timestamp in the name, unix s"),
+    Column("device", BigInteger, comment="device number in the name"),
+    Column("host", Text, comment="host in the name"),
+    Column(
+        "state",
+        Text,
+        nullable=False,
+        comment="open, closed, torn, suspect, unreadable, poisoned, missing, replacing, replaced",
+    ),
+    Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
+    Column(
+        "byte_offset",
+        BigInteger,
+        nullable=False,
+        comment="bookmark: ingest has dealt with the bytes before it",
+    ),
+    Column(
+        "quarantined_bytes",
+        BigInteger,
+        nullable=False,
+        comment="bytes before the bookmark that were given up",
+    ),
+    Column("event_count", BigInteger, nullable=False, comment="events ingested"),
+    Column("modified_s", BigInteger, nullable=False, comment="modification time, unix s"),
+    Column("last_wall_time", Float64, comment="greatest wall time of its events, unix s"),
+    Column(
+        "closed",
+        Boolean,
+        nullable=False,
+        comment="nobody may write to it (mode 0400): the writer has finished",
+    ),
+    Column(
+        "stat_stamp", Text, comment="inode, size and times when last looked at: a hint that nothing changed"
+    ),
+    Column("fingerprint", Text, comment="digest of the first frame: what makes it this file"),
+    Column("fingerprint_bytes", Integer, nullable=False, comment="bytes that the fingerprint covers"),
+    Column("anchor", Text, comment="digest of the bytes just before the bookmark"),
+    Column("anchor_bytes", Integer, nullable=False, comment="bytes that the anchor covers"),
+    Column("suspect_since", UtcTime, comment="since when the bytes at the bookmark make no frame"),
+    Column("suspect_size", BigInteger, comment="size of the file when that was first seen"),
+    Column(
+        "strikes", Integer, nullable=False, comment="how many times in a row reading it failed the reader"
+    ),
+    Column("last_problem", Text, comment="what is wrong with it now"),
+    Column("grown_at", UtcTime, comment="when it was last seen to grow"),
+    Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    UniqueConstraint("job_id", "name", "generation"),
+    Index("ix_log_file_unsettled", "state", **_PARTIAL),
+    Index("ix_log_file_pending", "job_id", **_PARTIAL_PENDING),
+    comment="a log file, one row per generation of its content",
+)
+
+lineage_event = Table(
+    "lineage_event",
+    metadata,
+    _of("log_file", "its log file", primary_key=True),
+    Column(
+        "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
+    ),
+    _of("train_job", "its job", index=True),
+    Column("kind", Text, nullable=False, comment="train, eval, dataset_graph or user_info"),
+    Column("wall_time", Float64, comment="when it was written, unix s"),
+    Column("content", Text, nullable=False, comment="JSON"),
+    comment="every lineage event that was read, with its place",
+)
+
+dataset_graph = Table(
+    "dataset_graph",
+    metadata,
+    _id(),
+    Column("digest", Text, nullable=False, unique=True, comment="SHA-256 of the canonical JSON"),
+    Column("mark", Text, nullable=False, comment="first 12 hex digits of the digest"),
+    Column("content", Text, nullable=False, comment="the pipeline as JSON, nested"),
+    comment="a distinct dataset pipeline",
+)
+
+dataset_node = Table(
+    "dataset_node",
+    metadata,
+    _of("dataset_graph", "its pipeline", primary_key=True),
+    Column(
+        "item_no", Integer, primary_key=True, autoincrement=False, comment="row number within the pipeline"
+    ),
+    Column("node", Integer, nullable=False, comment="node number, from 0 at the output, parents first"),
+    Column("parent", Integer, comment="node that consumes its output; NULL at the output"),
+    Column("op_type", Name, comment="kind of the node, such as Batch or Map"),
+    Column(
+        "operation", Name, comment="data operation inside the node, or NULL for the node's own parameters"
+    ),
+    Column("operation_no", Integer, comment="position of the operation inside the node, from 0"),
+    Column("parameter", Name, comment="parameter name; NULL when there is none"),
+    Column("value", Name, comment="parameter value as JSON"),
+    comment="the nodes of a dataset pipeline and their parameters, a row per parameter",
+)
+
+lineage = Table(
+    "lineage",
+    metadata,
+    _of("train_job", "its job", primary_key=True),
+    *_trained_columns(),
+    Column("learning_rate_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
+    Column("loss_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
+    Column("dataset_mark", Name, nullable=False, comment="equal for jobs with equal dataset pipelines"),
+    Column(
+        "dataset_graph_id",
+        Key,
+        ForeignKey("dataset_graph.id"),
+        index=True,
+        comment="its dataset pipeline; NULL when none was written",
+    ),
+    Column(
+        "model_lineage", Text, nullable=False, comment="MindInsight's model_lineage as JSON (NaN allowed)"
+    ),
+    comment="what was trained: the fold of the job's lineage events",
+)
+
+# A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
+# local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+Index(
+    "ix_lineage_fields",
+    lineage.c.job_id,
+    *(
+        lineage.c[field.column]
+        for field in SEARCHABLE
+        if field.column in lineage.c and "path" not in field.name
+    ),
+    lineage.c.learning_rate_kind,
+    lineage.c.loss_kind,
+    info={"only_on": "sqlite"},
+).ddl_if(dialect="sqlite")
+
+# Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
+for _field in SEARCHABLE:
+    if _field.type == "text" and _field.column in lineage.c:
+        Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
+
+
+def _value_columns(names: str) -> list[Column[Any]]:
+    """A name and a value of any JSON kind."""
+    return [
+        Column("position", Integer, nullable=False, comment="place in the order in which they were written"),
+        Column("name", Name, nullable=False, comment=names),
+        Column("kind", Text, nullable=False, comment="int, float, nan, +inf, -inf, text, bool, null or json"),
+        Column("value", Float64, comment="number, infinity, or 1 and 0 for a bool; else NULL"),
+        Column("text", Name, comment="text, or canonical JSON of a list or object; else NULL"),
+    ]
+
+
+def _name_key() -> Column[int]:
+    comment = "64 bits of the name's SHA-256"
+    return Column("name_key", BigInteger, primary_key=True, autoincrement=False, comment=comment)
+
+
+metric = Table(
+    "metric",
+    metadata,
+    _of("train_job", "its job", primary_key=True),
+    _name_key(),
+    *_value_columns("metric name"),
+    Index("ix_metric_name_value", "name_key", "value", "job_id"),
+    comment="the binding evaluation's results",
+    sqlite_with_rowid=False,
+)
+
+user_info = Table(
+    "user_info",
+    metadata,
+    _of("train_job", "its job", primary_key=True),
+    _name_key(),
+    *_value_columns("user-defined key"),
+    Index("ix_user_info_name_value", "name_key", "value", "job_id"),
+    comment="what the user recorded",
+    sqlite_with_rowid=False,
+)
+
+evaluation_metric = Table(
+    "evaluation_metric",
+    metadata,
+    Column(
+        "log_file_id", Key, primary_key=True, autoincrement=False, comment="log file of the evaluation event"
+    ),
+    Column(
+        "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
+    ),
+    _name_key(),
+    _of("train_job", "its job", index=True),
+    *_value_columns("metric name"),
+    ForeignKeyConstraint(
+        ["log_file_id", "byte_offset"],
+        ["lineage_event.log_file_id", "lineage_event.byte_offset"],
+        ondelete="CASCADE",
+        name="fk_evaluation_metric_lineage_event",
+    ),
+    comment="the results of every evaluation, the binding one's included",
+)
+
+annotation = Table(
+    "annotation",
+    metadata,
+    _of("base_dir", "base dir of the job", primary_key=True),
+    Column("train_id", Name, primary_key=True, comment="id of the job; it need not be in the store now"),
+    Column("tag", Integer, comment="label, 0 to 10"),
+    Column("remark", Text, comment="up to 128 characters"),
+    Column("updated_at", UtcTime, nullable=False, comment="when it was last changed"),
+    comment="labels and remarks that people put on jobs",
+)
+
+tombstone = Table(
+    "tombstone",
+    metadata,
+    _of("base_dir", "base dir of the job", primary_key=True),
+    Column("train_id", Name, primary_key=True, comment="id of the job that was removed"),
+    Column("removed_at", UtcTime, nullable=False, comment="when"),
+    Column("reason", Text, nullable=False, comment="by which rule"),
+    Column(
+        "last_file_time",
+        BigInteger,
+        nullable=False,
+        comment="greatest timestamp in the names of its log files, unix s: a newer one brings the job back",
+    ),
+    comment="jobs that were removed on purpose: ingest leaves their log files alone",
+)
+
+_REWRITTEN = text("superseded_from <= last_step")
+"""Whether a series has superseded samples; few have, and views look for them."""
+
+series = Table(
+    "series",
+    metadata,
+    _id(),
+    _of("train_job", "its job"),
+    _of("log_file", "the log file that holds it"),
+    Column("plugin", Text, nullable=False, comment="scalar, histogram, image, tensor, graph or landscape"),
+    Column("tag_key", BigInteger, nullable=False, comment="64 bits of the tag's SHA-256"),
+    Column("tag", Name, nullable=False, comment="name of the value"),
+    Column("device", BigInteger, comment="device number of the log file"),
+    Column("sample_count", BigInteger, nullable=False, comment="samples"),
+    Column("first_step", BigInteger, nullable=False, comment="lowest step"),
+    Column("first_wall_time", Float64, comment="wall time at the lowest step, unix s"),
+    Column("first_value", Float64, comment="value at the lowest step; NULL for NaN"),
+    Column("last_step", BigInteger, nullable=False, comment="highest step"),
+    Column("last_wall_time", Float64, comment="wall time at the highest step, unix s"),
+    Column("last_value", Float64, comment="value at the highest step; NULL for NaN"),
+    Column("min_value", Float64, comment="least finite value"),
+    Column("min_step", BigInteger, comment="lowest step that has it"),
+    Column("max_value", Float64, comment="greatest finite value"),
+    Column("max_step", BigInteger, comment="lowest step that has it"),
+    Column("nan_count", BigInteger, nullable=False, comment="samples that are NaN"),
+    Column("inf_count", BigInteger, nullable=False, comment="samples that are infinite"),
+    Column(
+        "superseded_from",
+        BigInteger,
+        comment="samples from this step on were written again by a newer file; NULL when none",
+    ),
+    UniqueConstraint("log_file_id", "plugin", "tag_key"),
+    Index("ix_series_job_tag", "job_id", "plugin", "tag_key"),
+    Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
+    comment="a segment: one tag of one plugin in one log file",
+)
+
+scalar_sample = Table(
+    "scalar_sample",
+    metadata,
+    Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job"),
+    Column("series_id", Key, primary_key=True, autoincrement=False, comment="its series"),
+    Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
+    Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
+    Column("value", Float64, comment="the value; NULL is NaN"),
+    comment="a scalar at a step",
+    sqlite_with_rowid=False,
+)
+
+payload_sample = Table(
+    "payload_sample",
+    metadata,
+    Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job"),
+    Column("series_id", Key, primary_key=True, autoincrement=False, comment="its series"),
+    Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
+    Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
+    Column("frame_offset", BigInteger, nullable=False, comment="where its frame begins in the log file"),
+    Column("frame_length", BigInteger, nullable=False, comment="bytes of the frame"),
+    Column("value_index", Integer, nullable=False, comment="its place among the values of the event"),
+    Column("checksum", BigInteger, nullable=False, comment="the frame's masked CRC-32C"),
+    Column("dtype", Text, comment="element type, or png"),
+    Column("shape", Text, comment="JSON list of dimensions"),
+    Column("size_bytes", BigInteger, nullable=False, comment="bytes of the encoded value"),
+    Column("count", BigInteger, comment="histogram: values counted, NaN and infinities included"),
+    Column("nan_count", BigInteger, comment="histogram: NaN"),
+    Column("pos_inf_count", BigInteger, comment="histogram: +infinity"),
+    Column("neg_inf_count", BigInteger, comment="histogram: -infinity"),
+    Column("min", Float64, comment="histogram: least finite value"),
+    Column("max", Float64, comment="histogram: greatest finite value"),
+    Column("sum", Float64, comment="histogram: sum of the finite values"),
+    comment="a histogram, image, tensor, graph or landscape at a step: where its bytes are",
+    sqlite_with_rowid=False,
+)
+
+ingest_problem = Table(
+    "ingest_problem",
+    metadata,
+    _id(),
+    _of("base_dir", "its base dir", index=True),
+    _of("train_job", "its job, if it concerns one", nullable=True, index=True),
+    _of("log_file", "its log file, if it concerns one", nullable=True, index=True),
+    Column("path", Text, nullable=False, comment="file or directory, relative to the base dir"),
+    Column("kind", Text, nullable=False, comment="what sort of problem"),
+    Column("range_start", BigInteger, comment="first byte concerned"),
+    Column("range_end", BigInteger, comment="first byte not concerned"),
+    Column("reason", Text, nullable=False, comment="what is wrong"),
+    Column("remedy", Text, nullable=False, comment="what to do"),
+    Column("first_seen_at", UtcTime, nullable=False, comment="since when"),
+    Column("last_seen_at", UtcTime, nullable=False, comment="when last seen"),
+    Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
+    comment="what ingest could not do, where, and the remedy",
+)
+
+ingest_cycle = Table(
+    "ingest_cycle",
+    metadata,
+    _id(),
+    _of("base_dir", "its base dir"),
+    Column("started_at", UtcTime, nullable=False, comment="start"),
+    Column("finished_at", UtcTime, nullable=False, comment="end"),
+    Column("holder", Text, nullable=False, comment="which ingester"),
+    Column("files_found", BigInteger, nullable=False, comment="log files found"),
+    Column("files_read", BigInteger, nullable=False, comment="log files read from"),
+    Column("bytes_read", BigInteger, nullable=False, comment="bytes the bookmarks moved"),
+    Column("events", BigInteger, nullable=False, comment="events ingested"),
+    Column("samples", BigInteger, nullable=False, comment="samples ingested"),
+    Column(
+        "pending_bytes", BigInteger, nullable=False, comment="bytes seen but not yet complete or not yet read"
+    ),
+    Column("problems", BigInteger, nullable=False, comment="problems open at its end"),
+    Index("ix_ingest_cycle_base_dir", "base_dir_id", "started_at"),
+    comment="what one pass of an ingester over a base dir did",
+)
+
+ingest_lease = Table(
+    "ingest_lease",
+    metadata,
+    _of("base_dir", "the base dir that is led", primary_key=True),
+    Column("holder", Text, nullable=False, comment="who leads: host:pid:nonce"),
+    Column("epoch", BigInteger, nullable=False, comment="grows by one with every new holder"),
+    Column("backend_pid", BigInteger, comment="process id of the holder's PostgreSQL session"),
+    Column("mode", Text, nullable=False, comment="daemon or once"),
+    Column("acquired_at", UtcTime, nullable=False, comment="since when"),
+    Column(
+        "expires_at",
+        UtcTime,
+        nullable=False,
+        comment="free for another from then on, by the database's clock",
+    ),
+    comment="who may write the rows of a base dir",
+)
+
+
+def exists_on(dialect: str, item: SchemaItem) -> bool:
+    """Whether databases of that kind have a table, column or index of the schema."""
+    only_on: str = item.info.get("only_on", dialect)
+    return only_on == dialect
+
+
+CURRENT_FILE = log_file.c.current
+"""The condition every reader puts on log files."""
+
+__all__ = [name for name, value in globals().items() if isinstance(value, Table)] + [
+    "CURRENT_FILE",
+    "exists_on",
+    "metadata",
+]

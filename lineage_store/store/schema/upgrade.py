@@ -1,0 +1,174 @@
+"""Schema versions: what a database has, what this release needs, and the way from one to the other.
+
+In: a database URL or an engine. Out: an upgraded database, or an error that says what to do.
+Promises: an upgrade is one transaction on either database (old or new, never between); two at once queue up; views and
+descriptions always belong to the tables beside them; a database of another application is never touched. `check` costs
+two small queries and does not import Alembic.
+Does not know: what the tables are (migrations/, schema.py).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, column, event, func, inspect, select, table
+from sqlalchemy.exc import DatabaseError
+
+from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
+from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.schema import descriptions, view_ddl
+
+HEAD = "0001"
+"""The newest script in migrations/versions. Versions are four digits, so that they compare as text."""
+VERSION_TABLE = "lineage_store_version"
+
+
+def head() -> str:
+    """The schema version that this release needs."""
+    return HEAD
+
+
+def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
+    """Create or upgrade the store at `url`; nothing happens when it is up to date.
+
+    Grants on views survive. Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
+    """
+    engine = open_engine(url, allow_network_filesystem=allow_network_filesystem)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _suspend_foreign_keys)
+    with _closing(engine), writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # large tables take their time
+            connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+        version = _version(connection)
+        if version is not None and version > HEAD:
+            raise _too_new(engine, version)
+        if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
+            _rebuild(connection, version)
+
+
+def current(url: str) -> str | None:
+    """The schema version of the store at `url`; None when nothing is there yet. Raises NotAStoreError."""
+    engine = open_engine(url, read_only=True, allow_network_filesystem=True)
+    with _closing(engine):
+        return _current(engine)
+
+
+def check(store: Engine | str) -> None:
+    """Raise SchemaTooOldError, SchemaTooNewError or NotAStoreError unless the store fits this release."""
+    if isinstance(store, str):
+        engine = open_engine(store, read_only=True, allow_network_filesystem=True)
+        with _closing(engine):
+            return check(engine)
+    version = _current(store)
+    if version is None:
+        raise SchemaTooOldError(
+            f"There is no lineage store at {safe_url(store.url)} yet.", hint="Run `lineage-store init`."
+        )
+    if version < HEAD:
+        raise SchemaTooOldError(
+            f"The store {safe_url(store.url)} has schema {version}; this version of lineage_store needs {HEAD}.",
+            hint="Stop the daemon and run `lineage-store db upgrade`.",
+        )
+    if version > HEAD:
+        raise _too_new(store, version)
+    return None
+
+
+def is_empty(store: Engine) -> bool:
+    """Whether there is no table yet (nor, on SQLite, a file). Raises NotAStoreError."""
+    return _current(store) is None
+
+
+def migrations_path() -> Path:
+    """The folder of migration scripts: inside an installed package, or at the top of a checkout."""
+    package = Path(__file__).resolve().parent.parent.parent
+    installed = package / "_migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _rebuild(connection: Connection, version: str | None) -> None:
+    grants = view_ddl.grants(connection)
+    view_ddl.drop(connection)
+    if version != HEAD:
+        _migrate(connection)
+    view_ddl.create(connection)
+    descriptions.store(connection)
+    view_ddl.mark_up_to_date(connection, VERSION_TABLE)
+    for grant in grants:
+        connection.exec_driver_sql(grant)
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, HEAD)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _current(engine: Engine) -> str | None:
+    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    if path is not None and not path.exists():
+        return None
+    with _foreign_file_named(engine), reading(engine) as connection:
+        return _version(connection)
+
+
+def _version(connection: Connection) -> str | None:
+    tables = inspect(connection).get_table_names()
+    if not tables:
+        return None
+    marked = connection.dialect.name != "sqlite" or (
+        connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION_ID
+    )
+    if VERSION_TABLE not in tables or not marked:
+        raise _not_a_store(connection.engine, f"holds tables of another application, such as {min(tables)}")
+    return connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
+
+
+@contextmanager
+def _closing(engine: Engine) -> Iterator[None]:
+    try:
+        with _foreign_file_named(engine):
+            yield
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _foreign_file_named(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+            raise _not_a_store(engine, "is a file of another kind") from error
+        raise
+
+
+def _suspend_foreign_keys(connection: sqlite3.Connection, _record: Any) -> None:
+    # SQLite changes a table by making a new one and dropping the old, which must not take referring rows along.
+    connection.execute("PRAGMA foreign_keys = OFF")
+
+
+def _not_a_store(engine: Engine, why: str) -> NotAStoreError:
+    return NotAStoreError(
+        f"{safe_url(engine.url)} {why}: it is not a lineage store, and nothing was changed.",
+        hint="Give the URL of a new or an empty database.",
+    )
+
+
+def _too_new(engine: Engine, version: str) -> SchemaTooNewError:
+    return SchemaTooNewError(
+        f"The store {safe_url(engine.url)} has schema {version}; this version of lineage_store knows up to {HEAD}.",
+        hint="Install the newer version of lineage_store that upgraded it.",
+    )

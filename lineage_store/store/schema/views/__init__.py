@@ -1,0 +1,10 @@
+"""The analysts' contract: every view, in the order in which they are made and documented."""
+
+from __future__ import annotations
+
+from lineage_store.store.schema.views.ingest import INGEST_VIEWS
+from lineage_store.store.schema.views.jobs import JOB_VIEWS
+from lineage_store.store.schema.views.model import View
+from lineage_store.store.schema.views.samples import SAMPLE_VIEWS
+
+VIEWS: tuple[View, ...] = JOB_VIEWS + SAMPLE_VIEWS + INGEST_VIEWS

@@ -1,0 +1,160 @@
+"""Views of the state of ingest: what was read, what waits, what went wrong.
+
+The ledger of a log file: size = ingested + quarantined + pending bytes. A rewritten file has two rows until its new
+generation is read; those of given-up generations are not shown.
+"""
+
+from __future__ import annotations
+
+from lineage_store.store.schema.views.model import (
+    JOB,
+    View,
+    bigint,
+    boolean,
+    double,
+    instant,
+    integer,
+    join_job,
+    text,
+)
+
+V_LOG_FILE = View(
+    "v_log_file",
+    "a row per log file and generation of its content: how far ingest has come",
+    (
+        *JOB,
+        text("log_file", "f.name", "file name"),
+        text("kind", "f.kind", "summary or lineage"),
+        integer("generation", "f.generation", "1, and one more each time the file was rewritten"),
+        boolean("is_current", "f.current", "whether the other views show this generation"),
+        bigint("device", "f.device", "device number in the name"),
+        text("host", "f.host", "host in the name"),
+        text("state", "f.state", "open, closed, torn, suspect, unreadable, poisoned, missing or replacing"),
+        boolean("is_closed", "f.closed", "nobody may write to it (mode 0400): the writer has finished"),
+        bigint("size_bytes", "f.size_bytes", "size when last looked at"),
+        bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),
+        bigint(
+            "ingested_bytes", "f.byte_offset - f.quarantined_bytes", "bytes whose content is in the store"
+        ),
+        bigint("pending_bytes", "f.size_bytes - f.byte_offset", "bytes not yet complete or not yet read"),
+        bigint("quarantined_bytes", "f.quarantined_bytes", "bytes that were given up as damaged"),
+        bigint("event_count", "f.event_count", "events ingested"),
+        instant("begun_at", "{instant:f.file_time}", "timestamp in the name"),
+        instant("last_event_at", "{instant:f.last_wall_time}", "greatest wall time of its events"),
+        instant("modified_at", "{instant:f.modified_s}", "modification time"),
+        instant("grown_at", "f.grown_at", "when it was last seen to grow"),
+        instant("suspect_since", "f.suspect_since", "since when the bytes at the bookmark make no frame"),
+        text("last_problem", "f.last_problem", "what is wrong with it now"),
+    ),
+    f"FROM log_file f {join_job('f')} WHERE f.state <> 'replaced'",
+)
+
+V_INGEST_PROBLEM = View(
+    "v_ingest_problem",
+    "what ingest could not do, where, and the remedy; unresolved while resolved_at is NULL",
+    (
+        text("base_dir", "b.path", "base dir"),
+        text("train_id", "j.train_id", "id of the job, if it concerns one"),
+        text("path", "p.path", "file or directory, relative to the base dir"),
+        text("kind", "p.kind", "what sort of problem"),
+        bigint("range_start", "p.range_start", "first byte concerned"),
+        bigint("range_end", "p.range_end", "first byte not concerned"),
+        text("reason", "p.reason", "what is wrong"),
+        text("remedy", "p.remedy", "what to do"),
+        instant("first_seen_at", "p.first_seen_at", "since when"),
+        instant("last_seen_at", "p.last_seen_at", "when last seen"),
+        instant("resolved_at", "p.resolved_at", "when it went away; NULL while it lasts"),
+    ),
+    """
+FROM ingest_problem p
+JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
+LEFT JOIN train_job j ON j.id = p.job_id
+LEFT JOIN log_file f ON f.id = p.log_file_id
+WHERE f.id IS NULL OR f.state <> 'replaced'
+""",
+)
+
+V_INGEST_CYCLE = View(
+    "v_ingest_cycle",
+    "what each pass of an ingester over a base dir did",
+    (
+        text("base_dir", "b.path", "base dir"),
+        instant("started_at", "c.started_at", "start"),
+        instant("finished_at", "c.finished_at", "end"),
+        text("holder", "c.holder", "which ingester"),
+        bigint("files_found", "c.files_found", "log files found"),
+        bigint("files_read", "c.files_read", "log files read from"),
+        bigint("bytes_read", "c.bytes_read", "bytes the bookmarks moved"),
+        bigint("events", "c.events", "events ingested"),
+        bigint("samples", "c.samples", "samples ingested"),
+        bigint("pending_bytes", "c.pending_bytes", "bytes seen but not yet complete or not yet read"),
+        bigint("problems", "c.problems", "problems open at its end"),
+    ),
+    "FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving",
+)
+
+_LAST_CYCLE = "(SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)"
+
+V_BASE_DIR = View(
+    "v_base_dir",
+    "a row per base dir: its jobs by state, how far ingest lags behind, and who leads",
+    (
+        text("base_dir", "b.path", "absolute path of the directory of job directories"),
+        bigint("jobs", "coalesce(j.jobs, 0)", "jobs"),
+        bigint("live_jobs", "coalesce(j.live, 0)", "jobs that grew lately"),
+        bigint("stalled_jobs", "coalesce(j.stalled, 0)", "unfinished jobs that are quiet"),
+        bigint("finished_jobs", "coalesce(j.finished, 0)", "jobs whose log files are all closed"),
+        bigint("missing_jobs", "coalesce(j.missing, 0)", "jobs of which no log file is left on disk"),
+        bigint("log_files", "coalesce(f.files, 0)", "log files that are there"),
+        bigint(
+            "log_bytes", "CAST(coalesce(f.size_bytes, 0) AS bigint)", "bytes of the log files that are there"
+        ),
+        bigint(
+            "pending_bytes",
+            "CAST(coalesce(f.pending_bytes, 0) AS bigint)",
+            "bytes of them that are not yet read",
+        ),
+        bigint(
+            "quarantined_bytes",
+            "CAST(coalesce(f.quarantined_bytes, 0) AS bigint)",
+            "bytes given up as damaged",
+        ),
+        bigint(
+            "open_problems",
+            "(SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.id = p.log_file_id"
+            " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.id IS NULL OR pf.state <> 'replaced'))",
+            "unresolved problems",
+        ),
+        text(
+            "leader",
+            "(SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > {now})",
+            "ingester that leads it now; NULL when none does",
+        ),
+        instant("last_cycle_at", _LAST_CYCLE, "end of the last pass over it"),
+        double("last_cycle_age_s", f"{{age_s:{_LAST_CYCLE}}}", "since the end of the last pass"),
+        instant("discovered_at", "b.discovered_at", "when it was last searched for jobs in full"),
+    ),
+    """
+FROM base_dir b
+LEFT JOIN (
+  SELECT base_dir_id, count(*) AS jobs,
+         count(*) FILTER (WHERE state = 'live') AS live,
+         count(*) FILTER (WHERE state = 'stalled') AS stalled,
+         count(*) FILTER (WHERE state = 'finished') AS finished,
+         count(*) FILTER (WHERE state = 'missing') AS missing
+  FROM train_job GROUP BY base_dir_id
+) j ON j.base_dir_id = b.id
+LEFT JOIN (
+  SELECT job.base_dir_id, count(*) AS files,
+         sum(file.size_bytes) AS size_bytes,
+         sum(file.size_bytes - file.byte_offset) AS pending_bytes,
+         sum(file.quarantined_bytes) AS quarantined_bytes
+  FROM log_file file JOIN train_job job ON job.id = file.job_id
+  WHERE file.state NOT IN ('replaced', 'missing')
+  GROUP BY job.base_dir_id
+) f ON f.base_dir_id = b.id
+WHERE NOT b.leaving
+""",
+)
+
+INGEST_VIEWS = (V_LOG_FILE, V_INGEST_PROBLEM, V_INGEST_CYCLE, V_BASE_DIR)

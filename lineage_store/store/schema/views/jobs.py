@@ -1,0 +1,273 @@
+"""Views of jobs and their lineage.
+
+A job's row is its lineage as folded from its log files; evaluations are there one by one. Rows come from current log
+files only.
+"""
+
+from __future__ import annotations
+
+from lineage_store.fields import BY_NAME, FieldType
+from lineage_store.store.schema.views.model import (
+    JOB,
+    JOIN_BASE_DIR,
+    ColumnType,
+    View,
+    ViewColumn,
+    bigint,
+    boolean,
+    double,
+    instant,
+    integer,
+    join_job,
+    text,
+)
+
+_TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "float": "double precision"}
+_VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
+_FLOAT_KIND = "finite, nan, +inf or -inf; NULL when unknown"
+
+
+def _field(name: str, column: str | None = None) -> ViewColumn:
+    field = BY_NAME[name]
+    return ViewColumn(column or name, f"l.{field.column}", _TYPE[field.type], field.meaning)
+
+
+_RESTARTS = """(
+    SELECT count(DISTINCT newer.log_file_id)
+    FROM series older
+    JOIN log_file older_file ON older_file.id = older.log_file_id AND older_file.current
+    JOIN series newer ON newer.job_id = older.job_id AND newer.plugin = older.plugin
+      AND newer.tag_key = older.tag_key AND coalesce(newer.device, -1) = coalesce(older.device, -1)
+      AND newer.first_step <= older.last_step
+    JOIN log_file newer_file ON newer_file.id = newer.log_file_id AND newer_file.current
+      AND newer_file.file_time > older_file.file_time
+    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+  )"""
+
+_OPEN_PROBLEMS = """(
+    SELECT count(*) FROM ingest_problem p LEFT JOIN log_file f ON f.id = p.log_file_id
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> 'replaced')
+  )"""
+
+V_JOB = View(
+    "v_job",
+    "a row per job: what was trained, when, and how its log files stand",
+    (
+        *JOB,
+        _field("network"),
+        _field("optimizer"),
+        _field("loss_function"),
+        _field("parallel_mode"),
+        _field("learning_rate"),
+        text("learning_rate_kind", "l.learning_rate_kind", _FLOAT_KIND),
+        _field("loss"),
+        text("loss_kind", "l.loss_kind", _FLOAT_KIND),
+        _field("epoch"),
+        _field("batch_size"),
+        _field("device_num"),
+        _field("train_dataset_path"),
+        _field("train_dataset_count"),
+        _field("test_dataset_path"),
+        _field("test_dataset_count"),
+        _field("model_path"),
+        _field("model_size", "model_size_bytes"),
+        text("dataset_mark", "l.dataset_mark", BY_NAME["dataset_mark"].meaning),
+        text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
+        instant("first_started_at", "{instant:j.first_file_time}", "when its first log file was begun"),
+        instant("last_started_at", "{instant:j.last_file_time}", "when its last log file was begun"),
+        instant("last_event_at", "{instant:j.last_wall_time}", "greatest wall time of its events"),
+        instant("updated_at", "{instant:j.update_time}", "greatest modification time of its log files"),
+        double(
+            "duration_s", "j.last_wall_time - j.first_file_time", "from first_started_at to last_event_at"
+        ),
+        double("quiet_s", "{age_s:j.last_grown_at}", "since a log file of it was last seen to grow, now"),
+        bigint(
+            "restart_count",
+            _RESTARTS,
+            "log files that wrote steps again which an older file of the device holds",
+        ),
+        text("host", "j.host", "host in the name of the newest log file"),
+        bigint("log_bytes", "j.log_bytes", "bytes of its log files"),
+        boolean("source_present", "j.source_present", "whether any log file of it is left on disk"),
+        bigint("problem_count", _OPEN_PROBLEMS, "unresolved ingest problems"),
+        integer("label", "a.tag", "label that somebody put on it, 0 to 10"),
+        text("remark", "a.remark", "remark that somebody put on it"),
+    ),
+    f"""
+FROM train_job j
+{JOIN_BASE_DIR}
+LEFT JOIN lineage l ON l.job_id = j.id
+LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id
+""",
+)
+
+_NUMBERED = """(
+    SELECT count(*) FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+    WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
+      AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
+  )"""
+
+_BINDING = """(
+    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
+    AND NOT EXISTS (
+      SELECT 1 FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+      WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
+        AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
+    )
+  )"""
+
+V_METRIC = View(
+    "v_metric",
+    "a row per metric of every evaluation; is_latest marks those of the job's lineage",
+    (
+        *JOB,
+        text("name", "m.name", "metric name"),
+        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
+        text("kind", "m.kind", _VALUE_KIND),
+        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+        instant("evaluated_at", "{instant:e.wall_time}", "when the evaluation was written"),
+        bigint(
+            "evaluation_no",
+            _NUMBERED,
+            "number of the evaluation within the job, from 1, in the order of log files",
+        ),
+        boolean(
+            "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
+        ),
+    ),
+    f"""
+FROM evaluation_metric m
+JOIN lineage_event e ON e.log_file_id = m.log_file_id AND e.byte_offset = m.byte_offset
+JOIN log_file f ON f.id = m.log_file_id AND f.current
+{join_job("m")}
+""",
+)
+
+V_METRIC_BEST = View(
+    "v_metric_best",
+    "the greatest and the least value of each metric per network; which of them is best is for the reader to say",
+    (
+        text("base_dir", "r.base_dir", "base dir of the jobs"),
+        text("network", "r.network", "class name of the network; NULL when unknown"),
+        text("name", "r.name", "metric name"),
+        double("greatest_value", "max(r.value)", "greatest finite value among the jobs' latest evaluations"),
+        text(
+            "greatest_train_id",
+            "max(CASE WHEN r.down = 1 THEN r.train_id END)",
+            "job that has it; the first by id",
+        ),
+        double("least_value", "min(r.value)", "least finite value among the jobs' latest evaluations"),
+        text(
+            "least_train_id",
+            "max(CASE WHEN r.up = 1 THEN r.train_id END)",
+            "job that has it; the first by id",
+        ),
+    ),
+    """
+FROM (
+  SELECT b.path AS base_dir, l.network, m.name, m.value, j.train_id,
+         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value DESC, j.train_id) AS down,
+         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value, j.train_id) AS up
+  FROM metric m
+  JOIN train_job j ON j.id = m.job_id
+  JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+  LEFT JOIN lineage l ON l.job_id = m.job_id
+  WHERE m.kind IN ('int', 'float')
+) r
+GROUP BY r.base_dir, r.network, r.name
+""",
+)
+
+V_DATASET = View(
+    "v_dataset",
+    "the data that a job trained on and was evaluated on",
+    (
+        *JOB,
+        text("role", "r.role", "train or test"),
+        text(
+            "mark",
+            "CASE r.role WHEN 'train' THEN l.dataset_mark END",
+            "equal for equal pipelines; NULL for test",
+        ),
+        text(
+            "path",
+            "CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END",
+            "directory of the samples",
+        ),
+        bigint(
+            "count",
+            "CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END",
+            "number of samples",
+        ),
+        text(
+            "graph",
+            "CASE r.role WHEN 'train' THEN g.content END",
+            "the pipeline as JSON, nested; NULL for test",
+        ),
+    ),
+    f"""
+FROM lineage l
+CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
+LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
+{join_job("l")}
+WHERE CASE r.role
+  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
+  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
+END IS NOT NULL
+""",
+)
+
+V_DATASET_NODE = View(
+    "v_dataset_node",
+    "a job's dataset pipeline, a row per parameter of each node",
+    (
+        *JOB,
+        integer("node", "n.node", "node number, from 0 at the output, parents first"),
+        integer("parent", "n.parent", "node that consumes its output; NULL at the output"),
+        text("op_type", "n.op_type", "kind of the node, such as Batch or Map"),
+        text(
+            "operation", "n.operation", "data operation inside the node; NULL for the node's own parameters"
+        ),
+        integer("operation_no", "n.operation_no", "position of the operation inside the node, from 0"),
+        text("parameter", "n.parameter", "parameter name; NULL when there is none"),
+        text("value", "n.value", "parameter value as JSON"),
+    ),
+    f"""
+FROM dataset_node n
+JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
+{join_job("l")}
+""",
+)
+
+V_USER_INFO = View(
+    "v_user_info",
+    "what the user recorded with a job, a row per key",
+    (
+        *JOB,
+        text("key", "u.name", "the user's key"),
+        double("value", "u.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
+        text("text", "u.text", "text, or canonical JSON of a list or object; else NULL"),
+        text("kind", "u.kind", _VALUE_KIND),
+    ),
+    f"FROM user_info u {join_job('u')}",
+)
+
+V_LINEAGE_EVENT = View(
+    "v_lineage_event",
+    "every lineage event as it was written, with its place",
+    (
+        *JOB,
+        text("log_file", "f.name", "log file that holds it"),
+        bigint("byte_offset", "e.byte_offset", "where its frame begins"),
+        instant("wall_at", "{instant:e.wall_time}", "when it was written"),
+        text("kind", "e.kind", "train, eval, dataset_graph or user_info"),
+        text("content", "e.content", "JSON"),
+    ),
+    f"""
+FROM lineage_event e
+JOIN log_file f ON f.id = e.log_file_id AND f.current
+{join_job("e")}
+""",
+)
+
+JOB_VIEWS = (V_JOB, V_METRIC, V_METRIC_BEST, V_DATASET, V_DATASET_NODE, V_USER_INFO, V_LINEAGE_EVENT)

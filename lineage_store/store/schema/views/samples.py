@@ -1,0 +1,134 @@
+"""Views of what was recorded step by step.
+
+A sample is effective unless a newer log file of the same device holds its tag at its step or at a lower one: the job
+was started again from a checkpoint. NaN is NULL. Rows come from current log files only.
+"""
+
+from __future__ import annotations
+
+from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
+
+_TAG = text("tag", "r.tag", "name of the value")
+_PLUGIN = text("plugin", "r.plugin", "scalar, histogram, image, tensor, graph or landscape")
+_DEVICE = bigint("device", "r.device", "device number in the log file's name; NULL when it names none")
+_STEP = bigint("step", "s.step", "training step")
+_WALL_AT = instant("wall_at", "{instant:s.wall_time}", "when it was written")
+_EFFECTIVE = boolean(
+    "is_effective",
+    "(r.superseded_from IS NULL OR s.step < r.superseded_from)",
+    "false when a newer log file of the device wrote this step, or went back to before it",
+)
+_LOG_FILE = text("log_file", "f.name", "log file that holds it")
+
+_OF_SERIES = f"""
+JOIN log_file f ON f.id = r.log_file_id AND f.current
+{join_job("r")}
+"""
+
+V_SCALAR = View(
+    "v_scalar",
+    "every scalar sample",
+    (
+        *JOB,
+        _TAG,
+        _DEVICE,
+        _STEP,
+        _WALL_AT,
+        double("elapsed_s", "s.wall_time - j.first_file_time", "since the job's first log file was begun"),
+        double("value", "s.value", "the value; NULL is NaN"),
+        _EFFECTIVE,
+        _LOG_FILE,
+    ),
+    f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id {_OF_SERIES}",
+)
+
+_SUPERSEDED = """CASE
+    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
+    WHEN r.plugin = 'scalar' THEN (
+      SELECT count(*) FROM scalar_sample s
+      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+    ELSE (
+      SELECT count(*) FROM payload_sample s
+      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+  END"""
+
+V_SERIES = View(
+    "v_series",
+    "a row per tag and log file: its samples in short, the superseded ones included",
+    (
+        *JOB,
+        _PLUGIN,
+        _TAG,
+        _DEVICE,
+        bigint("sample_count", "r.sample_count", "samples"),
+        double("first_value", "r.first_value", "value at the lowest step; NULL is NaN"),
+        bigint("first_step", "r.first_step", "lowest step"),
+        double("last_value", "r.last_value", "value at the highest step; NULL is NaN"),
+        bigint("last_step", "r.last_step", "highest step"),
+        double("min_value", "r.min_value", "least finite value"),
+        bigint("min_step", "r.min_step", "lowest step that has it"),
+        double("max_value", "r.max_value", "greatest finite value"),
+        bigint("max_step", "r.max_step", "lowest step that has it"),
+        bigint("nan_count", "r.nan_count", "samples that are NaN"),
+        bigint("inf_count", "r.inf_count", "samples that are infinite"),
+        bigint("superseded_count", _SUPERSEDED, "samples that are not effective"),
+        double(
+            "steps_per_s",
+            "CASE WHEN r.last_wall_time > r.first_wall_time"
+            " THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END",
+            "from the lowest to the highest step",
+        ),
+        instant("last_at", "{instant:r.last_wall_time}", "when the highest step was written"),
+        _LOG_FILE,
+    ),
+    f"FROM series r {_OF_SERIES}",
+)
+
+_OF_PAYLOAD = (
+    f"FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id {_OF_SERIES}"
+)
+
+V_HISTOGRAM = View(
+    "v_histogram",
+    "every histogram sample in short",
+    (
+        *JOB,
+        _TAG,
+        _STEP,
+        _WALL_AT,
+        bigint("count", "s.count", "values counted, NaN and infinities included"),
+        bigint("nan_count", "s.nan_count", "values that are NaN"),
+        bigint("inf_count", "s.pos_inf_count + s.neg_inf_count", "values that are infinite"),
+        double("min", "s.min", "least finite value"),
+        double("max", "s.max", "greatest finite value"),
+        double(
+            "mean",
+            "s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0)",
+            "mean of the finite values",
+        ),
+        _DEVICE,
+        _EFFECTIVE,
+    ),
+    f"{_OF_PAYLOAD} WHERE r.plugin = 'histogram'",
+)
+
+V_PAYLOAD = View(
+    "v_payload",
+    "every sample whose bytes stay in the log file",
+    (
+        *JOB,
+        _PLUGIN,
+        _TAG,
+        _STEP,
+        _WALL_AT,
+        text("shape", "s.shape", "JSON list of dimensions"),
+        text("dtype", "s.dtype", "element type, or png"),
+        bigint("size_bytes", "s.size_bytes", "bytes of the encoded value"),
+        boolean("available", "f.state <> 'missing'", "whether the log file is still there to read it from"),
+        _DEVICE,
+        _EFFECTIVE,
+    ),
+    _OF_PAYLOAD,
+)
+
+SAMPLE_VIEWS = (V_SCALAR, V_SERIES, V_HISTOGRAM, V_PAYLOAD)

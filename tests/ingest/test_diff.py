@@ -1,0 +1,90 @@
+"""What has changed between disk and store: pure, so a table says it all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from helpers.known_files import unread
+from lineage_store.eventlog.mindspore import filenames
+from lineage_store.ingest.scan.diff import Change, diff, is_rewritten
+from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.store.records import FileSight
+
+NAME = "events.out.events.summary.1700000000.0.host_MS"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KNOWN = unread(NAME, train_id="./a")._replace(
+    size_bytes=100,
+    byte_offset=100,
+    stat_stamp="stamp",
+    fingerprint="first",
+    fingerprint_bytes=16,
+    anchor="last",
+    anchor_bytes=16,
+    grown_at=NOW,
+)
+
+
+def found(train_id: str = "./a", stamp: str = "stamp") -> FoundFile:
+    parsed = filenames.parse(NAME)
+    assert parsed is not None
+    return FoundFile(train_id, NAME, parsed, FileSight(100, 0, False, stamp))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stamp", "distrust", "expected"),
+    [
+        ({}, "stamp", False, Change.UNCHANGED),
+        ({}, "other", False, Change.LOOK),
+        ({"stat_stamp": None}, "stamp", False, Change.LOOK),
+        ({"suspect_since": NOW}, "stamp", False, Change.LOOK),
+        ({"current": False}, "stamp", False, Change.LOOK),
+        ({"state": "missing"}, "stamp", False, Change.LOOK),
+        ({"state": "unreadable"}, "stamp", False, Change.LOOK),
+        ({"state": "torn", "closed": True}, "stamp", False, Change.UNCHANGED),
+        ({}, "stamp", True, Change.LOOK),
+        ({"state": "closed", "closed": True}, "stamp", True, Change.UNCHANGED),
+        ({"state": "closed", "closed": True}, "other", True, Change.LOOK),
+    ],
+)
+def test_what_a_known_file_calls_for(
+    changes: dict[str, Any], stamp: str, distrust: bool, expected: Change
+) -> None:
+    (change,) = diff([found(stamp=stamp)], [KNOWN._replace(**changes)], distrust=distrust)
+    assert change.change is expected
+
+
+def test_a_file_that_the_store_does_not_know_is_new() -> None:
+    (change,) = diff([found()], [])
+    assert (change.change, change.known) == (Change.NEW, None)
+
+
+def test_a_file_that_is_not_on_disk_is_missing_once() -> None:
+    (change,) = diff([], [KNOWN])
+    assert (change.change, change.found, change.known) == (Change.MISSING, None, KNOWN)
+    assert diff([], [KNOWN._replace(state="missing")]) == []
+
+
+def test_equal_names_in_different_jobs_are_different_files() -> None:
+    changes = diff([found("./b")], [KNOWN])
+    assert [change.change for change in changes] == [Change.NEW, Change.MISSING]
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "fingerprint", "anchor", "expected"),
+    [
+        (100, 100, "first", "last", False),
+        (100, 500, "first", "last", False),
+        (100, 99, "first", "last", True),
+        (100, 100, "other", "last", True),
+        (100, 500, "first", "other", True),
+        (0, 0, None, None, False),
+        (0, 500, "other", "other", False),
+    ],
+)
+def test_a_file_is_rewritten_when_the_bytes_that_were_read_are_others(
+    offset: int, size: int, fingerprint: str | None, anchor: str | None, expected: bool
+) -> None:
+    assert is_rewritten(KNOWN._replace(byte_offset=offset), size, fingerprint, anchor) is expected
