@@ -19,6 +19,7 @@ from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.changes import Change, PathChange, diff
 from lineage_store.ingest.depth import ONE_JOB, is_one_job
 from lineage_store.store import registry
+from lineage_store.store.batch import relative_path
 from lineage_store.store.engine import reading
 from lineage_store.texts import from_stored
 
@@ -83,4 +84,4 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
 def _path(change: PathChange) -> str:
     file = change.found or change.known
     assert file is not None
-    return from_stored(f"{file.train_id.rstrip('/')}/{file.name}".removeprefix("./"))
+    return from_stored(relative_path(file.train_id, file.name))
