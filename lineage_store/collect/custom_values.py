@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from lineage_store.collect.arguments import type_name
 from lineage_store.collect.facts.int32 import fits_int32
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
@@ -45,7 +46,7 @@ def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
     if values is None:
         return ()
     if not isinstance(values, dict):
-        raise LineageParamTypeError(f"{argument} must be a dict or None, not {_type(values)}.")
+        raise LineageParamTypeError(f"{argument} must be a dict or None, not {type_name(values)}.")
     return values.items()
 
 
@@ -56,11 +57,11 @@ def checked_entry(argument: str, key: object, value: object) -> tuple[str, UserV
     LineageParamValueError for an int that does not fit into 32 bits, and for text that has no UTF-8.
     """
     if not isinstance(key, str):
-        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {_type(key)}.")
+        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
     plain = _plain(value)
     if plain is None:
         raise LineageParamTypeError(
-            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {_type(value)}."
+            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {type_name(value)}."
         )
     if isinstance(plain, int) and not fits_int32(plain):
         raise LineageParamValueError(
@@ -107,11 +108,6 @@ def _plain(value: object) -> UserValue | None:
         python_type = _OF_NUMPY.get(value.dtype.kind)
         return None if python_type is None else python_type(value)
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-
-
-def _type(value: object) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def _is_utf8(text: str) -> bool:
