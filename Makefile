@@ -85,7 +85,7 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	$(LOCK) --all-extras requirements/dev.in -o requirements/dev.txt
 	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
 	$(LOCK) --extra postgresql requirements/protobuf6.in -o requirements/protobuf6.txt
-	$(LOCK) --extra postgresql requirements/mindspore.in -o requirements/mindspore.txt
+	$(LOCK) --all-extras requirements/mindspore.in -o requirements/mindspore.txt
 	$(LOCK_PEER) requirements/bench-mindinsight.in -o requirements/bench-mindinsight.txt
 	$(LOCK_PEER) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
 LOCK_PEER = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

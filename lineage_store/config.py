@@ -2,14 +2,17 @@
 
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits.
+/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits; so is a name that
+no setting has. Relative base dirs become absolute: in the file from its directory, else from the working directory.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,6 +21,11 @@ from lineage_store.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
+MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
+"""The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
+
+# After the prefix: what the tests are told, and what Kubernetes tells every container of services that are named so.
+_OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 
 
 def _setting(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
@@ -29,7 +37,9 @@ class Settings:
     """Every setting, its default and its meaning."""
 
     database_url: str = _setting("", "database of the store; empty: SQLite in the user's state directory")
-    base_dirs: tuple[str, ...] = _setting((), "directories of job directories that the daemon follows")
+    base_dirs: tuple[str, ...] = _setting(
+        (), "directories of job directories that the daemon follows; relative: to the file's directory"
+    )
     recursive: bool = _setting(False, "look for jobs at any depth instead of one level below a base dir")
     follow_symlinks: bool = _setting(False, "follow symbolic links that stay inside the base dir")
     allow_network_filesystem: bool = _setting(
@@ -87,6 +97,8 @@ class LoadedSettings:
 SETTING_FIELDS = fields(Settings)
 _TYPES = get_type_hints(Settings)
 _NAMES = {setting.name for setting in SETTING_FIELDS}
+_VARIABLES = {"CONFIG", *(name.upper() for name in _NAMES)}
+"""What follows the prefix in the environment."""
 
 
 def load(
@@ -97,16 +109,17 @@ def load(
 ) -> LoadedSettings:
     """Read all sources. Raises ConfigError that names the setting, its place and what fits."""
     path = find_file(config_file, environment)
-    sources: list[tuple[str, Mapping[str, Any]]] = [
-        (f"file {path}", _read_file(path) if path else {}),
-        ("environment", _from_environment(environment)),
-        ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}),
+    here = Path()
+    sources: list[tuple[str, Mapping[str, Any], Path]] = [
+        (f"file {path}", _read_file(path) if path else {}, path.parent if path else here),
+        ("environment", _from_environment(environment), here),
+        ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}, here),
     ]
     values: dict[str, Any] = {}
     origins = dict.fromkeys((setting.name for setting in SETTING_FIELDS), "default")
-    for origin, source in sources:
+    for origin, source, directory in sources:
         for name, value in source.items():
-            values[name] = convert(name, value, origin)
+            values[name] = convert(name, value, origin, directory)
             origins[name] = f"{ENVIRONMENT_PREFIX}{name.upper()}" if origin == "environment" else origin
     return LoadedSettings(replace(Settings(), **values), origins, path)
 
@@ -127,19 +140,25 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
     return next((path for path in candidates if path.is_file()), None)
 
 
-def convert(name: str, value: Any, origin: str) -> Any:
-    """Turn a raw value (text from the environment, TOML value, flag) into the setting's type, or refuse it."""
+def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
+    """Turn a raw value (text from the environment, TOML value, flag) into the setting's type, or refuse it.
+
+    Args:
+        directory: where relative paths begin.
+    """
     if name not in _NAMES:
-        known = ", ".join(sorted(_NAMES))
-        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=f"Known settings: {known}.")
-    converted = _convert_type(_TYPES[name], value)
+        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=_did_you_mean(name, _NAMES))
+    converted = _convert_type(_TYPES[name], value, directory)
     metadata = next(setting.metadata for setting in SETTING_FIELDS if setting.name == name)
     if converted is None:
-        wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+        wanted = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
         what = wanted.get(_TYPES[name], "a list of paths")
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be {what}.")
     if metadata["least"] is not None and not converted >= metadata["least"]:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
+    most = MOST.get(_TYPES[name])
+    if most is not None and converted > most:
+        raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at most {most:.0f}.")
     if metadata["choices"] and converted not in metadata["choices"]:
         raise ConfigError(
             f"Setting {name} = {value!r} ({origin}) must be one of {', '.join(metadata['choices'])}."
@@ -147,33 +166,55 @@ def convert(name: str, value: Any, origin: str) -> Any:
     return converted
 
 
-def _convert_type(wanted: Any, value: Any) -> Any:
+def _convert_type(wanted: Any, value: Any, directory: Path) -> Any:
     if wanted is bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         return value if isinstance(value, bool) else words.get(str(value).lower())
     if wanted is str:
         return value if isinstance(value, str) else None
     if wanted in (int, float):
-        if isinstance(value, bool):
-            return None
-        try:
-            return (
-                wanted(value) if isinstance(value, str) or wanted is float or isinstance(value, int) else None
-            )
-        except (ValueError, TypeError):
-            return None
+        return _number(wanted, value)
     parts = value.split(os.pathsep) if isinstance(value, str) else value
     if isinstance(parts, list | tuple) and all(isinstance(part, str) and part for part in parts):
-        return tuple(parts)
+        return tuple(str(Path(directory, os.path.expanduser(part)).absolute()) for part in parts)
     return None
 
 
+def _number(wanted: type[int] | type[float], value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | wanted):
+        return None
+    try:
+        number = wanted(value)
+        return number if math.isfinite(number) else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    found = {
-        setting.name: environment.get(f"{ENVIRONMENT_PREFIX}{setting.name.upper()}")
-        for setting in SETTING_FIELDS
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    for variable in sorted(environment):
+        if not _is_known(variable):
+            name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
+            hint = _did_you_mean(name, _VARIABLES, ENVIRONMENT_PREFIX)
+            raise ConfigError(f"Unknown setting {variable} (environment).", hint=hint)
+    given = {name: environment.get(f"{ENVIRONMENT_PREFIX}{name.upper()}") for name in _NAMES}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_known(variable: str) -> bool:
+    """Whether an environment variable is a setting, or is none of ours."""
+    if not variable.upper().startswith(ENVIRONMENT_PREFIX):
+        return True
+    name = variable.removeprefix(ENVIRONMENT_PREFIX)
+    return name in _VARIABLES or _OF_OTHERS.fullmatch(name) is not None
+
+
+def _did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    if close := get_close_matches(name, names, n=1):
+        return f"Did you mean {prefix}{close[0]}?"
+    return f"Known settings: {', '.join(prefix + each for each in names)}."
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -26,10 +26,16 @@ from lineage_store.store.catalog.removable import Removable, Rules
 from lineage_store.store.database import engine as engines
 from lineage_store.texts import from_stored, to_stored
 
+LONGEST_S = 1_000 * 365 * 86_400.0
+"""A thousand years: longer than any job is old, and still within the calendar."""
+
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """Which jobs may go: those for which everything that is given holds. Live jobs never go."""
+    """Which jobs may go: those for which everything that is given holds. Live jobs never go.
+
+    Raises LineageParamValueError for an age that is none.
+    """
 
     older_than_s: float | None = None
     """No event, no growth and no log file begun for so long."""
@@ -37,6 +43,12 @@ class CleanUp:
     """A search_condition; jobs without lineage match none. Its order and page do not count."""
     missing: bool = False
     """No log file of the job is left on disk."""
+
+    def __post_init__(self) -> None:
+        if self.older_than_s is not None and not 0 <= self.older_than_s <= LONGEST_S:
+            raise LineageParamValueError(
+                f"Jobs cannot be older than {self.older_than_s} s: give 0 to {LONGEST_S:.0f} s, a thousand years."
+            )
 
     def __str__(self) -> str:
         rules = []

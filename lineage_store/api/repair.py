@@ -16,7 +16,7 @@ from lineage_store.operations import reread
 from lineage_store.operations.reread import Reread
 from lineage_store.query.status import read_cycles, read_problems
 from lineage_store.store.database import engine as engines
-from lineage_store.store.records import KnownFile
+from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import to_stored
 
 Row = Mapping[str, Any]
@@ -42,7 +42,7 @@ def problems_below(store: LineageStore, path: PathLike | None = None) -> Sequenc
     if path is None:
         return found
     place = to_stored(str(real_path(path)))
-    paths = [f"{row['base_dir']}/{row['path'].removeprefix('./')}" for row in found]
+    paths = [str(Path(row["base_dir"], row["path"])) for row in found]
     return [row for row, at in zip(found, paths, strict=True) if at == place or at.startswith(f"{place}/")]
 
 
@@ -96,7 +96,7 @@ def _within(below: str) -> Callable[[KnownFile], bool]:
     """Whether a file is the one at a path below the base dir (stored text), or lies in the directory there."""
 
     def admits(file: KnownFile) -> bool:
-        place = f"{file.train_id.rstrip('/')}/{file.name}".removeprefix("./")
+        place = relative_path(file.train_id, file.name)
         return place == below or place.startswith(f"{below}/")
 
     return admits

@@ -32,7 +32,13 @@ def require(name: str, value: object, *types: type) -> None:
     """Raise LineageParamTypeError unless the value is of one of the types; a bool counts as int nowhere."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
-        raise LineageParamTypeError(f"{name} must be {expected}, not {value!r}.")
+        raise LineageParamTypeError(f"{name} must be {expected}, not {value!r} ({type_name(value)}).")
+
+
+def type_name(value: object) -> str:
+    """The type of a value as people write it; where the value looks like another's, it alone tells them apart."""
+    type_ = type(value)
+    return type_.__name__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__name__}"
 
 
 def require_positive(name: str, value: object, *, optional: bool = False) -> None:

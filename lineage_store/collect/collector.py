@@ -48,7 +48,7 @@ class SummaryCollector(RecordingCallback):
         collect_specified_data: what to collect, by name: MindSpore's names, and `collect_learning_rate` (False by
             default), the learning rate of each collected step as the scalar `learning_rate/auto`.
         keep_default_action: whether what is not named there is collected as by default, or not at all.
-        custom_lineage_data: a flat dict of str, int (32 bits) or float by name, kept with the lineage.
+        custom_lineage_data: a flat dict of str, int (32 bits) or float by name, numpy's too, kept with the lineage.
         collect_tensor_freq: collect_freq for TensorSummary; None keeps 20 tensors of each tag at most.
         max_file_size: bytes after which a new file is begun.
         export_options: {"tensor_format": "npy"} also writes tensors as npy files.

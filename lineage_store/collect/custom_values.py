@@ -1,8 +1,8 @@
 """User-defined values that go with the lineage: which are taken, and where from.
 
 In: a flat dict by name, and what MindInsight's optimizer of hyper-parameters left in `MINDINSIGHT_HYPER_CONFIG`.
-Out: a checked copy. Values are str, float, or int within 32 bits, for which the format has room; anything else is
-refused when a callback is made, not when it first writes.
+Out: a checked copy. Values are str, float, or int within 32 bits, for which the format has room, and numpy's scalars of
+these kinds; anything else is refused when a callback is made, not when it first writes.
 """
 
 from __future__ import annotations
@@ -10,53 +10,77 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import numpy as np
+
+from lineage_store.collect.arguments import type_name
 from lineage_store.collect.facts.int32 import fits_int32
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
 
 log = logging.getLogger(__name__)
 
-UserValues = dict[str, str | int | float]
+UserValue = str | int | float
+UserValues = dict[str, UserValue]
 
+USER_INFO = "user_defined_info"
 HYPER_CONFIG = "MINDINSIGHT_HYPER_CONFIG"
 """A JSON object in the environment, whose `custom_lineage_data` is taken where the user gave no value of that name."""
 LONGEST_HYPER_CONFIG = 100_000
+_OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "i": int, "u": int, "f": float}
+"""By the kind of numpy's types. Its lengths of time are integers to Python's `isinstance`, but of another kind."""
 
 
 def checked(argument: str, values: object) -> UserValues:
     """A copy of `values`; None is empty.
 
-    Raises LineageParamTypeError for a key that is no str, a value that is no str, int or float, and anything but a
-    dict; LineageParamValueError for an int that does not fit into 32 bits.
+    Raises LineageParamTypeError for anything but a dict, and what `checked_entry` raises.
     """
+    return dict(checked_entry(argument, key, value) for key, value in entries(argument, values))
+
+
+def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
+    """The entries of a dict; None has none. Raises LineageParamTypeError for anything else."""
     if values is None:
-        return {}
+        return ()
     if not isinstance(values, dict):
-        raise LineageParamTypeError(f"{argument} must be a dict or None, not {type(values).__name__}.")
-    for key, value in values.items():
-        if not isinstance(key, str):
-            raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str.")
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise LineageParamTypeError(
-                f"{argument}: the value {value!r} of {key!r} must be a str, int or float."
-            )
-        if isinstance(value, int) and not fits_int32(value):
+        raise LineageParamTypeError(f"{argument} must be a dict or None, not {type_name(values)}.")
+    return values.items()
+
+
+def checked_entry(argument: str, key: object, value: object) -> tuple[str, UserValue]:
+    """A key and its value as they are written; numpy's scalars become Python's.
+
+    Raises LineageParamTypeError for a key that is no str and a value that is no str, int or float;
+    LineageParamValueError for an int that does not fit into 32 bits, and for text that has no UTF-8.
+    """
+    if not isinstance(key, str):
+        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
+    plain = _plain(value)
+    if plain is None:
+        raise LineageParamTypeError(
+            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {type_name(value)}."
+        )
+    if isinstance(plain, int) and not fits_int32(plain):
+        raise LineageParamValueError(
+            f"{argument}: the value {plain} of {key!r} does not fit into 32 bits; give it as str or float."
+        )
+    for text in (key, plain):
+        if isinstance(text, str) and not _is_utf8(text):
             raise LineageParamValueError(
-                f"{argument}: the value {value} of {key!r} does not fit into 32 bits; give it as str or float."
+                f"{argument}: {text!r} (of {key!r}) has characters that UTF-8 has not."
             )
-    return dict(values)
+    return key, plain
 
 
-def checked_user_info(values: object) -> UserValues:
+def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
     """The same for `user_defined_info`, whose keys must not be names of lineage fields."""
-    info = checked("user_defined_info", values)
-    for key in info:
-        if key in BY_NAME:
-            raise LineageParamValueError(
-                f"user_defined_info: {key!r} is the name of a lineage field; choose another."
-            )
-    return info
+    entry = checked_entry(USER_INFO, key, value)
+    if key in BY_NAME:
+        raise LineageParamValueError(f"{USER_INFO}: {key!r} is the name of a lineage field; choose another.")
+    return entry
 
 
 def from_environment() -> UserValues:
@@ -76,3 +100,19 @@ def from_environment() -> UserValues:
         log.warning("%s is ignored: it is no JSON object.", HYPER_CONFIG)
         return {}
     return checked(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
+
+
+def _plain(value: object) -> UserValue | None:
+    """What is written for a str, int or float, numpy's included; None for any other value."""
+    if isinstance(value, np.generic):
+        python_type = _OF_NUMPY.get(value.dtype.kind)
+        return None if python_type is None else python_type(value)
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 
 from mindspore.train import RunContext
 
-from lineage_store.collect import custom_values
 from lineage_store.collect.arguments import made_directory
 from lineage_store.collect.attempts import Attempts
-from lineage_store.collect.custom_values import UserValues
+from lineage_store.collect.custom_values import USER_INFO, UserValues, checked_user_info, entries
 from lineage_store.collect.facts import learning_rates
 from lineage_store.collect.facts.dataset_graph import graph_of
 from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
@@ -38,12 +37,13 @@ class LineageCallback(RecordingCallback):
     Args:
         summary_record: where to write: an open SummaryRecord, or a directory, made when it does not exist.
         raise_exception: whether a failure is raised; otherwise it is logged and the training goes on.
-        user_defined_info: a flat dict of str, int or float by name, kept with the lineage.
+        user_defined_info: a flat dict of str, int (32 bits) or float by name, numpy's too, kept with the lineage. One
+            that cannot be kept costs itself alone.
 
     Raises (always, where `raise_exception` is no bool; else if it is True):
         LineageParamRaiseExceptionError, LineageParamSummaryRecordError: an argument of another type.
         LineageParamTypeError: a blank directory, or a user-defined key or value of another type.
-        LineageParamValueError: a user-defined key that is the name of a lineage field.
+        LineageParamValueError: a user-defined key that is the name of a lineage field, or a value beyond the format.
     """
 
     phase: ClassVar[str]
@@ -60,18 +60,17 @@ class LineageCallback(RecordingCallback):
                 f"raise_exception must be True or False, not {raise_exception!r}."
             )
         self._attempts = Attempts(type(self).__name__, raising=raise_exception)
-        self._user_info: UserValues = {}
         self._given: Record | None = None
         self._directory = ""
         self._usable = False
         try:
             self._take(summary_record)
-            self._user_info = custom_values.checked_user_info(user_defined_info)
             self._usable = True
         except MindInsightException as error:
             if raise_exception:
                 raise
             self._attempts.give_up("anything", error)
+        self._user_info = self._attempts.ask(USER_INFO, self._recordable, user_defined_info) or {}
 
     def begin(self, run_context: RunContext) -> None:
         """Called by MindSpore before a training or an evaluation."""
@@ -94,6 +93,14 @@ class LineageCallback(RecordingCallback):
         # In Model.fit, each sees the other's phase too.
         if run is not None and run["mode"] == self.phase:
             self._attempts.ask(what, work, run)
+
+    def _recordable(self, info: object) -> UserValues:
+        """What of the user's values can be recorded; each of the others costs itself."""
+        asked = [
+            self._attempts.ask(f"the entry {key!r} of {USER_INFO}", checked_user_info, key, value)
+            for key, value in entries(USER_INFO, info)
+        ]
+        return dict(entry for entry in asked if entry is not None)
 
     def _take(self, place: object) -> None:
         if isinstance(place, RECORDS):

@@ -20,6 +20,7 @@ from lineage_store.ingest.scan.depth import ONE_JOB, is_one_job
 from lineage_store.ingest.scan.diff import Change, PathChange, diff
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading
+from lineage_store.store.records import relative_path
 from lineage_store.texts import from_stored
 
 _WORDS = {
@@ -83,4 +84,4 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
 def _path(change: PathChange) -> str:
     file = change.found or change.known
     assert file is not None
-    return from_stored(f"{file.train_id.rstrip('/')}/{file.name}".removeprefix("./"))
+    return from_stored(relative_path(file.train_id, file.name))

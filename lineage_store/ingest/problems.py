@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterable
 
 from lineage_store.ingest.scan.discovery import Unreadable
-from lineage_store.store.records import Problem
+from lineage_store.store.records import Problem, relative_path
 from lineage_store.texts import from_stored, to_stored
 
 MOST_STRIKES = 3
@@ -36,11 +36,11 @@ def poisonous_file(reason: str, strikes: int) -> Problem:
 
 
 def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> dict[str, Problem]:
-    """Directories and entries that could not be looked at, by their path below the base dir."""
+    """Directories and entries that could not be looked at, by their path relative to the base dir."""
     problems = {}
     for unreadable in paths:
         path = os.path.join(base_dir, from_stored(unreadable.path))
-        problems[unreadable.path] = Problem(
+        problems[relative_path(unreadable.path)] = Problem(
             "unreadable_path", _reason(path, unreadable.error), _remedy(path, unreadable.error)
         )
     return problems

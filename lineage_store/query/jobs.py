@@ -1,6 +1,6 @@
 """The train jobs that the store knows, a frozen row each.
 
-In: an open read transaction. Out: TrainJob, newest first. Does not read what was trained (lineage.py does).
+In: an open read transaction. Out: TrainJob, newest first. Does not read what was trained (`search` does).
 """
 
 from __future__ import annotations

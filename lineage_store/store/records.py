@@ -23,6 +23,11 @@ Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[n
 """Numbers, or text as objects; NaN stands for NULL."""
 
 
+def relative_path(train_id: str, name: str = "") -> str:
+    """The path of a job or of an entry in it, relative to the base dir: `run_1/name`; `.` is the base dir itself."""
+    return f"{train_id.rstrip('/')}/{name}".removeprefix("./").rstrip("/") or "."
+
+
 class Valued(NamedTuple):
     """A named value of any JSON kind: a metric, or what the user recorded."""
 

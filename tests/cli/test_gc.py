@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from helpers.program import Run
+from lineage_store.api.operations import CleanUp
+from lineage_store.errors import LineageParamValueError
 
 
 @pytest.fixture
@@ -71,6 +74,7 @@ def test_every_job_missing_is_refused(run: Run, finished: Path) -> None:
     [
         ([], "--older-than"),
         (["--older-than", "90"], "90d"),
+        (["--older-than", "99999999999d", "--yes"], "a thousand years"),
         (["--missing"], "--yes"),
         (["--where", "color=red", "--yes"], "network"),
         (["/elsewhere", "--missing", "--yes"], "/elsewhere"),
@@ -81,3 +85,9 @@ def test_it_wants_to_know_which_jobs(run: Run, stored: Path, arguments: list[str
     assert refused.code == 2
     assert message in refused.err
     assert jobs(run) == ["./good", "./poor"]
+
+
+@pytest.mark.parametrize("age", [float("inf"), float("nan"), 1e300, -1.0])
+def test_an_age_that_is_none_is_refused(age: float) -> None:
+    with pytest.raises(LineageParamValueError, match=re.escape(f"older than {age} s")):
+        CleanUp(older_than_s=age)

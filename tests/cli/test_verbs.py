@@ -217,6 +217,14 @@ def test_config_show_tells_origins_and_hides_passwords(run: Run, monkeypatch: py
     assert rows["lease_s"]["origin"] == "default"
 
 
+def test_a_misspelt_variable_ends_the_program_as_wrong_usage(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_BASE_DIR", "/shared/summaries")
+    refused = run("status")
+    assert (refused.code, "Did you mean LINEAGE_STORE_BASE_DIRS?" in refused.err) == (2, True)
+
+
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     "words", [("filter", "--explain", "--where", "network=\u2028\x1b[2J"), ("-v", "show", "\x1b[2J")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lineage_store.collect.arguments import require_positive
@@ -47,6 +48,12 @@ def landscape(**options: Any) -> dict[str, Any]:
 def test_a_wrong_type_is_a_type_error(specified: Any) -> None:
     with pytest.raises(TypeError):
         parse(specified, True)
+
+
+def test_a_wrong_type_is_said_where_the_value_does_not_tell_it() -> None:
+    told = r"collect_freq must be int, not .*5.* \(numpy\.int64\)"
+    with pytest.raises(TypeError, match=told):
+        require_positive("collect_freq", np.int64(5))
 
 
 @pytest.mark.parametrize(

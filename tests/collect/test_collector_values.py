@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import HYPER_CONFIG, checked, checked_user_info, from_environment
-from lineage_store.errors import LineageLogError, LineageParamValueError
+from lineage_store.errors import LineageLogError, LineageParamTypeError, LineageParamValueError
 
 
 @pytest.mark.parametrize("values", [[], "a", {1: "a"}, {"a": None}, {"a": True}, {"a": [1]}, {"a": b"x"}])
@@ -24,6 +26,56 @@ def test_an_int_beyond_32_bits_is_refused_before_the_training(value: int) -> Non
         checked("custom_lineage_data", {"seed": value})
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float16(0.5), 0.5),
+        (np.float32(0.25), 0.25),
+        (np.float64(0.1), 0.1),
+        (np.longdouble(0.5), 0.5),
+        (np.int8(-3), -3),
+        (np.int64(7), 7),
+        (np.uint64(2**31 - 1), 2**31 - 1),
+        (np.str_("vision"), "vision"),
+    ],
+)
+def test_scalars_of_numpy_are_taken_as_pythons(value: Any, expected: str | float) -> None:
+    (taken,) = checked("custom_lineage_data", {"it": value}).values()
+    assert (taken, type(taken)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        (True, "bool"),
+        (np.bool_(True), f"numpy.{np.bool_.__name__}"),
+        (np.complex64(1), "numpy.complex64"),
+        (np.datetime64("2026-11-22"), "numpy.datetime64"),
+        (np.timedelta64(3, "s"), "numpy.timedelta64"),
+        (np.array(0.5), "numpy.ndarray"),
+        (Decimal("0.5"), "decimal.Decimal"),
+        (b"x", "bytes"),
+        (None, "NoneType"),
+    ],
+)
+def test_a_value_that_is_refused_is_said_with_its_key_and_its_type(value: Any, type_: str) -> None:
+    with pytest.raises(LineageParamTypeError) as refused:
+        checked("custom_lineage_data", {"good": 1, "dropout": value})
+    told = f"custom_lineage_data: the value {value!r} of 'dropout' must be a str, int or float, not {type_}."
+    assert str(refused.value) == told
+
+
+def test_an_integer_of_numpy_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"4294967296 of 'seed' does not fit into 32 bits"):
+        checked("custom_lineage_data", {"seed": np.int64(2**32)})
+
+
+@pytest.mark.parametrize("values", [{"owner": "\ud800"}, {"\udcfe": 1}])
+def test_text_that_the_format_cannot_hold_is_refused_before_the_training(values: Any) -> None:
+    with pytest.raises(ValueError, match="UTF-8"):
+        checked("custom_lineage_data", values)
+
+
 def test_values_are_copied() -> None:
     given = {"a": 2**31 - 1, "b": -(2**31), "c": "x", "d": 0.5}
     values = checked("custom_lineage_data", given)
@@ -36,7 +88,7 @@ def test_values_are_copied() -> None:
 @pytest.mark.parametrize("key", ["network", "learning_rate", "dataset_mark"])
 def test_user_info_must_not_take_the_name_of_a_lineage_field(key: str) -> None:
     with pytest.raises(ValueError, match=key):
-        checked_user_info({key: "mine"})
+        checked_user_info(key, "mine")
 
 
 def test_the_environment_gives_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Text that a reviewer has seen: compared with a file, and rewritten when LINEAGE_STORE_UPDATE_SNAPSHOTS is set."""
+"""Text that a reviewer has seen: compared with a file, which is rewritten when UPDATE_VARIABLE is set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 SNAPSHOTS = Path(__file__).resolve().parent.parent / "snapshots"
-UPDATE_VARIABLE = "LINEAGE_STORE_UPDATE_SNAPSHOTS"
+UPDATE_VARIABLE = "LINEAGE_STORE_TEST_UPDATE_SNAPSHOTS"
 
 
 def assert_matches_snapshot(name: str, text: str) -> None:

@@ -154,7 +154,7 @@ def test_what_is_unreadable_is_a_problem_with_a_remedy_and_is_not_missing(
     assert problems() == 2
     engine = open_engine(url)
     of_file, of_directory = rows(engine, "SELECT * FROM ingest_problem ORDER BY kind")
-    assert (of_directory.kind, of_directory.path) == ("unreadable_path", "./job")
+    assert (of_directory.kind, of_directory.path) == ("unreadable_path", "job")
     assert "owner root" in of_directory.reason
     assert "mode drwx------ (0700)" in of_directory.reason
     assert "Run the daemon as the training user" in of_directory.remedy

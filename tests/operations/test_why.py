@@ -202,7 +202,30 @@ def test_the_problems_of_entries_that_are_not_in_the_store(store: LineageStore, 
     ) as following:
         following.ingest(base_dir)
         for place in (loop, loop.parent):
-            assert f"Open problem of ./run/{NAME}2" in why(following, place)[1]
+            assert f"Open problem of run/{NAME}2" in why(following, place)[1]
+
+
+def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
+    store: LineageStore, base_dir: Path
+) -> None:
+    damaged = [Log().raw(bytes(100)).write_summary(directory) for directory in (base_dir, base_dir / "hole")]
+    loops = [place / f"{NAME}2" for place in (base_dir, base_dir / "run")]
+    for loop in loops:
+        loop.symlink_to(loop)
+    with LineageStore(
+        store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
+    ) as following:
+        following.ingest(base_dir)
+        told = {problem["path"] for problem in operations.problems(following)}
+    assert told == {str(path.relative_to(base_dir)) for path in (*damaged, *loops)}
+
+
+def test_problems_of_a_job_in_a_jobs_directory_are_its_own(store: LineageStore, base_dir: Path) -> None:
+    Log().raw(bytes(100)).write_summary(base_dir / "run" / "inner")
+    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as deep:
+        deep.ingest(base_dir)
+        assert "Open problem" in why(deep, base_dir / "run" / "inner")[1]
+        assert "Open problem" not in why(deep, base_dir / "run")[1]
 
 
 def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) -> None:
@@ -210,7 +233,7 @@ def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) ->
     with writing(store.engine) as connection:
         problem = Problem("unreadable_path", "Permission denied.", "Open it up.")
         base_dir_id = registry.base_dirs(connection)[0][0]
-        set_path_problems(connection, base_dir_id, {"./other": problem}, database_time(connection))
+        set_path_problems(connection, base_dir_id, {"other": problem}, database_time(connection))
     (base_dir / "fresh").mkdir()
     (base_dir / "other").mkdir()
     assert "Permission denied" in why(store, base_dir / "other")[1]

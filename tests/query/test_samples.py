@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageParamTypeError, LineageStore, SampleNotFoundError
+from lineage_store.errors import LineageStoreError
 
 EARLY, LATE = 1_700_000_000, 1_700_000_100
 
@@ -133,6 +135,18 @@ def test_tags_are_sorted_by_plugin_and_come_back_as_written(store: LineageStore,
     assert list(tags) == sorted(tags)
     for tag in tags["scalar"]:
         assert len(store.scalars(tmp_path, "./run", tag)) == 1
+
+
+@pytest.mark.parametrize(("package", "extra"), [("pandas", "pandas"), ("pyarrow", "arrow")])
+def test_a_package_that_cannot_be_imported_is_said_with_its_remedy(
+    package: str, extra: str, store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(tmp_path / "job")
+    found = store.scalars(_ingested(store, tmp_path), "./job", "loss")
+    monkeypatch.setitem(sys.modules, package, None)
+    expected = rf"{package} cannot be imported: .*{package}.* pip install 'lineage-store\[{extra}\]'"
+    with pytest.raises(LineageStoreError, match=expected):
+        getattr(found, f"to_{extra}")()
 
 
 def test_columns_go_into_pandas_and_arrow(store: LineageStore, tmp_path: Path) -> None:

@@ -326,6 +326,48 @@ def test_a_url_that_the_driver_cannot_read_is_said_to_be_one(name: str) -> None:
         pass
 
 
-def test_a_url_that_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is not a database URL"):
-        open_engine("postgresql://host/\udcfe")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://host/\udcfe",
+        "postgresql://host:port/name",
+        "postgresql://[::1/name",
+        "sqlite://:memory:",
+        "sqlite:store.db",
+        "/var/lib/store.db",
+    ],
+)
+def test_text_that_is_no_url_is_refused_with_the_right_spellings(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not a database URL") as caught:
+        open_engine(url)
+    assert "sqlite:////absolute/path/to/file or postgresql://user@host:5432/name" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [
+        ("sqlite://store.db", "sqlite:///store.db "),
+        ("sqlite://data/store.db", "sqlite:///data/store.db "),
+        ("sqlite+pysqlite://me@/store.db", "sqlite:///me@/store.db "),
+        ("sqlite:///store.db?timeout=soon", "sqlite:///store.db "),
+        ("sqlite:////var/lib/store.db?cache=shared", "sqlite:////var/lib/store.db "),
+        ("sqlite://:5432/store.db", "sqlite:///:5432/store.db "),
+    ],
+)
+def test_a_sqlite_url_with_more_than_a_file_is_refused_with_the_right_spelling(url: str, right: str) -> None:
+    with pytest.raises(ConfigError, match="SQLite") as caught:
+        open_engine(url)
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f"Write {right}")
+
+
+@pytest.mark.parametrize("url", ["mysql://host/name", "postgresql+psycopg2://host/name", "file:///store.db"])
+def test_another_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not supported\. Use sqlite or postgresql"):
+        open_engine(url)
+
+
+def test_a_missing_driver_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"lineage-store\[postgresql\]"):
+        open_engine("postgresql://host/name")

@@ -156,6 +156,44 @@ def test_without_raise_exception_a_wrong_argument_is_said_once_and_the_training_
     assert "summary_record must be a SummaryRecord or a directory, not int" in message
 
 
+def test_a_user_defined_value_that_cannot_be_kept_costs_itself_alone_and_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    info: dict[Any, Any] = {
+        "owner": "vision",
+        "layers": [1],
+        "network": "mine",
+        "dropout": np.float32(0.5),
+        "trial": np.int64(7),
+    }
+    callback = TrainLineage(str(tmp_path), user_defined_info=info)
+    for _ in range(2):
+        model_of(Net()).train(1, batches_of(2), callback)
+    told_lineage = [event.what for event in told(tmp_path, "lineage")]
+    assert told_lineage.count("train_lineage") == 2
+    (first, _) = lineage(tmp_path, "user_defined_info")
+    assert first["user_info"] == [
+        {"map_str": {"owner": "vision"}},
+        {"map_double": {"dropout": 0.5}},
+        {"map_int32": {"trial": 7}},
+    ]
+    messages = [each.getMessage() for each in caplog.records if each.name.startswith("lineage_store")]
+    assert [message.partition(": ")[0] for message in messages] == [
+        "TrainLineage does not record the entry 'layers' of user_defined_info",
+        "TrainLineage does not record the entry 'network' of user_defined_info",
+    ]
+    assert "not list" in messages[0]
+
+
+def test_user_defined_info_that_is_no_dict_costs_itself_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model_of(Net()).train(1, batches_of(2), TrainLineage(str(tmp_path), user_defined_info=["vision"]))  # type: ignore[arg-type]
+    assert len(lineage(tmp_path, "train_lineage")) == 1
+    (message,) = [each.getMessage() for each in caplog.records if each.name.startswith("lineage_store")]
+    assert "user_defined_info must be a dict or None, not list" in message
+
+
 def test_a_failure_is_raised_where_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(LineageParamRunContextError, match="RunContext, not dict"):
         TrainLineage(str(tmp_path), True).begin({"mode": "train"})

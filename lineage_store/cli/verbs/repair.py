@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,7 +103,7 @@ def _tell(session: Session, done: Reread, left: Sequence[Mapping[str, Any]]) -> 
 
 
 def _place(row: Mapping[str, Any]) -> str:
-    return escaped(f"{row['base_dir']}/{row['path'].removeprefix('./')}")
+    return escaped(str(Path(row["base_dir"], row["path"])))
 
 
 def _lines(row: Mapping[str, Any]) -> list[tuple[str, object]]:

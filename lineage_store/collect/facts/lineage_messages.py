@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.custom_values import UserValue
 from lineage_store.collect.facts import datasets, learning_rates
 from lineage_store.collect.facts.int32 import fits_int32
 from lineage_store.collect.facts.run import (
@@ -23,8 +24,6 @@ from lineage_store.collect.facts.run import (
     size_of,
 )
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
-
-UserValue = str | int | float
 
 
 def train_lineage(

@@ -45,7 +45,7 @@ class Scalars:
         try:
             import pandas
         except ImportError as error:
-            raise _missing("pandas", "pandas") from error
+            raise _unusable("pandas", "pandas", error) from error
         return pandas.DataFrame(self._named())
 
     def to_arrow(self) -> pyarrow.Table:
@@ -53,7 +53,7 @@ class Scalars:
         try:
             import pyarrow
         except ImportError as error:
-            raise _missing("pyarrow", "arrow") from error
+            raise _unusable("pyarrow", "arrow", error) from error
         return pyarrow.table(self._named())
 
     def _named(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
@@ -112,7 +112,8 @@ def _interleaved(parts: Sequence[_Columns]) -> _Columns:
     return steps[last], wall_times[last], values[last]
 
 
-def _missing(package: str, extra: str) -> LineageStoreError:
+def _unusable(package: str, extra: str, error: ImportError) -> LineageStoreError:
     return LineageStoreError(
-        f"The package {package} is not installed.", hint=f"Run: pip install 'lineage-store[{extra}]'"
+        f"The package {package} cannot be imported: {error}.",
+        hint=f"Run: pip install 'lineage-store[{extra}]'",
     )

@@ -10,7 +10,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
+from lineage_store.store.records import relative_path
 from lineage_store.store.schema.tables import ingest_problem, lineage, log_file, train_job
+
+# By path alone goes what has no row of its own; older generations and jobs in a job's directory have theirs.
+_OF_NO_LOG_FILE = ingest_problem.c.log_file_id.is_(None)
 
 
 def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
@@ -29,19 +33,19 @@ def problems_of_job(
     connection: Connection, base_dir_id: int, train_id: str, job_id: int | None
 ) -> Sequence[Any]:
     """Open problems of a job's log files, of its directory, and of entries in that which are not in the store."""
-    directory = f"{train_id}/"
-    entry = func.substr(ingest_problem.c.path, 1, len(directory)) == directory
-    concerned = (ingest_problem.c.path == train_id) | entry
+    directory = relative_path(train_id)
+    entry = func.substr(ingest_problem.c.path, 1, len(directory) + 1) == f"{directory}/"
+    concerned = _OF_NO_LOG_FILE & ((ingest_problem.c.path == directory) | entry)
     if job_id is not None:
         concerned |= ingest_problem.c.job_id == job_id
     return _open_problems(connection, base_dir_id, concerned)
 
 
 def problems_of_file(
-    connection: Connection, base_dir_id: int, path: str, log_file_id: int | None
+    connection: Connection, base_dir_id: int, train_id: str, name: str, log_file_id: int | None
 ) -> Sequence[Any]:
-    """Open problems of a log file, by its path below the base dir and, where the store has it, by id."""
-    concerned = ingest_problem.c.path == path
+    """Open problems of a log file: of the entry in its job's directory and, where the store has it, of its row."""
+    concerned = _OF_NO_LOG_FILE & (ingest_problem.c.path == relative_path(train_id, name))
     if log_file_id is not None:
         concerned |= ingest_problem.c.log_file_id == log_file_id
     return _open_problems(connection, base_dir_id, concerned)

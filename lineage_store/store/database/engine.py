@@ -43,16 +43,32 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         url.encode()
-    except (ArgumentError, UnicodeEncodeError) as error:
+    except (ArgumentError, ValueError) as error:  # a port that is no number, text that is no UTF-8
         raise ConfigError(
             f"{without_passwords(url)!r} is not a database URL.",
-            hint="Use sqlite:////path/to/file or postgresql://user@host/name.",
+            hint="Use sqlite:///file, sqlite:////absolute/path/to/file or postgresql://user@host:5432/name.",
         ) from error
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        _check_names_a_file(parsed, without_passwords(url))
         return parsed
     raise ConfigError(f"Database {parsed.drivername!r} is not supported.", hint="Use sqlite or postgresql.")
+
+
+def _check_names_a_file(url: URL, shown: str) -> None:
+    """SQLite has neither hosts nor users, and options would be ignored."""
+    if url.query:
+        raise ConfigError(
+            f"The database URL {shown!r} has options, and SQLite's takes none.",
+            hint=f"Write {shown.partition('?')[0]} alone.",
+        )
+    if url.username or url.password or url.host or url.port:
+        path = shown.partition("://")[2]
+        raise ConfigError(
+            f"The database URL {shown!r} names a host or user, and SQLite has none.",
+            hint=f"Write sqlite:///{path} with three slashes; with four, the path begins at the root.",
+        )
 
 
 def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: bool = False) -> Engine:

@@ -3,7 +3,7 @@
 In: nothing. Out: one SQLAlchemy `MetaData`, from which migrations, documentation and statements are made.
 Promises: the sample tables have no unique key but their primary key, which begins with the job, and no foreign key
 (they are written in bulk), so that they can be partitioned or distributed by job. Readers see rows of current files.
-Does not know: views (views.py), how rows come (ingest) or are asked for (query).
+Does not know: views (views/), how rows come (ingest) or are asked for (query).
 """
 
 from __future__ import annotations

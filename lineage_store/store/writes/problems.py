@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from lineage_store.store.database.dialects import among
-from lineage_store.store.records import Advance, KnownFile, Problem
+from lineage_store.store.records import Advance, KnownFile, Problem, relative_path
 from lineage_store.store.schema.tables import ingest_problem
 
 CONTIGUOUS = frozenset({"damaged_bytes"})
@@ -107,7 +107,7 @@ def _row(base_dir_id: int, file: KnownFile, problem: Problem, now: datetime) -> 
         "base_dir_id": base_dir_id,
         "job_id": file.job_id,
         "log_file_id": file.id,
-        "path": f"{file.train_id.removeprefix('./')}/{file.name}".lstrip("/"),
+        "path": relative_path(file.train_id, file.name),
         **_seen(now),
     }
 

@@ -1,0 +1,117 @@
+"""Settings that cannot be meant are refused, with the name, the place and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lineage_store.config import MOST, SETTING_FIELDS, Settings, load
+from lineage_store.errors import ConfigError
+
+SECONDS = [setting.name for setting in SETTING_FIELDS if isinstance(setting.default, float)]
+
+
+def from_environment(**values: str) -> Settings:
+    return load(
+        environment={f"LINEAGE_STORE_{name.upper()}": value for name, value in values.items()}
+    ).settings
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings file but those of a test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e400"])
+def test_a_time_without_end_is_refused(name: str, value: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"Setting {name} = '{value}' \(environment\) must be a finite number"
+    ):
+        from_environment(**{name: value})
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_a_time_that_no_timer_holds_is_refused(name: str) -> None:
+    assert getattr(from_environment(**{name: "1e9"}), name) == MOST[float]
+    with pytest.raises(ConfigError, match=rf"{name} = '1e10' \(environment\) must be at most 1000000000\."):
+        from_environment(**{name: "1e10"})
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", f"1{'0' * 400}"])
+def test_a_number_of_a_file_that_is_none_is_refused(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"lease_s = {value}\n")
+    with pytest.raises(ConfigError, match=rf"Setting lease_s = .*\(file {file}\) must be a finite number"):
+        load(config_file=file, environment={})
+
+
+def test_a_count_that_no_database_holds_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"batch_rows = '1000000000000000000000' \(environment\) must be at most"
+    ):
+        from_environment(batch_rows=str(10**21))
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("LINEAGE_STORE_POLL_INTERVALL_S", "LINEAGE_STORE_POLL_INTERVAL_S"),
+        ("LINEAGE_STORE_POLL_INTERVAL", "LINEAGE_STORE_POLL_INTERVAL_S"),
+        ("LINEAGE_STORE_DB_URL", "LINEAGE_STORE_DATABASE_URL"),
+        ("LINEAGE_STORE_CONFIG_FILE", "LINEAGE_STORE_CONFIG"),
+        ("lineage_store_base_dirs", "LINEAGE_STORE_BASE_DIRS"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(variable: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(environment={variable: "5"})
+    assert str(refused.value) == f"Unknown setting {variable} (environment). Did you mean {meant}?"
+
+
+def test_a_variable_like_none_that_is_known_is_refused_with_all_that_are() -> None:
+    with pytest.raises(
+        ConfigError, match=r"LINEAGE_STORE_X .*LINEAGE_STORE_BASE_DIRS, .*LINEAGE_STORE_CONFIG, "
+    ):
+        load(environment={"LINEAGE_STORE_X": "5"})
+
+
+def test_a_misspelt_setting_of_a_file_is_refused_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("base_dir = []\n")
+    with pytest.raises(
+        ConfigError, match=rf"Unknown setting 'base_dir' \(file {file}\)\. Did you mean base_dirs\?"
+    ):
+        load(config_file=file, environment={})
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "LINEAGE_STORE_TEST_POSTGRES_URL",
+        "_LINEAGE_STORE_COMPLETE",
+        # What Kubernetes tells of services named lineage-store and lineage-store-db.
+        "LINEAGE_STORE_SERVICE_HOST",
+        "LINEAGE_STORE_SERVICE_PORT_HTTP",
+        "LINEAGE_STORE_PORT",
+        "LINEAGE_STORE_DB_PORT_5432_TCP_ADDR",
+    ],
+)
+def test_variables_of_others_are_let_be(variable: str) -> None:
+    assert load(environment={variable: "tcp://10.0.0.1:5432"}).settings == Settings()
+
+
+def test_a_relative_base_dir_counts_from_the_directory_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "lineage_store.toml"
+    file.parent.mkdir()
+    file.write_text('base_dirs = ["summaries", "/shared/summaries", "~/mine"]\n')
+    expected = (str(file.parent / "summaries"), "/shared/summaries", str(Path.home() / "mine"))
+    for named in (file, file.relative_to(tmp_path)):
+        assert load(config_file=named, environment={}).settings.base_dirs == expected
+
+
+def test_a_relative_base_dir_of_the_environment_counts_from_the_working_directory(tmp_path: Path) -> None:
+    assert from_environment(base_dirs="summaries").base_dirs == (str(tmp_path / "summaries"),)
