@@ -67,22 +67,35 @@ class LineageStore:
         url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
             the user's state directory. An empty database is set up at first use.
         settings: all settings at once, instead of those from environment and configuration file.
+        read_only: nothing is ever written, made or upgraded, neither in the database nor in a file; a role that may
+            only read will do, and so will a PostgreSQL standby. Methods that write raise ReadOnlyStoreError.
+
+    Threads may share a store; it opens `pool_size` connections at most.
 
     Raises:
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
         SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
+        PermissionDeniedError: the role or user may not read it.
         DatabaseUnavailableError: it is unreachable or locked.
     """
 
-    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, settings: Settings | None = None, read_only: bool = False
+    ) -> None:
         self.settings = settings or config.load().settings
         given = url or self.settings.database_url
-        url = given or default_url()
+        url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
-        self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
+        self._engine = engines.open_engine(
+            url,
+            read_only=read_only,
+            allow_network_filesystem=unsafe,
+            pool_size=self.settings.pool_size,
+            statement_timeout_s=self.settings.statement_timeout_s,
+        )
         self.url = engines.safe_url(self._engine.url)
         try:
-            if upgrade.is_empty(self._engine):
+            if not read_only and upgrade.is_empty(self._engine):
                 upgrade.upgrade(url, allow_network_filesystem=unsafe)
                 if not given:
                     log.warning("The lineage store is %s.", engines.sqlite_path(url))
@@ -128,6 +141,7 @@ class LineageStore:
         Raises:
             LineageParamSummaryPathError: no directory, not listable, or overlapping with a base dir of the store.
             LeaseHeldError: a daemon leads this base dir (and does this work).
+            ReadOnlyStoreError: the store is open for reading only.
             DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
         """
         from lineage_store.ingest import refresh
@@ -237,7 +251,9 @@ class LineageStore:
         Raises:
             LineageParamValueError: outside those bounds, or neither is given.
             TrainJobNotFoundError: the store knows no such job.
+            ReadOnlyStoreError: the store is open for reading only.
         """
+        engines.require_writable(self._engine)
         changes = _annotation(tag, remark)
         path = real_path(base_dir)
         with self._reading() as connection:

@@ -18,7 +18,7 @@ from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.lease import leading
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.engine import reading, require_writable, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting
 from lineage_store.store.writes.forgetting import Holdings
@@ -35,6 +35,7 @@ def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings:
 
     Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
     """
+    require_writable(engine)
     ids, found = _look_up(engine, base_dir)
     for base_dir_id in ids:
         with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
