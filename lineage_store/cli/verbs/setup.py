@@ -80,20 +80,29 @@ def check_verb(session: Session) -> None:
 @click.option("--owner", metavar="ROLE", help="Owns the tables: upgrades.")
 @click.option("--ingest", metavar="ROLE", help="Reads and writes rows: the daemon.")
 @click.option(
-    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views; repeat it for more."
+    "--reader", "readers", metavar="ROLE", multiple=True, help="Reads everything; repeat it for more."
+)
+@click.option(
+    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views alone; repeat it for more."
 )
 @click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
 @pass_session
 def grant_verb(
-    session: Session, owner: str | None, ingest: str | None, analysts: tuple[str, ...], dry_run: bool
+    session: Session,
+    owner: str | None,
+    ingest: str | None,
+    readers: tuple[str, ...],
+    analysts: tuple[str, ...],
+    dry_run: bool,
 ) -> None:
     """Let PostgreSQL roles do what is theirs, and no more.
 
-    The roles must exist. Analysts read the views, with limits on time. Run it as the owner of the database, and again
-    after an upgrade that brings new tables or views.
+    The roles must exist. Readers use every verb that only asks, analysts `sql` on the views; both with limits on time.
+    Run it as an administrator (a superuser, or the owner of the database who may alter the roles), and again after an
+    upgrade that brings new tables or views.
 
     \b
-    lineage-store db grant --owner lineage_owner --ingest lineage_ingest --analyst lineage_analyst
+    lineage-store db grant --owner lineage_owner --ingest lineage_ingest --reader lineage_reader
     lineage-store db grant --analyst grafana --dry-run
     """
     from lineage_store.store.admin import roles
@@ -102,7 +111,7 @@ def grant_verb(
 
     url, unsafe = _url(session)
     engine = open_engine(url, allow_network_filesystem=unsafe)
-    wanted = roles.Roles(owner, ingest, analysts)
+    wanted = roles.Roles(owner, ingest, readers, analysts)
     try:
         check(engine)
         run = roles.statements if dry_run else roles.grant
