@@ -24,6 +24,7 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.catalog.removable import Removable, Rules
 from lineage_store.store.database import engine as engines
+from lineage_store.store.database.paging import Page
 from lineage_store.texts import from_stored, to_stored
 
 LONGEST_S = 1_000 * 365 * 86_400.0
@@ -130,15 +131,21 @@ def remove_jobs(store: LineageStore, clean_up: CleanUp, base_dir: PathLike | Non
     return done
 
 
-def removed_jobs(store: LineageStore, base_dir: PathLike | None = None) -> list[RemovedJob]:
-    """The jobs that have a tombstone, of one base dir or of all, latest first within each."""
-    places = base_dirs(store, base_dir)
+def removed_jobs(
+    store: LineageStore, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+) -> list[RemovedJob]:
+    """The jobs that have a tombstone, of one base dir or of all, latest first.
+
+    `limit` and `page` as for `LineageStore.train_jobs`.
+    """
+    part = Page(limit, page)
+    base_dir_id = None if base_dir is None else base_dirs(store, base_dir)[0][0]
     with engines.reading(store.engine) as connection:
-        return [
-            RemovedJob(path, from_stored(stone.train_id), stone.removed_at, stone.reason)
-            for base_dir_id, path in places
-            for stone in tombstones.of_base_dir(connection, base_dir_id)
-        ]
+        found = tombstones.latest(connection, base_dir_id, page=part)
+    return [
+        RemovedJob(from_stored(each.base_dir), from_stored(each.train_id), each.removed_at, each.reason)
+        for each in found
+    ]
 
 
 def restore_job(store: LineageStore, base_dir: PathLike, train_id: str) -> None:

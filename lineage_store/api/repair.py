@@ -16,6 +16,7 @@ from lineage_store.operations import reread
 from lineage_store.operations.reread import Reread
 from lineage_store.query.status import read_cycles, read_problems
 from lineage_store.store.database import engine as engines
+from lineage_store.store.database.paging import Page
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import to_stored
 
@@ -23,17 +24,22 @@ Row = Mapping[str, Any]
 
 
 def problems(
-    store: LineageStore, base_dir: PathLike | None = None, *, resolved: bool = False
+    store: LineageStore,
+    base_dir: PathLike | None = None,
+    *,
+    resolved: bool = False,
+    limit: int | None = None,
+    page: int = 0,
 ) -> Sequence[Row]:
     """Rows of v_ingest_problem, newest first: the open ones of one base dir or of all, and `resolved` ones too.
 
-    Raises LineageParamSummaryPathError when the store does not know the base dir.
+    `limit` and `page` as for `LineageStore.train_jobs`. Raises LineageParamSummaryPathError when the store does not
+    know the base dir.
     """
-    places = base_dirs(store, base_dir)
+    part = Page(limit, page)
+    path = None if base_dir is None else to_stored(base_dirs(store, base_dir)[0][1])
     with engines.reading(store.engine) as connection:
-        found = [read_problems(connection, to_stored(path), resolved=resolved) for _, path in places]
-    rows = [row for of_base_dir in found for row in of_base_dir]
-    return sorted(rows, key=lambda row: row["first_seen_at"], reverse=True)
+        return read_problems(connection, path, resolved=resolved, page=part)
 
 
 def problems_below(store: LineageStore, path: PathLike | None = None) -> Sequence[Row]:

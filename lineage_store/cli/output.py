@@ -10,7 +10,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import click
 
@@ -18,6 +18,8 @@ from lineage_store.cli.cells import escaped, for_csv, for_json, shown
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]
+PAGE_ROWS = 20
+"""Of a page, where nobody says how many."""
 
 
 def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,6 +27,27 @@ def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option("--csv", "style", flag_value="csv", help="Write CSV.")(command)
     command = click.option("--json", "style", flag_value="json", help="Write JSON.")(command)
     return click.option("--table", "style", flag_value="table", default="table", hidden=True)(command)
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --limit and --page, which arrive as `limit` (None: all) and `page` (from 1, or None)."""
+    limit = click.IntRange(min=1)
+    command = click.option("--page", type=limit, help="Which page, from 1.  [default: 1]")(command)
+    return click.option(
+        "--limit", type=limit, help=f"Rows in a page.  [default: all; with --page {PAGE_ROWS}]"
+    )(command)
+
+
+class PageArguments(TypedDict):
+    """A page as the API takes it, from 0."""
+
+    limit: int | None
+    page: int
+
+
+def page_arguments(limit: int | None, page: int | None) -> PageArguments:
+    """What the options said, for the API."""
+    return {"limit": limit or (None if page is None else PAGE_ROWS), "page": (page or 1) - 1}
 
 
 def write_rows(

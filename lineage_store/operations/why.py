@@ -85,7 +85,7 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
     given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
     on_disk, found = _look(place, None, settings)
     known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
-    removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
+    removed = {stone.train_id for stone in tombstones.latest(connection, place.base_dir_id)}
     unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
     if unread:
         given.append(_not_read(unread))

@@ -51,7 +51,7 @@ def asked(
         store.ingest(base_dir)
     with psycopg.connect(plain, autocommit=True) as admin:
         for role in ROLES:
-            admin.execute(f"CREATE ROLE {role} LOGIN")  # type: ignore[call-overload]
+            admin.execute(f"CREATE ROLE {role} LOGIN")
         try:
             monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
             assert run("db", "grant", "--reader", reader, "--analyst", analyst).code == 0
@@ -61,8 +61,8 @@ def asked(
             }
         finally:
             for role in ROLES:
-                admin.execute(f"DROP OWNED BY {role}")  # type: ignore[call-overload]
-                admin.execute(f"DROP ROLE {role}")  # type: ignore[call-overload]
+                admin.execute(f"DROP OWNED BY {role}")
+                admin.execute(f"DROP ROLE {role}")
 
 
 def test_a_reader_uses_every_verb_that_only_asks(
