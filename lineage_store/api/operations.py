@@ -6,6 +6,7 @@ changes is said by its name and its docstring. Stands beside `api`, which is for
 
 from __future__ import annotations
 
+from lineage_store.api.base_dirs import base_dirs_with
 from lineage_store.api.cleaning import (
     CleanUp,
     RemovableJob,
@@ -27,6 +28,7 @@ __all__ = [
     "RemovableJob",
     "RemovedJob",
     "Total",
+    "base_dirs_with",
     "concerns",
     "concerns_without_database",
     "cycles",
