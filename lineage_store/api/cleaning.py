@@ -132,10 +132,11 @@ def remove_jobs(store: LineageStore, clean_up: CleanUp, base_dir: PathLike | Non
 
 def removed_jobs(store: LineageStore, base_dir: PathLike | None = None) -> list[RemovedJob]:
     """The jobs that have a tombstone, of one base dir or of all, latest first within each."""
+    places = base_dirs(store, base_dir)
     with engines.reading(store.engine) as connection:
         return [
             RemovedJob(path, from_stored(stone.train_id), stone.removed_at, stone.reason)
-            for base_dir_id, path in base_dirs(store, base_dir)
+            for base_dir_id, path in places
             for stone in tombstones.of_base_dir(connection, base_dir_id)
         ]
 

@@ -59,3 +59,12 @@ def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStor
     with pytest.raises(TrainJobNotFoundError):
         find_job(store, "./mine")
     assert find_removed(store, "./mine") == (str(tmp_path / "one"), "./mine")
+
+
+def test_removed_jobs_are_listed_on_one_connection(store: LineageStore) -> None:
+    operations.remove_jobs(store, operations.CleanUp(condition={"network": {"eq": "LeNet5"}}))
+    in_use: list[int] = []
+    pool: Any = store.engine.pool
+    event.listen(store.engine, "checkout", lambda *_: in_use.append(pool.checkedout()))
+    assert len(operations.removed_jobs(store)) == 3
+    assert max(in_use) == 1
