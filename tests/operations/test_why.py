@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,3 +304,23 @@ def test_a_directory_without_log_files(store: LineageStore, base_dir: Path) -> N
     verdict, text = why(store, base_dir / "empty")
     assert verdict == "not stored"
     assert "It holds no log file" in text
+
+
+def test_no_transaction_is_open_while_the_disk_is_looked_at(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    pool: Any = store.engine.pool
+    connections: list[int] = []
+    asking = True
+
+    def note(action: str, arguments: tuple[object, ...]) -> None:
+        if asking and action in ("os.scandir", "os.listdir", "open") and str(base_dir) in str(arguments[0]):
+            connections.append(pool.checkedout())
+
+    sys.addaudithook(note)  # which stays for good, and does nothing from then on
+    try:
+        for path in (base_dir, base_dir / "run", base_dir / "run" / NAME):
+            operations.why(store, path)
+    finally:
+        asking = False
+    assert connections
+    assert set(connections) == {0}
