@@ -65,16 +65,19 @@ class LineageStore:
 
     Args:
         url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
-            the user's state directory. An empty database is set up at first use.
+            the user's state directory.
         settings: all settings at once, instead of those from environment and configuration file.
+        create: whether a missing or empty database becomes a store; where not, that is an error.
 
     Raises:
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
         SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
-        DatabaseUnavailableError: it is unreachable or locked.
+        DatabaseUnavailableError: it is unreachable or locked, or there is no such file.
     """
 
-    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, settings: Settings | None = None, create: bool = True
+    ) -> None:
         self.settings = settings or config.load().settings
         given = url or self.settings.database_url
         url = given or default_url()
@@ -82,7 +85,7 @@ class LineageStore:
         self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
         self.url = engines.safe_url(self._engine.url)
         try:
-            if upgrade.is_empty(self._engine):
+            if create and upgrade.is_empty(self._engine):
                 upgrade.upgrade(url, allow_network_filesystem=unsafe)
                 if not given:
                     log.warning("The lineage store is %s.", engines.sqlite_path(url))

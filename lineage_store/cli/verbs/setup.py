@@ -12,7 +12,7 @@ from lineage_store.cli.session import Session, pass_session
 def init_verb(session: Session) -> None:
     """Make or upgrade the store; say where it is.
 
-    Other verbs make an empty store by themselves; this one also upgrades an old one.
+    `ingest` and `daemon` make a store by themselves; this verb also upgrades an old one.
 
     \b
     lineage-store init
@@ -43,10 +43,10 @@ def upgrade_verb(session: Session) -> None:
 
     url, unsafe = _url(session)
     before = upgrade.current(url)
+    if before is None:
+        raise upgrade.no_store(url)
     upgrade.upgrade(url, allow_network_filesystem=unsafe)
-    click.echo(
-        f"Schema {before or 'none'} -> {upgrade.head()}." if before != upgrade.head() else "Up to date."
-    )
+    click.echo(f"Schema {before} -> {upgrade.head()}." if before != upgrade.head() else "Up to date.")
 
 
 @db_verb.command("current")
