@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -31,8 +31,9 @@ from lineage_store.ingest import base_dirs
 from lineage_store.query import job_lineage, jobs
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.search import listing, page
-from lineage_store.query.search.condition import parse
+from lineage_store.query.search.condition import parse, read_subject
 from lineage_store.query.search.explain import Explanation, explain
+from lineage_store.query.search.names import named_by, require
 from lineage_store.query.search.tree import SearchCondition
 from lineage_store.store.catalog import registry
 from lineage_store.store.database import engine as engines
@@ -229,6 +230,29 @@ class LineageStore:
         path, wanted = _question(condition, base_dir)
         with self._reading() as connection:
             return explain(connection, wanted, self._ids(connection, path))
+
+    def require_names(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Iterable[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+    ) -> None:
+        """Refuse metrics and user-defined values that no job of the store has, as misspelt ones.
+
+        `filter_lineage` takes them as missing, as MindInsight does; ask here first where people type.
+
+        Args:
+            condition: a search_condition, what it sorts by included.
+            names: further ones, such as `metric/accuracy`.
+
+        Raises:
+            LineageSearchConditionParamError: no job has one of them; the message names the closest.
+        """
+        _, wanted = _question(condition, base_dir)
+        asked = [*named_by(wanted), *map(read_subject, names)]
+        with self._reading() as connection:
+            require(connection, asked)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None

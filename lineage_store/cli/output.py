@@ -21,10 +21,21 @@ Row = Sequence[object]
 
 
 def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --json and --csv, which arrive as `style`."""
-    command = click.option("--csv", "style", flag_value="csv", help="Write CSV.")(command)
-    command = click.option("--json", "style", flag_value="json", help="Write JSON.")(command)
-    return click.option("--table", "style", flag_value="table", default="table", hidden=True)(command)
+    """The options --json and --csv, of which one may be given; they arrive as `style`."""
+    for name in ("csv", "json"):
+        flag = click.option(
+            f"--{name}", is_flag=True, expose_value=False, callback=_set_style, help=f"Write {name.upper()}."
+        )
+        command = flag(command)
+    return command
+
+
+def _set_style(context: click.Context, option: click.Parameter, given: bool) -> None:
+    style = context.params.setdefault("style", "table")
+    if given and style != "table":
+        raise click.UsageError("--json and --csv exclude each other: give one of them.")
+    if given:
+        context.params["style"] = option.name
 
 
 def write_rows(

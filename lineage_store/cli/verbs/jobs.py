@@ -10,6 +10,8 @@ import click
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.words import one_of
+from lineage_store.fields import JOB_STATES
 
 if TYPE_CHECKING:
     from lineage_store.query.status import JobReport
@@ -40,7 +42,9 @@ _FILE_COLUMNS = (
 
 @click.command("jobs")
 @click.argument("base_dir", required=False)
-@click.option("--state", help="Only jobs in this state: live, stalled, finished or missing.")
+@click.option(
+    "--state", callback=one_of(JOB_STATES), help=f"Only jobs in this state: {', '.join(JOB_STATES)}."
+)
 @style_options
 @pass_session
 def jobs_verb(session: Session, base_dir: str | None, state: str | None, style: Style) -> None:
