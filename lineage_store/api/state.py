@@ -60,7 +60,10 @@ def job_report(store: LineageStore, base_dir: PathLike, train_id: str) -> JobRep
 
 @contextmanager
 def sql(store: LineageStore, statement: str, *, timeout_s: float = 60.0) -> Iterator[read_only_sql.Answer]:
-    """Run one SQL statement that can only read; `.columns` and `.rows` of the answer while the block lasts."""
+    """Run one SQL statement that can only read; `.columns` and `.rows` of the answer while the block lasts.
+
+    It may take `timeout_s` to its first row; those that follow are read for as long as the block lasts.
+    """
     with read_only_sql.run(store.engine, statement, timeout_s=timeout_s) as answer:
         yield answer
 

@@ -1,7 +1,7 @@
 """Rows on stdout: a table for people, JSON or CSV for programs.
 
 In: column names and rows of plain values. Out: text on stdout and nothing else. On a terminal tables are drawn by rich
-(which honours NO_COLOR); elsewhere they are plain columns, two blanks apart. JSON and CSV are written row by row.
+(which honours NO_COLOR); elsewhere they are plain columns, two blanks apart. JSON and CSV are written as rows come.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import click
 
-from lineage_store.cli.cells import escaped, for_csv, for_json, shown
+from lineage_store.cli.cells import escaped, for_csv, for_json, rows_for_csv, shown
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]
+_CSV_ROWS_AT_A_TIME = 1000
 
 
 def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,9 +47,7 @@ def write_rows(
     if style == "json":
         _write_json_rows(columns, rows)
     elif style == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([for_csv(name) for name in columns])
-        writer.writerows([for_csv(value) for value in row] for row in rows)
+        _write_csv(columns, rows)
     else:
         write_table(columns, rows, title=title)
 
@@ -80,6 +80,14 @@ def write_pairs(pairs: Iterable[tuple[str, object]], *, title: str | None = None
         click.echo(f"\n{escaped(title)}")
     for name, value in lines:
         click.echo(f"  {name:<{width}}  {value}")
+
+
+def _write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([for_csv(name) for name in columns])
+    rest = iter(rows)
+    while some := list(islice(rest, _CSV_ROWS_AT_A_TIME)):
+        writer.writerows(rows_for_csv(some))
 
 
 def _write_json_rows(columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -21,7 +21,7 @@ MOST_ROWS = 1000
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="End the statement after so long.",
+    help="End a statement that has no row after so long.",
 )
 @style_options
 @pass_session
