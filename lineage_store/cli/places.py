@@ -58,9 +58,7 @@ def _train_id(text: str) -> str:
 
 def _only_one_with(store: LineageStore, train_id: str, *, removed: bool) -> str:
     """The one base dir that has such a job."""
-    from lineage_store.api import operations
-
-    having = operations.base_dirs_with(store, train_id, removed=removed)
+    having = store.base_dirs_with(train_id, removed=removed)
     if len(having) == 1:
         return having[0]
     if having:

@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api import operations
+from lineage_store.api.reports import CleanUp
 from lineage_store.cli.places import find_job, find_removed
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
@@ -54,17 +54,17 @@ def test_an_id_of_several_base_dirs_must_say_which(store: LineageStore) -> None:
 
 
 def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStore, tmp_path: Path) -> None:
-    gone = operations.CleanUp(condition={"summary_dir": {"eq": "./mine"}})
-    assert operations.remove_jobs(store, gone).jobs == 1
+    gone = CleanUp(condition={"summary_dir": {"eq": "./mine"}})
+    assert store.remove_jobs(gone).jobs == 1
     with pytest.raises(TrainJobNotFoundError):
         find_job(store, "./mine")
     assert find_removed(store, "./mine") == (str(tmp_path / "one"), "./mine")
 
 
 def test_removed_jobs_are_listed_on_one_connection(store: LineageStore) -> None:
-    operations.remove_jobs(store, operations.CleanUp(condition={"network": {"eq": "LeNet5"}}))
+    store.remove_jobs(CleanUp(condition={"network": {"eq": "LeNet5"}}))
     in_use: list[int] = []
     pool: Any = store.engine.pool
     event.listen(store.engine, "checkout", lambda *_: in_use.append(pool.checkedout()))
-    assert len(operations.removed_jobs(store)) == 3
+    assert len(store.removed_jobs()) == 3
     assert max(in_use) == 1

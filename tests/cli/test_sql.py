@@ -13,7 +13,6 @@ from sqlalchemy import func, select
 
 from helpers.program import Run
 from lineage_store import LineageStore
-from lineage_store.api import operations
 from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.schema import tables
 
@@ -149,7 +148,7 @@ def test_rows_are_read_for_as_long_as_it_takes(url: str) -> None:
     numbers = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n"
     )
-    with LineageStore(url) as store, operations.sql(store, numbers, timeout_s=2) as answer:
+    with LineageStore(url) as store, store.sql(numbers, timeout_s=2) as answer:
         assert next(answer.rows) == (1,)
         time.sleep(2.5)
         assert sum(1 for _ in answer.rows) == 299_999

@@ -17,7 +17,7 @@ from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.ingest.report import IngestReport
+    from lineage_store.api.reports import IngestReport
 
 SHOWN_PROBLEMS = 3
 PARTLY_DONE = 3
@@ -90,9 +90,7 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
-    from lineage_store.api import operations
-
-    for problem in operations.status(store, report.base_dir, problems=SHOWN_PROBLEMS).problems:
+    for problem in store.status(report.base_dir, problems=SHOWN_PROBLEMS).problems:
         session.note(f"{problem['path']}: {problem['reason']} {problem['remedy']}")
     if report.problems > SHOWN_PROBLEMS:
         session.note(f"... and {report.problems - SHOWN_PROBLEMS} more.")

@@ -14,7 +14,7 @@ from lineage_store.cli.words import one_of
 from lineage_store.fields import JOB_STATES
 
 if TYPE_CHECKING:
-    from lineage_store.query.status import JobReport
+    from lineage_store.api.reports import JobReport
 
 base_dir_option = click.option(
     "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
@@ -82,10 +82,8 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     lineage-store show /shared/summaries/run_7
     lineage-store show ./run_7 --base-dir /shared/summaries --json
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        report = operations.job_report(store, *find_job(store, job, base_dir))
+        report = store.job_report(*find_job(store, job, base_dir))
     if as_json:
         write_json(
             {
