@@ -58,7 +58,7 @@ test-newest: ## Run the same on the newest Python that is here, 3.13 or 3.12
 test-plain: .venv/package ## Decode, ingest and answer with the fast path of decoding switched off
 	LINEAGE_STORE_VECTORISED=false .venv/bin/python $(PYTEST) $(DECODING) $(ARGS)
 # The rest of the tests asks what is in the database, and cannot tell which path brought it there.
-DECODING = tests/eventlog tests/ingest tests/api tests/query/test_expected_answers.py
+DECODING = tests/eventlog tests/ingest tests/operations tests/api tests/query/test_expected_answers.py
 
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
