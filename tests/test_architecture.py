@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "operations", "query", "store"},
     "cli": BASE | {"api", "logs", "eventlog.mindspore"},
+    "__main__": {"cli"},
     "": BASE | {"api", "collect"},
 }
 """Who may import what, by the longest name that fits; each may import what is in its own room."""

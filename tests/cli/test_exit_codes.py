@@ -183,6 +183,16 @@ def test_shells_can_ask_for_completions() -> None:
     assert asked.stdout.split() == ["plain,scalars"]
 
 
+def test_the_package_run_as_a_module_is_the_program() -> None:
+    for words, code in ((["--version"], 0), (["nonsense"], 2)):
+        by_script, by_module = (
+            subprocess.run([*command, *words], capture_output=True, text=True)
+            for command in ([PROGRAM], [sys.executable, "-m", "lineage_store"])
+        )
+        assert by_module.returncode == by_script.returncode == code
+        assert (by_module.stdout, by_module.stderr) == (by_script.stdout, by_script.stderr)
+
+
 def test_help_costs_no_heavy_library() -> None:
     script = (
         "import sys; from lineage_store.cli import main; main(['--help'])\n"
