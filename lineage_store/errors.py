@@ -159,6 +159,10 @@ class SampleNotFoundError(LineageStoreError):
     error_code = "5054500E"
 
 
+class UnknownFormatError(LineageStoreError):
+    """A log file is of a format that this version does not know."""
+
+
 class PayloadUnavailableError(LineageStoreError):
     """The log file that holds this payload is gone or has changed."""
 

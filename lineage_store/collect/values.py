@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.errors import InvalidTagError, LineageParamTypeError, LineageParamValueError
-from lineage_store.eventlog.mindspore.messages import EventDecodeError, parse
+from lineage_store.eventlog.mindspore.messages import parse
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.values import EventDecodeError
 
 ARRAY_PLUGINS = ("scalar", "image", "tensor", "histogram")
 LINEAGE_MESSAGES = {

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.ingest.scan.discovery import Found
@@ -80,13 +80,13 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Reas
     elif not seen.files and not seen.unreadable:
         yield Reason(
             "It holds no log file.",
-            "A log file's name holds 'summary.' and a number, as MindSpore writes it.",
+            f"A log file's name has {formats.naming()} in it.",
         )
 
 
 def of_file(place: Place, settings: Settings) -> Iterator[Reason]:
     """What the file itself has to do with it."""
-    if reason := filenames.ignored_reason(place.parts[-1]):
+    if reason := formats.ignored_reason(place.parts[-1]):
         yield Reason(f"Its name does not count: {reason}.")
     links = list(_of_link(place, place.path, settings))
     if links:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lineage_store.eventlog import formats
 from lineage_store.eventlog.mindspore.filenames import (
     MAX_TIMESTAMP,
     LogFileName,
@@ -101,7 +102,7 @@ def test_name_is_taken_apart(name: str, parts: tuple[str, int, int | None, str, 
 @pytest.mark.parametrize(("name", "reason"), IGNORED.items(), ids=range(len(IGNORED)))
 def test_other_names_are_ignored_with_a_reason(name: str, reason: str) -> None:
     assert parse(name) is None
-    assert reason in str(ignored_reason(name))
+    assert reason in str(formats.ignored_reason(name))
 
 
 def test_last_second_of_the_year_9999_still_counts() -> None:
@@ -139,4 +140,4 @@ def test_composed_name_is_the_one_mindspore_gives() -> None:
 
 @given(st.text())
 def test_no_name_crashes(name: str) -> None:
-    assert (parse(name) is None) == (ignored_reason(name) is not None)
+    assert (formats.recognise(name) is None) == (formats.ignored_reason(name) is not None)

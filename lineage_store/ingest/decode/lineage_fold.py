@@ -16,9 +16,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from lineage_store.eventlog.mindspore.lineage_content import parse_metric
 from lineage_store.fields import LISTED, TRAINED
-from lineage_store.ingest.decode.named_values import float_kind, named_values
+from lineage_store.ingest.decode.named_values import float_kind, named_values, parse_metric
 from lineage_store.store.records import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
 from lineage_store.texts import canonical_json, to_stored
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, Reading, digest
+from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, digest
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
 
 _LATEST = 253_402_300_799
 """The last second of the year 9999, the end of Python's and SQL's calendars."""
 
 
-def advance(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
+def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
     """The move of the bookmark; None when there is none and nothing else is new, which is how most looks end."""
-    file, sight = reading.wanted.file, reading.sight
-    after = _after(reading, found, now, caught_up=caught_up)
+    file, sight = chunk.file, chunk.sight
+    after = _after(chunk, found, now, caught_up=caught_up)
     same = (
         after.byte_offset == file.byte_offset
         and after.state == file.state
@@ -29,8 +30,8 @@ def advance(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool
     return None if same else Advance(file, sight, found, after, caught_up)
 
 
-def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
-    file, sight = reading.wanted.file, reading.sight
+def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
+    file, sight = chunk.file, chunk.sight
     state = _state(file, sight, found, caught_up)
     fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
     anchor, anchor_bytes = file.anchor, file.anchor_bytes
@@ -39,8 +40,8 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
         # The fingerprint grows with a short file, so that it does not tell in which steps the file grew.
         if fingerprint_bytes < anchor_bytes:
             fingerprint_bytes = anchor_bytes
-            fingerprint = digest(reading.bytes_before(fingerprint_bytes, fingerprint_bytes))
-        anchor = digest(reading.bytes_before(found.end, anchor_bytes))
+            fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
+        anchor = digest(chunk.bytes_before(found.end, anchor_bytes))
     suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
     times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
     return file._replace(

@@ -31,6 +31,8 @@ class Segment:
     job_id: int
     log_file: str
     """Its real name."""
+    format: str
+    """The log format that it is of."""
     device: int | None
     superseded_from: int | None
 
@@ -104,7 +106,7 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
 
 def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Segment]:
     rows = connection.execute(
-        select(series.c.id, log_file.c.name, series.c.device, series.c.superseded_from)
+        select(series.c.id, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
         .join(log_file, log_file.c.id == series.c.log_file_id)
         .where(
             series.c.job_id == job_id,
@@ -116,7 +118,8 @@ def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> lis
         .order_by(log_file.c.file_time, log_file.c.name)
     )
     return [
-        Segment(row.id, job_id, texts.from_stored(row.name), row.device, row.superseded_from) for row in rows
+        Segment(row.id, job_id, texts.from_stored(row.name), row.format, row.device, row.superseded_from)
+        for row in rows
     ]
 
 

@@ -187,6 +187,7 @@ def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
         "name": file.name,
         "generation": file.generation,
         "current": file.generation == 1,
+        "format": file.format,
         "kind": file.kind,
         "file_time": file.file_time,
         "device": file.device,

@@ -127,6 +127,7 @@ log_file = Table(
     Column("name", Name, nullable=False, comment="file name"),
     Column("generation", Integer, nullable=False, comment="1, and one more each time the file was rewritten"),
     Column("current", Boolean, nullable=False, comment="whether readers see the rows of this generation"),
+    Column("format", Text, nullable=False, comment="log format, such as mindspore"),
     Column("kind", Text, nullable=False, comment="summary or lineage"),
     Column("file_time", BigInteger, nullable=False, comment="timestamp in the name, unix s"),
     Column("device", BigInteger, comment="device number in the name"),

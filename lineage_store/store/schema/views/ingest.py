@@ -24,6 +24,7 @@ V_LOG_FILE = View(
     (
         *JOB,
         text("log_file", "f.name", "file name"),
+        text("format", "f.format", "log format, such as mindspore"),
         text("kind", "f.kind", "summary or lineage"),
         integer("generation", "f.generation", "1, and one more each time the file was rewritten"),
         boolean("is_current", "f.current", "whether the other views show this generation"),
