@@ -13,9 +13,10 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
+from lineage_store.fields import METRIC_PREFIX, PREFIXES, PRINTED
 
 PAGE_JOBS = 20
-COLUMNS = ("summary_dir", "network", "optimizer", "learning_rate", "epoch", "batch_size", "loss")
+COLUMNS = tuple(field.name for field in PRINTED)
 
 
 @click.command("filter")
@@ -109,7 +110,7 @@ def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> No
 
 
 def _default_columns(answer: Mapping[str, Any]) -> list[str]:
-    metrics = [name for name in answer["customized"] if name.startswith("metric/")]
+    metrics = [name for name in answer["customized"] if name.startswith(METRIC_PREFIX)]
     with_base_dir = any("base_dir" in found for found in answer["object"])
     annotated = [
         name for name in ("tag", "remark") if any(name in found["added_info"] for found in answer["object"])
@@ -121,9 +122,9 @@ def _cell(found: Mapping[str, Any], name: str) -> object:
     """What a job has under a public name."""
     name = name.strip()
     lineage = found.get("model_lineage", {})
-    for group in ("metric", "user_defined"):
-        if name.startswith(f"{group}/"):
-            return lineage.get(group, {}).get(name.removeprefix(f"{group}/"))
+    for group, prefix in PREFIXES.items():
+        if name.startswith(prefix):
+            return lineage.get(group, {}).get(name.removeprefix(prefix))
     places = (found, lineage, found["added_info"])
     return next((place[name] for place in places if name in place), None)
 

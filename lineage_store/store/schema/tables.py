@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from lineage_store.fields import SEARCHABLE, TRAINED, FieldType
+from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
 
 metadata = MetaData(
@@ -63,7 +63,9 @@ def _of(
 
 
 def _trained_columns() -> list[Column[Any]]:
-    return [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    columns = [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    kinds = [field.kind_column for field in TRAINED if field.kind_column]
+    return [*columns, *(Column(kind, Text, comment=FLOAT_KINDS) for kind in kinds)]
 
 
 _UNSETTLED = text("state IN ('replaced', 'suspect')")
@@ -228,9 +230,7 @@ lineage = Table(
     metadata,
     _of("train_job", "its job", primary_key=True),
     *_trained_columns(),
-    Column("learning_rate_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("loss_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("dataset_mark", Name, nullable=False, comment="equal for jobs with equal dataset pipelines"),
+    Column("dataset_mark", Name, nullable=False, comment=BY_NAME["dataset_mark"].meaning),
     Column(
         "dataset_graph_id",
         Key,
@@ -246,22 +246,18 @@ lineage = Table(
 
 # A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
 # local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+_searched = [field for field in SEARCHABLE if field.table == "lineage"]
 Index(
     "ix_lineage_fields",
     lineage.c.job_id,
-    *(
-        lineage.c[field.column]
-        for field in SEARCHABLE
-        if field.column in lineage.c and "path" not in field.name
-    ),
-    lineage.c.learning_rate_kind,
-    lineage.c.loss_kind,
+    *(lineage.c[field.column] for field in _searched if not field.long),
+    *(lineage.c[field.kind_column] for field in _searched if field.kind_column),
     info={"only_on": "sqlite"},
 ).ddl_if(dialect="sqlite")
 
 # Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
-for _field in SEARCHABLE:
-    if _field.type == "text" and _field.column in lineage.c:
+for _field in _searched:
+    if _field.type == "text":
         Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
 
 
