@@ -8,7 +8,8 @@ from decimal import Decimal
 
 import pytest
 
-from lineage_store.cli.cells import escaped, for_csv, for_json, instant, shown
+from lineage_store.cli.cells import escaped, for_csv, for_json, shown
+from lineage_store.times import instant
 
 
 @pytest.mark.parametrize(

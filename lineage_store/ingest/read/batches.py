@@ -28,6 +28,7 @@ from lineage_store.ingest.read.log_reader import Rewritten, Wanted
 from lineage_store.ingest.read.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.store.records import Advance, KnownFile, Problem, SampleColumns
+from lineage_store.store.states import FileState
 from lineage_store.texts import to_stored
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class Batch:
         self.failures += [
             (file, unreadable_file(path_of(base_dir, file.train_id, file.name), error))
             for file, error in seen.failures
-            if file.state != "unreadable"
+            if file.state != FileState.UNREADABLE
         ]
         self.row_count += sum(each.rows.sample_count + each.rows.event_count for each in seen.advances)
         self.bytes_read += sum(each.after.byte_offset - each.file.byte_offset for each in seen.advances)

@@ -29,6 +29,7 @@ from sqlalchemy.schema import SchemaItem
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
+from lineage_store.store.states import UNSETTLED, FileState, JobState, either, sql_list
 
 metadata = MetaData(
     naming_convention={
@@ -68,7 +69,7 @@ def _trained_columns() -> list[Column[Any]]:
     return [*columns, *(Column(kind, Text, comment=FLOAT_KINDS) for kind in kinds)]
 
 
-_UNSETTLED = text("state IN ('replaced', 'suspect')")
+_UNSETTLED = text(f"state IN {sql_list(UNSETTLED)}")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
 """Few files are ever in these states, and every pass asks for them."""
 _PENDING = text("size_bytes > byte_offset")
@@ -99,7 +100,7 @@ train_job = Table(
     _id(),
     _of("base_dir", "its base dir"),
     Column("train_id", Name, nullable=False, comment="./name below the base dir"),
-    Column("state", Text, nullable=False, comment="live, stalled, finished or missing"),
+    Column("state", Text, nullable=False, comment=either(JobState)),
     Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
     Column("host", Text, comment="host in the name of the newest log file"),
     Column(
@@ -137,7 +138,7 @@ log_file = Table(
         "state",
         Text,
         nullable=False,
-        comment="open, closed, torn, suspect, unreadable, poisoned, missing, replacing, replaced",
+        comment=", ".join(FileState),
     ),
     Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
     Column(

@@ -23,6 +23,7 @@ from lineage_store.store.schema.views.model import (
     join_job,
     text,
 )
+from lineage_store.store.states import FileState
 
 _TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "float": "double precision"}
 _VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
@@ -46,10 +47,10 @@ _RESTARTS = """(
     WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
   )"""
 
-_OPEN_PROBLEMS = """(
+_OPEN_PROBLEMS = f"""(
     SELECT count(*) FROM ingest_problem p LEFT JOIN log_file f ON f.id = p.log_file_id
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> 'replaced')
-  )"""
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> '{FileState.REPLACED}')
+  )"""  # noqa: S608 - our own words
 
 V_JOB = View(
     "v_job",
