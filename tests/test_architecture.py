@@ -10,8 +10,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "texts", "config"}
-STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
+BASE = {"errors", "fields", "texts", "times", "config"}
+STORE = {"store.schema", "store.records", "store.states", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "logs": BASE,
@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "eventlog.values": BASE,
     "eventlog.mindspore": BASE | {"eventlog.values", "eventlog.columns", "eventlog.records"},
     "store.database": BASE,
-    "store.schema": BASE | {"store.database"},
+    "store.schema": BASE | {"store.database", "store.states"},
+    "store.states": set(),
     "store.records": {"store.statistics"},
     "store.statistics": set(),
     "store.catalog": BASE | STORE,
@@ -31,7 +32,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ingest.counts": {"store.records"},
     "ingest.scan": BASE | {"eventlog", "store", "ingest.counts"},
     "ingest.read": BASE
-    | {"eventlog", "store.records", "ingest.decode", "ingest.scan", "ingest.gc_pause", "ingest.problems"},
+    | {
+        "eventlog",
+        "store.records",
+        "store.states",
+        "ingest.decode",
+        "ingest.scan",
+        "ingest.gc_pause",
+        "ingest.problems",
+    },
     "ingest.daemon": BASE | {"ingest", "store"},
     "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
     "query": BASE | {"store", "eventlog.formats", "eventlog.values"},

@@ -24,6 +24,7 @@ from lineage_store.operations import reasons
 from lineage_store.operations.reasons import INGEST, Place, Reason
 from lineage_store.store.catalog import holdings, registry, tombstones
 from lineage_store.store.database.engine import reading
+from lineage_store.store.states import FileState
 from lineage_store.texts import from_stored, to_stored
 
 
@@ -185,5 +186,5 @@ def _not_read(files: set[tuple[str, str]]) -> Reason:
 
 def _is_complete(row: Row[Any]) -> bool:
     """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
-    superseded = row.state == "replaced"
+    superseded = row.state == FileState.REPLACED
     return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

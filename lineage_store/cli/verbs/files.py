@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped, instant
+from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json, write_table
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.times import instant
 
 if TYPE_CHECKING:
     from lineage_store.eventlog.formats import LogFormat

@@ -13,11 +13,10 @@ import re
 from typing import NamedTuple
 
 from lineage_store.eventlog.values import FileKind
+from lineage_store.times import CALENDAR_END
 
 SUMMARY_SUFFIX = "_MS"
 LINEAGE_SUFFIX = "_lineage"
-MAX_TIMESTAMP = 253_402_300_799
-"""The last second of the year 9999, which is the last that Python and SQL can write as a date."""
 
 _LOG_FILE = re.compile(r"summary\.(?P<timestamp>\d+)")
 # A number before the host is the device, unless it is the first quarter of an IPv4 address in an older name.
@@ -81,7 +80,7 @@ def _ignored_reason(name: str, match: re.Match[str]) -> str | None:
     if _TEMPORARY.search(name):
         return "a temporary or backup file, by its name"
     # int() refuses very long digit strings; no file system has names as long as this.
-    if len(match["timestamp"]) > 255 or int(match["timestamp"]) > MAX_TIMESTAMP:
+    if len(match["timestamp"]) > 255 or int(match["timestamp"]) > CALENDAR_END:
         return "the timestamp in the name lies behind the year 9999"
     return None
 

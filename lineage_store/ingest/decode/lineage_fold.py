@@ -21,7 +21,6 @@ from lineage_store.ingest.decode.named_values import float_kind, named_values, p
 from lineage_store.store.records import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
 from lineage_store.texts import canonical_json, to_stored
 
-_KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}
 MARK_DIGITS = 12
 LONGEST_KEPT = 65_536
 """Longer pipelines are folded each time."""
@@ -76,7 +75,7 @@ def _columns(values: Mapping[str, Any]) -> dict[str, object]:
         else:
             number = None if value is None else float(value)  # reads "NaN" and "Infinity" too
             columns[field.column] = None if number is None or math.isnan(number) else number
-            columns[_KINDS[field.name]] = None if number is None else float_kind(number)
+            columns[f"{field.kind_column}"] = None if number is None else float_kind(number)
     return columns
 
 

@@ -24,6 +24,7 @@ from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
 from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.store.records import Advance, FileRows, KnownFile, Problem, SampleColumns
+from lineage_store.store.states import FileState
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
@@ -101,7 +102,7 @@ class _Reading:
             except FileNotFoundError:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
-                if file.state != "unreadable":
+                if file.state != FileState.UNREADABLE:
                     path = path_of(self.base_dir, file.train_id, file.name)
                     self.batch.failures.append((file, unreadable_file(path, error)))
                 continue

@@ -27,8 +27,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from lineage_store.fields import SEARCHABLE, TRAINED, FieldType
+from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
+from lineage_store.store.states import UNSETTLED, FileState, JobState, either, sql_list
 
 metadata = MetaData(
     naming_convention={
@@ -63,10 +64,12 @@ def _of(
 
 
 def _trained_columns() -> list[Column[Any]]:
-    return [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    columns = [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    kinds = [field.kind_column for field in TRAINED if field.kind_column]
+    return [*columns, *(Column(kind, Text, comment=FLOAT_KINDS) for kind in kinds)]
 
 
-_UNSETTLED = text("state IN ('replaced', 'suspect')")
+_UNSETTLED = text(f"state IN {sql_list(UNSETTLED)}")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
 """Few files are ever in these states, and every pass asks for them."""
 _PENDING = text("size_bytes > byte_offset")
@@ -97,7 +100,7 @@ train_job = Table(
     _id(),
     _of("base_dir", "its base dir"),
     Column("train_id", Name, nullable=False, comment="./name below the base dir"),
-    Column("state", Text, nullable=False, comment="live, stalled, finished or missing"),
+    Column("state", Text, nullable=False, comment=either(JobState)),
     Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
     Column("host", Text, comment="host in the name of the newest log file"),
     Column(
@@ -136,7 +139,7 @@ log_file = Table(
         "state",
         Text,
         nullable=False,
-        comment="open, closed, torn, suspect, unreadable, poisoned, missing, replacing, replaced",
+        comment=", ".join(FileState),
     ),
     Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
     Column(
@@ -229,9 +232,7 @@ lineage = Table(
     metadata,
     _of("train_job", "its job", primary_key=True),
     *_trained_columns(),
-    Column("learning_rate_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("loss_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("dataset_mark", Name, nullable=False, comment="equal for jobs with equal dataset pipelines"),
+    Column("dataset_mark", Name, nullable=False, comment=BY_NAME["dataset_mark"].meaning),
     Column(
         "dataset_graph_id",
         Key,
@@ -247,22 +248,18 @@ lineage = Table(
 
 # A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
 # local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+_searched = [field for field in SEARCHABLE if field.table == "lineage"]
 Index(
     "ix_lineage_fields",
     lineage.c.job_id,
-    *(
-        lineage.c[field.column]
-        for field in SEARCHABLE
-        if field.column in lineage.c and "path" not in field.name
-    ),
-    lineage.c.learning_rate_kind,
-    lineage.c.loss_kind,
+    *(lineage.c[field.column] for field in _searched if not field.long),
+    *(lineage.c[field.kind_column] for field in _searched if field.kind_column),
     info={"only_on": "sqlite"},
 ).ddl_if(dialect="sqlite")
 
 # Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
-for _field in SEARCHABLE:
-    if _field.type == "text" and _field.column in lineage.c:
+for _field in _searched:
+    if _field.type == "text":
         Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
 
 

@@ -7,6 +7,7 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 from __future__ import annotations
 
 from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
+from lineage_store.store.states import FileState
 
 _TAG = text("tag", "r.tag", "name of the value")
 _PLUGIN = text("plugin", "r.plugin", "scalar, histogram, image, tensor, graph or landscape")
@@ -124,7 +125,11 @@ V_PAYLOAD = View(
         text("shape", "s.shape", "JSON list of dimensions"),
         text("dtype", "s.dtype", "element type, or png"),
         bigint("size_bytes", "s.size_bytes", "bytes of the encoded value"),
-        boolean("available", "f.state <> 'missing'", "whether the log file is still there to read it from"),
+        boolean(
+            "available",
+            f"f.state <> '{FileState.MISSING}'",
+            "whether the log file is still there to read it from",
+        ),
         _DEVICE,
         _EFFECTIVE,
     ),
