@@ -76,6 +76,9 @@ _PENDING = text("size_bytes > byte_offset")
 _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
 """Few files have bytes pending, and the history of passes sums them up."""
 
+_ANALYSED_WHEN_SMALL: dict[str, Any] = {"postgresql_with": {"autovacuum_analyze_threshold": 0}}
+"""PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
+
 base_dir = Table(
     "base_dir",
     metadata,
@@ -92,6 +95,7 @@ base_dir = Table(
         comment="holds what is being removed: readers and ingest do not see it",
     ),
     comment="a directory that holds job directories",
+    **_ANALYSED_WHEN_SMALL,
 )
 
 train_job = Table(
