@@ -223,7 +223,20 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
     def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
-        """down, locked, full, read-only, refused, gone, replaced or failed: what somebody who waits is waiting for."""
+        """What somebody who waits is waiting for: down, locked, full, read-only, refused (the password), denied
+        (permission), gone, replaced, closed (a SQLite store that only its user can open), busy (all connections of this
+        process are in use), timeout, failed.
+        """
+
+
+class PermissionDeniedError(DatabaseUnavailableError):
+    """This role or user may not do that in the database."""
+
+    exit_code = ExitCode.FAILED
+
+
+class ReadOnlyStoreError(LineageStoreError):
+    """The store is open for reading only."""
 
 
 class LeaseHeldError(LineageStoreError):

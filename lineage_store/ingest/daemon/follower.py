@@ -258,7 +258,8 @@ class Follower:
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
-            renew(self._engine)  # what was connected before it came back may never work again
+            if error.cause != "busy":
+                renew(self._engine)  # what was connected before it came back may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

@@ -31,7 +31,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Noticeboard, Standing, Trouble
 from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
-from lineage_store.store.database.engine import identity
+from lineage_store.store.database.engine import identity, require_writable
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +44,12 @@ READING_ENDS_WITHIN_S = 15.0
 def run(
     engine: Engine, base_dirs: Sequence[Path], settings: Settings, stop: threading.Event | None = None
 ) -> None:
-    """Follow base dirs until `stop` is set or a signal comes. Raises ConfigError when there is nothing to follow.
+    """Follow base dirs until `stop` is set or a signal comes.
 
-    Ends the whole process, with exit code ExitCode.STANDSTILL, when a follower makes no progress or does not stop.
+    Raises ConfigError when there is nothing to follow, ReadOnlyStoreError where nothing may be written. Ends the whole
+    process, with exit code ExitCode.STANDSTILL, when a follower makes no progress or does not stop.
     """
+    require_writable(engine)
     if not base_dirs:
         raise ConfigError(
             "There is no base dir to follow.",
