@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operations": BASE | {"eventlog", "ingest", "query", "store"},
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "operations", "query", "store"},
-    "cli": BASE | {"api", "logs", "eventlog.mindspore"},
+    "cli": BASE | {"api", "logs", "eventlog"},
     "__main__": {"cli"},
     "": BASE | {"api", "collect"},
 }

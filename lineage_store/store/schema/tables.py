@@ -165,7 +165,7 @@ log_file = Table(
         "closed",
         Boolean,
         nullable=False,
-        comment="nobody may write to it (mode 0400): the writer has finished",
+        comment="the writer has finished, as its format tells (MindSpore: mode 0400)",
     ),
     Column(
         "stat_stamp", Text, comment="inode, size and times when last looked at: a hint that nothing changed"

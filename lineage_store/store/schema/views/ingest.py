@@ -34,7 +34,9 @@ V_LOG_FILE = View(
         bigint("device", "f.device", "device number in the name"),
         text("host", "f.host", "host in the name"),
         text("state", "f.state", either(_SHOWN)),
-        boolean("is_closed", "f.closed", "nobody may write to it (mode 0400): the writer has finished"),
+        boolean(
+            "is_closed", "f.closed", "the writer has finished, as its format tells (MindSpore: mode 0400)"
+        ),
         bigint("size_bytes", "f.size_bytes", "size when last looked at"),
         bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),
         bigint(
