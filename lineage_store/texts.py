@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
@@ -84,3 +85,9 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(int(match.group(2), 16))
     byte = int(match.group(1), 16)
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+
+
+def either(words: Iterable[str]) -> str:
+    """Words as a sentence lists them: `a, b or c`."""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "texts", "times", "config"}
+BASE = {"errors", "fields", "plugins", "texts", "times", "config"}
 STORE = {"store.schema", "store.records", "store.states", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),

@@ -158,9 +158,3 @@ def after(state: str, event: FileEvent) -> FileState:
 def sql_list(states: Iterable[FileState | JobState]) -> str:
     """States as the list of an IN, in these very words: SQLite uses a partial index for no other."""
     return "(" + ", ".join(f"'{state}'" for state in states) + ")"
-
-
-def either(states: Iterable[FileState | JobState]) -> str:
-    """States as a sentence lists them: `a, b or c`."""
-    *some, last = states
-    return f"{', '.join(some)} or {last}"

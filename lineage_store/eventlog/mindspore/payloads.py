@@ -9,13 +9,14 @@ where the bytes came from.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store import plugins
 from lineage_store.eventlog.mindspore import graphs
 from lineage_store.eventlog.mindspore.events import HistogramStatistics, statistics_of
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, EventDecodeError, parse, text
@@ -132,6 +133,16 @@ def decode_graph(payload: bytes) -> graphs.Graph:
     if not event.HasField("graph_def"):
         raise EventDecodeError(f"The event holds no graph but {event.WhichOneof('what') or 'nothing known'}.")
     return graphs.from_message(event.graph_def)
+
+
+DECODERS: dict[str, Callable[[bytes, int], Any]] = {
+    plugins.HISTOGRAM: decode_histogram,
+    plugins.IMAGE: decode_image,
+    plugins.TENSOR: lambda payload, value_index: decode_tensor(payload, value_index).values,
+    plugins.GRAPH: lambda payload, _: asdict(decode_graph(payload)),
+    plugins.LANDSCAPE: decode_landscape,
+}
+"""Of each plugin whose values stay in the log file: what a reader gets of one, by its place in the event."""
 
 
 def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:

@@ -23,6 +23,7 @@ from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
 from lineage_store.eventlog.mindspore.vectorised import Decoded, Frames, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.records.framing import Frame
 from lineage_store.ingest.decode.series_tags import series_tag
+from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 from lineage_store.texts import key
@@ -78,7 +79,7 @@ class SampleGatherer:
     def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
         """One value of a frame, at its place in the event."""
         if isinstance(value, ScalarValue):
-            plugin, row = "scalar", {"wall_time": value.wall_time, "value": value.value}
+            plugin, row = SCALAR, {"wall_time": value.wall_time, "value": value.value}
         else:
             plugin, row = value.plugin, _payload_row(frame, value)
         tag = series_tag(plugin, value.tag, self._files[file].name)
@@ -88,7 +89,7 @@ class SampleGatherer:
         """What the fast path read, which is never a graph; `files` and file `positions` of the frames."""
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
-            self._pieces["scalar"].append(_placed(scalars, files, positions, values))
+            self._pieces[SCALAR].append(_placed(scalars, files, positions, values))
         for block in decoded.payloads:
             columns = _payload_columns(decoded.frames, positions, block)
             self._pieces[block.plugin].append(_placed(block, files, positions, columns))
@@ -152,7 +153,7 @@ def _payload_columns(frames: Frames, positions: Integers, block: PayloadPiece) -
 
 def _dtypes(plugin: str, count: int, data_type: Integers | None) -> NDArray[np.object_]:
     if data_type is None:
-        return np.full(count, "png" if plugin == "image" else None, np.object_)
+        return np.full(count, BY_NAME[plugin].dtype, np.object_)
     return np.array([DTYPE_NAMES[number] for number in data_type.tolist()], np.object_)
 
 
@@ -214,7 +215,7 @@ def _last_writes(joined: _Joined) -> SampleColumns:
         kept = order[is_last]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
-    values = np.asarray(columns["value"], np.float64) if joined.plugin == "scalar" else None
+    values = np.asarray(columns["value"], np.float64) if BY_NAME[joined.plugin].has_value else None
     found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
     return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
 

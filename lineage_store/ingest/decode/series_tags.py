@@ -6,7 +6,9 @@ Promises: a tag stays what the training chose, "" included. Does not know which 
 
 from __future__ import annotations
 
+from lineage_store.plugins import GRAPH
+
 
 def series_tag(plugin: str, tag: str, file_name: str) -> str:
     """The tag itself; a graph has none on the wire, so that its file's name stands in for it."""
-    return file_name if plugin == "graph" else tag
+    return file_name if plugin == GRAPH else tag

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lineage_store.config import Settings
@@ -21,6 +21,7 @@ from lineage_store.eventlog.records.framing import Frame, NeedData
 from lineage_store.ingest.decode.series_tags import series_tag
 from lineage_store.ingest.read.log_reader import OpenLogFile
 from lineage_store.operations.verify.claims import Claims, canonical
+from lineage_store.plugins import SCALAR
 
 _STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
 PAYLOAD_COLUMNS = (
@@ -36,13 +37,6 @@ PAYLOAD_COLUMNS = (
 )
 SCALAR_COLUMNS = ("wall_time", "value")
 """The columns of the tables, in the order in which claims have them."""
-_DECODERS: dict[str, Callable[[bytes, int], object]] = {
-    "histogram": payloads.decode_histogram,
-    "image": payloads.decode_image,
-    "tensor": payloads.decode_tensor,
-    "landscape": payloads.decode_landscape,
-    "graph": lambda payload, _: payloads.decode_graph(payload),
-}
 
 
 @dataclass(slots=True)
@@ -104,13 +98,13 @@ class Walk:
                 self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
             elif isinstance(value, ScalarValue):
                 row = canonical((_time(value.wall_time), value.value), signed_zero=self.signed_zero)
-                self.claims.add(("scalar", value.tag), value.step, row)
+                self.claims.add((SCALAR, value.tag), value.step, row)
             elif isinstance(value, PayloadValue):
                 self._take_payload(frame, value)
 
     def _take_payload(self, frame: Frame, value: PayloadValue) -> None:
         try:
-            _DECODERS[value.plugin](frame.payload, value.value_index)
+            payloads.DECODERS[value.plugin](frame.payload, value.value_index)
         except EventDecodeError as error:
             self.faults.append(
                 (frame.position, f"A {value.plugin} of {value.tag!r} cannot be decoded: {error}")

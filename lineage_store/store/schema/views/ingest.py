@@ -17,7 +17,8 @@ from lineage_store.store.schema.views.model import (
     join_job,
     text,
 )
-from lineage_store.store.states import FileState, JobState, either, sql_list
+from lineage_store.store.states import FileState, JobState, sql_list
+from lineage_store.texts import either
 
 _SHOWN = [state for state in FileState if state != FileState.REPLACED]
 
