@@ -55,6 +55,13 @@ def _kept_key(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 
+def closest(word: str, names: Iterable[str]) -> str | None:
+    """The name that a misspelt word most likely means; None where none comes close."""
+    from difflib import get_close_matches  # only for those who have misspelt something
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.5)), None)
+
+
 def canonical_json(value: object) -> str:
     """JSON in one spelling, so that equal values have equal text; ASCII only, NaN and infinities as bare words."""
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)

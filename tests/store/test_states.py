@@ -47,6 +47,7 @@ class History:
     def __init__(self, engine: Engine, base_dir: Path) -> None:
         self.engine, self.base_dir = engine, base_dir
         self.path = base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS"
+        self.away = base_dir.with_name("away")
         self.steps = count()
         with writing(engine) as connection:
             for statement in _WATCH:
@@ -81,6 +82,14 @@ class History:
 
     def goes(self) -> None:
         self.path.unlink(missing_ok=True)
+
+    def is_moved_away(self) -> None:
+        if self.path.exists():
+            self.path.rename(self.away)
+
+    def is_moved_back(self) -> None:
+        if self.away.exists():
+            self.away.rename(self.path)
 
     def is_read(self) -> None:
         ingest(self.engine, self.base_dir)
