@@ -13,16 +13,15 @@ from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "plugins", "texts", "times", "config"}
-STORE = {"store.schema", "store.records", "store.states", "store.statistics", "store.database"}
+BASE = {"errors", "fields", "plugins", "states", "texts", "times", "config"}
+STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "logs": BASE,
     "eventlog.records": BASE,
     "eventlog": BASE,
     "store.database": BASE,
-    "store.schema": BASE | {"store.database", "store.states"},
-    "store.states": set(),
+    "store.schema": BASE | {"store.database"},
     "store.records": {"store.statistics"},
     "store.statistics": set(),
     "store.catalog": BASE | STORE,
@@ -36,7 +35,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {
         "eventlog",
         "store.records",
-        "store.states",
         "ingest.decode",
         "ingest.scan",
         "ingest.gc_pause",

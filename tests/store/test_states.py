@@ -19,12 +19,7 @@ from lineage_store.ingest import commit, refresh
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.problems import MOST_STRIKES
 from lineage_store.operations import reread
-from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.leases import Lease
-from lineage_store.store.records import KnownFile, Problem
-from lineage_store.store.schema.tables import metadata
-from lineage_store.store.states import (
+from lineage_store.states import (
     FILE_TRANSITIONS,
     JOB_TRANSITIONS,
     FileEvent,
@@ -32,6 +27,11 @@ from lineage_store.store.states import (
     JobState,
     after,
 )
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.records import KnownFile, Problem
+from lineage_store.store.schema.tables import metadata
 
 _WATCH = (
     "CREATE TABLE IF NOT EXISTS seen (of TEXT, before TEXT, after TEXT)",

@@ -27,8 +27,8 @@ from lineage_store.ingest.read.chunks import Look
 from lineage_store.ingest.read.log_reader import Rewritten, Wanted
 from lineage_store.ingest.read.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.states import FileState
 from lineage_store.store.records import Advance, KnownFile, Problem, SampleColumns
-from lineage_store.store.states import FileState
 from lineage_store.texts import to_stored
 
 log = logging.getLogger(__name__)

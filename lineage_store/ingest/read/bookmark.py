@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, Reading, digest
+from lineage_store.states import FileEvent, FileState, after
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
-from lineage_store.store.states import FileEvent, FileState, after
 from lineage_store.times import from_unix
 
 

@@ -29,8 +29,8 @@ from sqlalchemy.schema import SchemaItem
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
+from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
-from lineage_store.store.states import UNSETTLED, FileState, JobState, sql_list
 from lineage_store.texts import either
 
 metadata = MetaData(

@@ -7,8 +7,8 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 from __future__ import annotations
 
 from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
+from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
-from lineage_store.store.states import FileState
 from lineage_store.texts import either
 
 _TAG = text("tag", "r.tag", "name of the value")

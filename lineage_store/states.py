@@ -151,7 +151,7 @@ def after(state: str, event: FileEvent) -> FileState:
     """The state of a log file after an event. Raises ValueError where the event cannot follow the state."""
     transition = FILE_TRANSITIONS[event]
     if state not in transition.before:
-        raise ValueError(f"A log file that is {state} is not one that can be {event}: see store/states.py.")
+        raise ValueError(f"A log file that is {state} is not one that can be {event}: see states.py.")
     return transition.after
 
 
