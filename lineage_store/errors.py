@@ -19,9 +19,9 @@ class ExitCode(IntEnum):
     USAGE = 2
     PARTLY_DONE = 3
     SCHEMA = 4
-    """The schema is too old or too new, or it is no store."""
+    """There is no store in the database, or its schema is too old or too new."""
     DATABASE = 5
-    """The database cannot be reached, or is locked."""
+    """The database cannot be reached, is locked, or is not there."""
     LED = 6
     """Another ingester leads."""
     STANDSTILL = 7

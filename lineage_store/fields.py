@@ -169,9 +169,6 @@ _VIEW_ORDER = (
 )
 """The order that `v_job` promises to those who read columns by place; newer fields stand behind."""
 
-JOB_STATES = ("live", "stalled", "finished", "missing")
-"""The states of a job."""
-
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}
 """Every field by its public name."""
 

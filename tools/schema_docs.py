@@ -1,6 +1,6 @@
 """Write docs/schema.md: every table and view with its columns, types and meanings, and diagrams of tables and states.
 
-In: `store/schema/`, `store/states.py`. Out: Markdown, in docs/schema.md or in the file given as the only argument.
+In: `store/schema/`, `states.py`. Out: Markdown, in docs/schema.md or in the file given as the only argument.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import ForeignKeyConstraint, Table, Text
 
-from lineage_store.store.schema.descriptions import Relation, relations
-from lineage_store.store.schema.tables import metadata
-from lineage_store.store.states import (
+from lineage_store.states import (
     FILE_TRANSITIONS,
     JOB_TRANSITIONS,
     FileEvent,
@@ -22,6 +20,8 @@ from lineage_store.store.states import (
     JobState,
     Transition,
 )
+from lineage_store.store.schema.descriptions import Relation, relations
+from lineage_store.store.schema.tables import metadata
 
 SCHEMA_DOCS = Path(__file__).resolve().parent.parent / "docs" / "schema.md"
 

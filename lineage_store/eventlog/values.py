@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FileKind = Literal["summary", "lineage"]
 """Whether a file holds samples or lineage events."""
-PayloadPlugin = Literal["histogram", "image", "tensor", "graph", "landscape"]
 LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]
 
 
@@ -85,7 +84,7 @@ class PayloadValue:
     wall_time: float
     step: int
     """0 where the event has none, as with graphs."""
-    plugin: PayloadPlugin
+    plugin: str
     tag: str | None
     """None where the format gives it none, as MindSpore a graph."""
     value_index: int

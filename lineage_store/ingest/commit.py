@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Engine
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import MOST_STRIKES, poisonous_file
+from lineage_store.states import FileEvent, FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, KnownFile, NewFile, Problem, SampleColumns
-from lineage_store.store.states import FileEvent, FileState
 from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession

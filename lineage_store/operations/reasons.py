@@ -20,8 +20,8 @@ from lineage_store.eventlog import formats
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.ingest.scan.discovery import Found
+from lineage_store.states import FileState
 from lineage_store.store.catalog.tombstones import Tombstone
-from lineage_store.store.states import FileState
 from lineage_store.texts import from_stored, to_stored
 
 INGEST = "Run `lineage-store ingest`, or leave it to the daemon."

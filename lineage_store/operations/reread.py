@@ -21,11 +21,11 @@ from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.survey import next_generation
+from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.records import KnownFile, relative_path
-from lineage_store.store.states import FileState
 from lineage_store.store.writes import generations
 from lineage_store.store.writes.file_states import in_trouble, look_again
 

@@ -22,9 +22,9 @@ from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import INGEST, Place, Reason
+from lineage_store.states import FileState
 from lineage_store.store.catalog import holdings, registry, tombstones
 from lineage_store.store.database.engine import reading
-from lineage_store.store.states import FileState
 from lineage_store.texts import from_stored, to_stored
 
 

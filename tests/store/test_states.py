@@ -19,12 +19,7 @@ from lineage_store.ingest import commit, refresh
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.problems import MOST_STRIKES
 from lineage_store.operations import reread
-from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.leases import Lease
-from lineage_store.store.records import KnownFile, Problem
-from lineage_store.store.schema.tables import metadata
-from lineage_store.store.states import (
+from lineage_store.states import (
     FILE_TRANSITIONS,
     JOB_TRANSITIONS,
     FileEvent,
@@ -32,6 +27,11 @@ from lineage_store.store.states import (
     JobState,
     after,
 )
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.records import KnownFile, Problem
+from lineage_store.store.schema.tables import metadata
 
 _WATCH = (
     "CREATE TABLE IF NOT EXISTS seen (of TEXT, before TEXT, after TEXT)",
@@ -47,6 +47,7 @@ class History:
     def __init__(self, engine: Engine, base_dir: Path) -> None:
         self.engine, self.base_dir = engine, base_dir
         self.path = base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS"
+        self.away = base_dir.with_name("away")
         self.steps = count()
         with writing(engine) as connection:
             for statement in _WATCH:
@@ -81,6 +82,14 @@ class History:
 
     def goes(self) -> None:
         self.path.unlink(missing_ok=True)
+
+    def is_moved_away(self) -> None:
+        if self.path.exists():
+            self.path.rename(self.away)
+
+    def is_moved_back(self) -> None:
+        if self.away.exists():
+            self.away.rename(self.path)
 
     def is_read(self) -> None:
         ingest(self.engine, self.base_dir)

@@ -137,7 +137,7 @@ def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> 
 
 
 def _is_named(column: str) -> bool:
-    return any(column.startswith(prefix) and column != prefix for prefix in (METRIC_PREFIX, USER_PREFIX))
+    return any(column.startswith(prefix) and column != prefix for prefix in PREFIXES.values())
 
 
 def _cell(found: Mapping[str, Any], name: str) -> object:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from lineage_store import plugins
 from lineage_store.eventlog.mindspore import lineage_content
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.eventlog.values import (
     HistogramStatistics,
     LineageEvent,
-    PayloadPlugin,
     PayloadValue,
     ScalarValue,
     SummaryValue,
@@ -48,7 +48,9 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
         case "graph_def":
             graph = event.graph_def
             shape = (len(graph.node),)
-            return [PayloadValue(wall_time, event.step, "graph", None, 0, None, shape, graph.ByteSize())]
+            return [
+                PayloadValue(wall_time, event.step, plugins.GRAPH, None, 0, None, shape, graph.ByteSize())
+            ]
         case _:
             return []
 
@@ -100,15 +102,28 @@ def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -
     values: list[SummaryValue] = []
     for index, value in enumerate(summary.value):
         field = value.WhichOneof("value")
-        if field == "scalar_value":
-            values.append(ScalarValue(wall_time, step, _stored_tag(value.tag), value.scalar_value))
-        elif field is not None:
-            plugin, describe = _DESCRIPTIONS[field]
-            message = getattr(value, field)
-            dtype, shape, statistics = describe(message)
-            tag = _stored_tag(value.tag)
-            size = message.ByteSize()
-            values.append(PayloadValue(wall_time, step, plugin, tag, index, dtype, shape, size, statistics))
+        plugin = plugins.BY_FIELD.get(field) if field else None
+        if plugin is None:
+            continue
+        content, tag = getattr(value, plugin.field), _stored_tag(value.tag)
+        if plugin.has_value:
+            values.append(ScalarValue(wall_time, step, tag, content))
+            continue
+        describe = _DESCRIPTIONS.get(plugin.name)
+        dtype, shape, statistics = describe(content) if describe else _NOTHING_TO_SAY
+        values.append(
+            PayloadValue(
+                wall_time,
+                step,
+                plugin.name,
+                tag,
+                index,
+                dtype or plugin.dtype,
+                shape,
+                content.ByteSize(),
+                statistics,
+            )
+        )
     return values
 
 
@@ -120,7 +135,7 @@ def _describe_histogram(histogram: summary_pb2.Summary.Histogram) -> Description
 
 
 def _describe_image(image: summary_pb2.Summary.Image) -> Description:
-    return "png", (image.height, image.width, image.colorspace), None
+    return None, (image.height, image.width, image.colorspace), None
 
 
 def _describe_tensor(tensor: anf_ir_pb2.TensorProto) -> Description:
@@ -131,12 +146,13 @@ def _describe_landscape(landscape: summary_pb2.LossLandscape) -> Description:
     return _describe_tensor(landscape.landscape.z)
 
 
-_DESCRIPTIONS: dict[str, tuple[PayloadPlugin, Callable[[Any], Description]]] = {
-    "histogram": ("histogram", _describe_histogram),
-    "image": ("image", _describe_image),
-    "tensor": ("tensor", _describe_tensor),
-    "loss_landscape": ("landscape", _describe_landscape),
+_DESCRIPTIONS: dict[str, Callable[[Any], Description]] = {
+    plugins.HISTOGRAM: _describe_histogram,
+    plugins.IMAGE: _describe_image,
+    plugins.TENSOR: _describe_tensor,
+    plugins.LANDSCAPE: _describe_landscape,
 }
+_NOTHING_TO_SAY: Description = None, (), None
 
 # A file repeats few tags very often.
 _stored_tag = lru_cache(maxsize=4096)(to_stored)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store import plugins
 from lineage_store.eventlog.mindspore import graphs
 from lineage_store.eventlog.mindspore.events import statistics_of
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse, text
@@ -39,7 +40,7 @@ class Tensor:
 
 def decode(plugin: str, payload: bytes, value_index: int) -> Any:
     """The value at that place of the event: a Histogram, Image or Landscape, a tensor's array, a graph's dict."""
-    return _DECODERS[plugin](payload, value_index)
+    return DECODERS[plugin](payload, value_index)
 
 
 def decode_histogram(payload: bytes, value_index: int) -> Histogram:
@@ -87,13 +88,14 @@ def decode_graph(payload: bytes) -> graphs.Graph:
     return graphs.from_message(event.graph_def)
 
 
-_DECODERS: dict[str, Callable[[bytes, int], Any]] = {
-    "histogram": decode_histogram,
-    "image": decode_image,
-    "tensor": lambda payload, value_index: decode_tensor(payload, value_index).values,
-    "graph": lambda payload, _: asdict(decode_graph(payload)),
-    "landscape": decode_landscape,
+DECODERS: dict[str, Callable[[bytes, int], Any]] = {
+    plugins.HISTOGRAM: decode_histogram,
+    plugins.IMAGE: decode_image,
+    plugins.TENSOR: lambda payload, value_index: decode_tensor(payload, value_index).values,
+    plugins.GRAPH: lambda payload, _: asdict(decode_graph(payload)),
+    plugins.LANDSCAPE: decode_landscape,
 }
+"""Of each plugin whose values stay in the log file: what a reader gets of one, by its place in the event."""
 
 
 def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:

@@ -22,6 +22,7 @@ from lineage_store.eventlog.columns import Decoded, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.records.framing import Frame
 from lineage_store.eventlog.records.vectorised import Frames
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
+from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 from lineage_store.texts import key
@@ -77,7 +78,7 @@ class SampleGatherer:
     def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
         """One value of a frame, at its place in the event."""
         if isinstance(value, ScalarValue):
-            plugin, tag, row = "scalar", value.tag, {"wall_time": value.wall_time, "value": value.value}
+            plugin, tag, row = SCALAR, value.tag, {"wall_time": value.wall_time, "value": value.value}
         else:
             plugin, tag = value.plugin, value.series_tag(self._files[file].name)
             row = _payload_row(frame, value)
@@ -87,7 +88,7 @@ class SampleGatherer:
         """What the fast path read, all of which has a tag; `files` and file `positions` of the frames."""
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
-            self._pieces["scalar"].append(_placed(scalars, files, positions, values))
+            self._pieces[SCALAR].append(_placed(scalars, files, positions, values))
         for block in decoded.payloads:
             columns = _payload_columns(decoded.frames, positions, block)
             self._pieces[block.plugin].append(_placed(block, files, positions, columns))
@@ -205,7 +206,7 @@ def _last_writes(joined: _Joined) -> SampleColumns:
         kept = order[is_last]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
-    values = np.asarray(columns["value"], np.float64) if joined.plugin == "scalar" else None
+    values = np.asarray(columns["value"], np.float64) if BY_NAME[joined.plugin].has_value else None
     found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
     return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
 

@@ -23,8 +23,8 @@ from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
 from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, Problem, SampleColumns
-from lineage_store.store.states import FileState
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""

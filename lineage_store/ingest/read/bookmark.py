@@ -10,8 +10,8 @@ from datetime import datetime
 
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, digest
+from lineage_store.states import FileEvent, FileState, after
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
-from lineage_store.store.states import FileEvent, FileState, after
 from lineage_store.times import from_unix
 
 

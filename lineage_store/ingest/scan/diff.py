@@ -12,8 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.states import FileState
 from lineage_store.store.records import KnownFile
-from lineage_store.store.states import FileState
 
 _UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 

@@ -18,6 +18,7 @@ from lineage_store.eventlog.records.framing import Frame, NeedData
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, PayloadValue, ScalarValue
 from lineage_store.ingest.read.log_reader import OpenLogFile
 from lineage_store.operations.verify.claims import Claims, canonical
+from lineage_store.plugins import SCALAR
 
 _STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
 PAYLOAD_COLUMNS = (
@@ -95,7 +96,7 @@ class Walk:
                 self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
             elif isinstance(value, ScalarValue):
                 row = canonical((_time(value.wall_time), value.value), signed_zero=self.signed_zero)
-                self.claims.add(("scalar", value.tag), value.step, row)
+                self.claims.add((SCALAR, value.tag), value.step, row)
             elif isinstance(value, PayloadValue):
                 self._take_payload(frame, value)
 

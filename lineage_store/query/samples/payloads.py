@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.eventlog.formats import format_of
-from lineage_store.eventlog.values import PayloadPlugin
+from lineage_store.plugins import BY_NAME, PLUGINS
 from lineage_store.query.samples.log_bytes import FramePlace, read_frame
 from lineage_store.query.samples.series import Segment, find_segments, step_bounds
 from lineage_store.store.schema.tables import payload_sample
 
-_PLUGINS = get_args(PayloadPlugin)
+READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def payloads(
         SampleNotFoundError: no such tag; the message names close ones.
         LineageParamTypeError, LineageParamValueError: a step is no whole number; no such plugin.
     """
-    if plugin not in _PLUGINS:
-        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(_PLUGINS)}.")
+    if plugin not in READ_FROM_FILES:
+        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
     first, end = step_bounds(start, stop)
     found: dict[int, PayloadSample] = {}
     for segment in find_segments(connection, job_id, plugin, tag, device):
@@ -121,7 +121,7 @@ def _sample(row: RowMapping, segment: Segment, plugin: str, tag: str, place: Fra
         dtype=row["dtype"],
         shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
         size_bytes=row["size_bytes"],
-        statistics=_summary(row) if plugin == "histogram" else None,
+        statistics=_summary(row) if BY_NAME[plugin].has_statistics else None,
         place=place,
         value_index=row["value_index"],
     )

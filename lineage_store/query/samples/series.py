@@ -16,9 +16,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
+from lineage_store.plugins import BY_NAME
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, series
 
-_SUFFIXES = {"landscape": ("/loss_landscape", "/landscape")}
 _LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
 
@@ -99,8 +99,8 @@ def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | 
 
 
 def _spellings(plugin: str, tag: str) -> Sequence[str]:
-    suffixes = _SUFFIXES.get(plugin, (f"/{plugin}",))
-    shorter = [tag.removesuffix(suffix) for suffix in suffixes if tag.endswith(suffix)]
+    suffixes = [suffix for suffix in BY_NAME[plugin].suffixes if tag.endswith(suffix)]
+    shorter = [tag.removesuffix(suffix) for suffix in suffixes]
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
 
 

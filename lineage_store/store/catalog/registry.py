@@ -22,12 +22,12 @@ from sqlalchemy import (
     update,
 )
 
-from lineage_store.store import states
+from lineage_store import states
+from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, execute_rows, upsert
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
-from lineage_store.store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])

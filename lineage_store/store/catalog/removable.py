@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
+from lineage_store.states import JobState
 from lineage_store.store.schema.tables import train_job
-from lineage_store.store.states import JobState
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,10 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
+from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
+from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
-from lineage_store.store.states import UNSETTLED, FileState, JobState, either, sql_list
+from lineage_store.texts import either
 
 metadata = MetaData(
     naming_convention={
@@ -362,7 +364,7 @@ series = Table(
     _id(),
     _of("train_job", "its job"),
     _of("log_file", "the log file that holds it"),
-    Column("plugin", Text, nullable=False, comment="scalar, histogram, image, tensor, graph or landscape"),
+    Column("plugin", Text, nullable=False, comment=either(PLUGIN_BY_NAME)),
     Column("tag_key", BigInteger, nullable=False, comment="64 bits of the tag's SHA-256"),
     Column("tag", Name, nullable=False, comment="name of the value"),
     Column("device", BigInteger, comment="device number of the log file"),
@@ -492,6 +494,11 @@ def exists_on(dialect: str, item: SchemaItem) -> bool:
     return only_on == dialect
 
 
+def samples_of(plugin: str) -> Table:
+    """The table of a plugin's samples."""
+    return metadata.tables[PLUGIN_BY_NAME[plugin].table]
+
+
 CURRENT_FILE = log_file.c.current
 """The condition every reader puts on log files."""
 
@@ -499,4 +506,5 @@ __all__ = [name for name, value in globals().items() if isinstance(value, Table)
     "CURRENT_FILE",
     "exists_on",
     "metadata",
+    "samples_of",
 ]

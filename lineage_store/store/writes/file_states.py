@@ -1,6 +1,6 @@
 """What becomes of log files beside being read: gone, unreadable, tried again.
 
-In: ids of log files, and an event of store.states. Out: their new state. Promises: no file takes a state that the table
+In: ids of log files, and an event of states. Out: their new state. Promises: no file takes a state that the table
 of states does not give it. What reading comes to is written with the bookmark (bookmarks.py).
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import ColumnElement, Connection, Update, bindparam, select, tuple_, update
 
+from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file
-from lineage_store.store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 
 
 def mark_missing(connection: Connection, ids: Iterable[int]) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, update
 
+from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.schema.tables import log_file, series, train_job
-from lineage_store.store.states import FileEvent, FileState
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.segments import remove_series
 

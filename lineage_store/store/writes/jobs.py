@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
 
+from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
 from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.schema.tables import log_file, train_job
-from lineage_store.store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
 from lineage_store.times import CALENDAR_END
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from lineage_store.eventlog.columns import Floats, Integers, PayloadPiece, ScalarPiece, Texts
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
 from lineage_store.eventlog.mindspore.vectorised.protobuf import Children, Mask, Messages, Wire
+from lineage_store.plugins import HISTOGRAM, IMAGE, TENSOR
 from lineage_store.texts import to_stored
 
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
@@ -182,7 +183,7 @@ def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mas
         if key != 0x22:
             shape[which, (key >> 3) - 1] = wire.varints(at).astype(np.int32)
     messages.require(0x08, 0x10, 0x18, 0x22)
-    return _Block("image", rows, np.full(len(rows), 3), shape)
+    return _Block(IMAGE, rows, np.full(len(rows), 3), shape)
 
 
 def _tensors(
@@ -204,7 +205,7 @@ def _tensors(
                 size = until - at
                 messages.mark_odd(which[(size == 0) | (size % 4 != 0)])
     messages.mark_odd(np.flatnonzero(~np.isin(data_type, _DATA_TYPES)))
-    return _Block("tensor", rows, rank, shape, data_type)
+    return _Block(TENSOR, rows, rank, shape, data_type)
 
 
 _HISTOGRAM_INTEGERS = {0x10: "nan_count", 0x18: "pos_inf_count", 0x20: "neg_inf_count", 0x40: "count"}
@@ -226,7 +227,7 @@ def _histograms(
         else:
             floats[_HISTOGRAM_FLOATS[key]][which] = wire.doubles(at)
     ranks = np.ones(len(rows), np.int64)
-    return _Block("histogram", rows, ranks, buckets[:, None], integers=integers, floats=floats)
+    return _Block(HISTOGRAM, rows, ranks, buckets[:, None], integers=integers, floats=floats)
 
 
 def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:

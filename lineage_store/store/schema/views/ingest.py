@@ -6,6 +6,7 @@ generation is read; those of given-up generations are not shown.
 
 from __future__ import annotations
 
+from lineage_store.states import FileState, JobState, sql_list
 from lineage_store.store.schema.views.model import (
     JOB,
     View,
@@ -17,7 +18,7 @@ from lineage_store.store.schema.views.model import (
     join_job,
     text,
 )
-from lineage_store.store.states import FileState, JobState, either, sql_list
+from lineage_store.texts import either
 
 _SHOWN = [state for state in FileState if state != FileState.REPLACED]
 

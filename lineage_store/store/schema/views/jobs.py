@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
+from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -23,7 +24,6 @@ from lineage_store.store.schema.views.model import (
     join_job,
     text,
 )
-from lineage_store.store.states import FileState
 
 _TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "float": "double precision"}
 _VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"

@@ -151,16 +151,10 @@ def after(state: str, event: FileEvent) -> FileState:
     """The state of a log file after an event. Raises ValueError where the event cannot follow the state."""
     transition = FILE_TRANSITIONS[event]
     if state not in transition.before:
-        raise ValueError(f"A log file that is {state} is not one that can be {event}: see store/states.py.")
+        raise ValueError(f"A log file that is {state} is not one that can be {event}: see states.py.")
     return transition.after
 
 
 def sql_list(states: Iterable[FileState | JobState]) -> str:
     """States as the list of an IN, in these very words: SQLite uses a partial index for no other."""
     return "(" + ", ".join(f"'{state}'" for state in states) + ")"
-
-
-def either(states: Iterable[FileState | JobState]) -> str:
-    """States as a sentence lists them: `a, b or c`."""
-    *some, last = states
-    return f"{', '.join(some)} or {last}"
