@@ -202,8 +202,7 @@ def hang(path):
     return scandir(path)
 
 os.scandir = hang
-scheduler.READING_ENDS_WITHIN_S = 0.5
-scheduler.STOPS_WITHIN_S = 0.5
+scheduler.READING_ENDS_WITHIN_S = scheduler.STOPS_WITHIN_S = float(os.environ["STOPS_WITHIN_S"])
 logs.configure("info", "json")
 patience_s = float(os.environ["PATIENCE_S"])
 settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, reading_deadline_s=patience_s,
@@ -216,7 +215,7 @@ LineageStore(url, settings=settings).run_daemon(base_dirs)
 @contextmanager
 def running(url: str, hung: Path, *base_dirs: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", DAEMON, url, str(hung), *map(str, base_dirs)]
-    settings = {**os.environ, "PATIENCE_S": "5", **environment}
+    settings = {**os.environ, "PATIENCE_S": "5", "STOPS_WITHIN_S": "0.5", **environment}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as process:
         try:
             yield process
@@ -334,7 +333,7 @@ def test_the_daemon_tells_systemd_that_it_stops(
     sqlite_url: str, base_dir: Path, hung: Path, service_manager: tuple[str, socket.socket]
 ) -> None:
     name, listening = service_manager
-    with running(sqlite_url, hung, base_dir, NOTIFY_SOCKET=name) as process:
+    with running(sqlite_url, hung, base_dir, NOTIFY_SOCKET=name, STOPS_WITHIN_S="60") as process:
         assert listening.recv(1000) == b"READY=1"
         process.terminate()
         while listening.recv(1000) != b"STOPPING=1":
