@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
@@ -54,6 +55,13 @@ def _kept_key(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 
+def closest(word: str, names: Iterable[str]) -> str | None:
+    """The name that a misspelt word most likely means; None where none comes close."""
+    from difflib import get_close_matches  # only for those who have misspelt something
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.5)), None)
+
+
 def canonical_json(value: object) -> str:
     """JSON in one spelling, so that equal values have equal text; ASCII only, NaN and infinities as bare words."""
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -84,3 +92,9 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(int(match.group(2), 16))
     byte = int(match.group(1), 16)
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+
+
+def either(words: Iterable[str]) -> str:
+    """Words as a sentence lists them: `a, b or c`."""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last

@@ -12,7 +12,7 @@ from helpers.databases import SERVER_VARIABLE
 from helpers.log_writer import Log
 from helpers.standby import hot_standby, wait_until_caught_up
 from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage, get_summary_lineage
-from lineage_store.api import operations
+from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 
 pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
@@ -56,14 +56,14 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     assert store.explain({"epoch": {"gt": 1}})
     assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
     assert [job.train_id for job in store.train_jobs(limit=1)] == ["./a"]
-    assert operations.status(store).base_dirs
-    assert operations.job_report(store, base_dir, "./a").series
-    assert operations.why(store, base_dir).verdict == "stored"
-    assert operations.problems(store) == []
-    assert operations.removed_jobs(store) == []
-    assert operations.verify(store)
-    operations.concerns(store)
-    operations.cycles(store)
-    list(operations.removable_jobs(store, operations.CleanUp(older_than_s=0.0)))
-    with operations.sql(store, "SELECT train_id FROM v_job") as answer:
+    assert store.status().base_dirs
+    assert store.job_report(base_dir, "./a").series
+    assert store.why(base_dir).verdict == "stored"
+    assert store.problems() == []
+    assert store.removed_jobs() == []
+    assert store.verify()
+    store.concerns()
+    store.cycles()
+    list(store.removable_jobs(CleanUp(older_than_s=0.0)))
+    with store.sql("SELECT train_id FROM v_job") as answer:
         assert list(answer.rows) == [("./a",)]

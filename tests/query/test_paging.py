@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
-from lineage_store.api import operations
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.query.jobs import train_jobs
@@ -131,9 +130,9 @@ def test_the_newest_come_first(engine: Engine) -> None:
 
 def test_the_store_gives_pages(engine: Engine, database_url: str) -> None:
     with LineageStore(database_url, settings=Settings()) as store:
-        for ask in (store.train_jobs, lambda **page: operations.problems(store, **page)):
+        for ask in (store.train_jobs, lambda **page: store.problems(**page)):
             assert list(ask(limit=7, page=2)) == list(ask())[14:21]
-        assert operations.removed_jobs(store, limit=7, page=2) == operations.removed_jobs(store)[14:21]
+        assert store.removed_jobs(limit=7, page=2) == store.removed_jobs()[14:21]
         assert store.train_jobs(state="live") == []
         assert len(store.train_jobs(state="finished", limit=5)) == 5
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, text
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database import pool
@@ -121,7 +122,6 @@ def base_dirs(tmp_path: Path) -> list[Path]:
 def test_nothing_takes_a_second_connection_while_it_holds_one(
     database_url: str, base_dirs: list[Path]
 ) -> None:
-    from lineage_store.api import operations
 
     base_dir = base_dirs[0]
     with LineageStore(database_url, settings=Settings(pool_size=1)) as store:
@@ -135,23 +135,23 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         store.annotate(base_dir, "./a", tag=1)
         assert store.train_jobs()
         assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
-        assert operations.status(store).base_dirs
-        assert operations.job_report(store, base_dir, "./a").series
-        assert operations.why(store, base_dir).verdict == "stored"
-        assert operations.problems(store) == []
-        operations.concerns(store)
-        operations.cycles(store)
-        operations.verify(store)
-        operations.retry(store)
-        operations.reingest(store, base_dir, "./a")
+        assert store.status().base_dirs
+        assert store.job_report(base_dir, "./a").series
+        assert store.why(base_dir).verdict == "stored"
+        assert store.problems() == []
+        store.concerns()
+        store.cycles()
+        store.verify()
+        store.retry()
+        store.reingest(base_dir, "./a")
         with writing(store.engine) as connection:
             connection.execute(text("UPDATE train_job SET state = 'finished'"))
-        rules = operations.CleanUp(older_than_s=0.0)
-        list(operations.removable_jobs(store, rules))
-        operations.remove_jobs(store, rules)
-        assert operations.removed_jobs(store)
-        operations.restore_job(store, base_dir, "./a")
-        operations.forget(store, base_dir)
+        rules = CleanUp(older_than_s=0.0)
+        list(store.removable_jobs(rules))
+        store.remove_jobs(rules)
+        assert store.removed_jobs()
+        store.restore_job(base_dir, "./a")
+        store.forget(base_dir)
 
 
 def test_a_daemon_without_a_free_connection_waits_and_goes_on(

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore, filter_summary_lineage
-from lineage_store.api import operations
+from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -49,16 +49,16 @@ def store(database_url: str, base_dir: Path) -> Iterator[LineageStore]:
 def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
     store: LineageStore, base_dir: Path
 ) -> None:
-    rules = operations.CleanUp(older_than_s=0.0)
+    rules = CleanUp(older_than_s=0.0)
     writing: list[Callable[[], object]] = [
         lambda: store.ingest(base_dir),
         lambda: store.run_daemon([base_dir]),
         lambda: store.annotate(base_dir, "./a", tag=1),
-        lambda: operations.retry(store),
-        lambda: operations.reingest(store, base_dir, "./a"),
-        lambda: operations.remove_jobs(store, rules),
-        lambda: operations.restore_job(store, base_dir, "./a"),
-        lambda: operations.forget(store, base_dir),
+        lambda: store.retry(),
+        lambda: store.reingest(base_dir, "./a"),
+        lambda: store.remove_jobs(rules),
+        lambda: store.restore_job(base_dir, "./a"),
+        lambda: store.forget(base_dir),
     ]
     for write in writing:
         with pytest.raises(ReadOnlyStoreError, match="open for reading only"):
@@ -69,9 +69,9 @@ def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None
     assert store.filter_lineage({"limit": 1}, count=False)["object"]
     assert len(list(store.iter_lineage())) == 1
     assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
-    assert operations.status(store).base_dirs
-    assert operations.verify(store)
-    with operations.sql(store, "SELECT train_id FROM v_job") as answer:
+    assert store.status().base_dirs
+    assert store.verify()
+    with store.sql("SELECT train_id FROM v_job") as answer:
         assert list(answer.rows) == [("./a",)]
 
 
@@ -191,6 +191,6 @@ def test_a_user_who_may_not_read_is_told_so(foreign: Path) -> None:
 @needs_root
 def test_a_published_snapshot_is_read_by_anybody(foreign: Path) -> None:
     with LineageStore(f"sqlite:///{foreign}", settings=Settings()) as store:
-        operations.publish(store, foreign.parent / "snapshot.db")
+        store.publish(foreign.parent / "snapshot.db")
     with another_user():
         assert jobs(foreign.parent / "snapshot.db") == ["./a"]

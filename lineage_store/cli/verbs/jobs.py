@@ -19,9 +19,11 @@ from lineage_store.cli.output import (
 )
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.words import one_of
+from lineage_store.states import JobState
 
 if TYPE_CHECKING:
-    from lineage_store.query.status import JobReport
+    from lineage_store.api.reports import JobReport
 
 base_dir_option = click.option(
     "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
@@ -49,7 +51,9 @@ _FILE_COLUMNS = (
 
 @click.command("jobs")
 @click.argument("base_dir", required=False)
-@click.option("--state", help="Only jobs in this state: live, stalled, finished or missing.")
+@click.option(
+    "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
+)
 @page_options
 @style_options
 @pass_session
@@ -96,10 +100,8 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     lineage-store show /shared/summaries/run_7
     lineage-store show ./run_7 --base-dir /shared/summaries --json
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        report = operations.job_report(store, *find_job(store, job, base_dir))
+        report = store.job_report(*find_job(store, job, base_dir))
     if as_json:
         write_json(
             {

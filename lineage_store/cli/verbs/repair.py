@@ -12,11 +12,10 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 if TYPE_CHECKING:
-    from lineage_store.operations.reread import Reread
-
-PARTLY_DONE = 3
+    from lineage_store.api.reports import Reread
 
 
 @click.command("problems")
@@ -41,10 +40,8 @@ def problems_verb(
     lineage-store problems
     lineage-store problems /shared/summaries --all --json
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        found = operations.problems(store, base_dir, resolved=everything, **page_arguments(limit, page))
+        found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
     if as_json:
         write_json([{"place": _place(row), **row} for row in found])
         return
@@ -68,11 +65,9 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry
     lineage-store retry /shared/summaries/run_7
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        done = operations.retry(store, path)
-        left = operations.problems_below(store, path)
+        done = store.retry(path)
+        left = store.problems_below(path)
     return _tell(session, done, left)
 
 
@@ -91,12 +86,10 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest ./run_7
     lineage-store reingest /shared/summaries/run_7
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
         place, train_id = find_removed(store, job, base_dir)
-        done = operations.reingest(store, place, train_id)
-        left = operations.problems_below(store, f"{place}/{train_id}")
+        done = store.reingest(place, train_id)
+        left = store.problems_below(f"{place}/{train_id}")
     return _tell(session, done, left)
 
 
@@ -107,7 +100,7 @@ def _tell(session: Session, done: Reread, left: Sequence[Mapping[str, Any]]) -> 
     )
     for row in left:
         session.note(f"{_place(row)}: {row['reason']} {row['remedy']}")
-    return PARTLY_DONE if left else 0
+    return ExitCode.PARTLY_DONE if left else 0
 
 
 def _place(row: Mapping[str, Any]) -> str:
