@@ -10,7 +10,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "texts", "config"}
+BASE = {"errors", "fields", "texts", "config", "findings", "finding_kinds"}
 STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "eventlog": BASE,
     "store.database": BASE,
     "store.schema": BASE | {"store.database"},
-    "store.records": {"store.statistics"},
+    "store.records": BASE | {"store.statistics"},
     "store.statistics": set(),
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},

@@ -22,6 +22,7 @@ from lineage_store.eventlog.mindspore.messages import EventDecodeError
 from lineage_store.eventlog.mindspore.vectorised import decode as decode_columns
 from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.decode.named_values import named_values
 from lineage_store.ingest.decode.sample_columns import SampleGatherer
@@ -30,13 +31,11 @@ from lineage_store.store.records import (
     FoldedLineage,
     KnownFile,
     LineageRow,
-    Problem,
     SampleColumns,
     StoredEvent,
     Valued,
+    relative_path,
 )
-
-QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,21 @@ class _Collected:
     index: int = 0
     """How far the stretch has been read."""
     lineage_events: list[LineageRow] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
     quarantined_bytes: int = 0
 
     def quarantine(self, start: int, end: int, kind: str, reason: str) -> None:
         self.quarantined_bytes += end - start
-        self.problems.append(Problem(kind, reason, QUARANTINE_REMEDY, start, end))
+        self.note(kind, start, end, reason)
+
+    def note(self, kind: str, start: int, end: int, reason: str) -> None:
+        self.problems.append(finding(kind, self.path, byte_range=(start, end), reason=reason))
+
+    @property
+    def path(self) -> str:
+        return relative_path(self.stretch.file.train_id, self.stretch.file.name)
 
 
 def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
@@ -140,7 +146,7 @@ def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_fram
     if end is None or (following and following.position < end):
         # a frame inside the claimed range means that bytes were cut out of this one
         end = following.position if following else max(start + 1, searched)
-    collected.quarantine(start, end, "damaged_bytes", f"No frame: {suspect.reason}.")
+    collected.quarantine(start, end, "damaged_bytes", str(suspect.reason))
     return end - base
 
 
@@ -205,9 +211,7 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> Li
         try:
             metrics = named_values(parse_metric(event.content.get("metric")))
         except ValueError as error:
-            reason = f"The metrics of an evaluation cannot be read: {error}"
-            remedy = "The evaluation counts without metrics. Record metrics that are a JSON object."
-            collected.problems.append(Problem("unreadable_metric", reason, remedy, frame.position, frame.end))
+            collected.note("unreadable_metric", frame.position, frame.end, str(error))
     wall_time = _wall_time(event.wall_time)
     return LineageRow(frame.position, event.kind, wall_time, json.dumps(event.content), metrics)
 
@@ -217,9 +221,8 @@ def _rows(
 ) -> FileRows:
     suspect = None
     if isinstance(outcome, Suspect):
-        reason = f"At byte {outcome.position}: {outcome.reason}."
-        remedy = "It is read again until it makes sense; after the grace time it is passed over, with a note."
-        suspect = Problem("suspect_bytes", reason, remedy)
+        position, reason = outcome.position, outcome.reason
+        suspect = finding("suspect_bytes", collected.path, position=position, reason=reason)
     times = [event.wall_time for event in collected.lineage_events] + [latest]
     times += map(_wall_time, collected.version_times)
     return FileRows(

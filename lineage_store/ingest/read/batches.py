@@ -21,13 +21,14 @@ from operator import length_hint
 from pathlib import Path
 
 from lineage_store.config import Settings
+from lineage_store.findings import Finding
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import chunks
 from lineage_store.ingest.read.chunks import Look
 from lineage_store.ingest.read.log_reader import Rewritten, Wanted
 from lineage_store.ingest.read.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.ingest.scan.discovery import path_of
-from lineage_store.store.records import Advance, KnownFile, Problem, SampleColumns
+from lineage_store.store.records import Advance, KnownFile, SampleColumns
 from lineage_store.texts import to_stored
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Batch:
     advances: list[Advance] = field(default_factory=list)
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
-    failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
+    failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     row_count: int = 0
     bytes_read: int = 0
     files_taken: int = 0

@@ -27,6 +27,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import PoolProxiedConnection
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.findings import cause_in
 from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
@@ -196,7 +197,7 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     why = cause_of(error.orig, cause, path)
     return DatabaseUnavailableError(
-        f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind
+        f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why)
     )
 
 
