@@ -67,7 +67,6 @@ _UNREADABLE = {
 _TRIED_AGAIN = (
     "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
 )
-_NAMES = "A log file's name holds 'summary.' and a number, as MindSpore writes it."
 _INGEST = "Run `lineage-store ingest`, or leave it to the daemon."
 _RECURSIVE = "Use --recursive, or set recursive = true."
 _IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
@@ -172,7 +171,7 @@ _BASE_DIRS = (
         "Log files lie deeper than ingest looks, such as in {where}.",
         _RECURSIVE,
     ),
-    Kind("no_log_file", _NOTE, "It holds no log file.", _NAMES),
+    Kind("no_log_file", _NOTE, "It holds no log file.", "A log file's name has {naming} in it."),
     Kind(
         "open_to_everybody",
         _NOTE,
@@ -184,6 +183,22 @@ _BASE_DIRS = (
 _STORE = (
     Kind("database_down", _STANDSTILL, "It is down.", "Is the server up and the URL right?"),
     Kind("database_locked", _STANDSTILL, "It is locked.", "Wait for who holds the lock, or end it."),
+    Kind(
+        "database_denied",
+        _STANDSTILL,
+        "It denies permission.",
+        "Its administrator or owner grants what is missing.",
+    ),
+    Kind("database_closed", _STANDSTILL, "Its user alone may open it.", "Its owner lets others read it."),
+    Kind(
+        "database_busy", _STANDSTILL, "All connections are in use.", "Allow more with the setting pool_size."
+    ),
+    Kind(
+        "database_timeout",
+        _STANDSTILL,
+        "It took too long.",
+        "Allow more with the setting statement_timeout_s.",
+    ),
     Kind(
         "database_full",
         _STANDSTILL,
@@ -366,7 +381,12 @@ _PROOFS = (
         "The file is not the one that was read: it was rewritten.",
         "`lineage-store ingest` reads it anew.",
     ),
-    Kind("moving_file", _SOME, "{reason}", "Verify it again; its state is no worse for that."),
+    Kind(
+        "unverified_file",
+        _SOME,
+        "It could not be verified: {reason}",
+        "Verify it again; it is no worse for that.",
+    ),
 )
 """What `verify` tells of a log file, beside what makes it unreadable."""
 

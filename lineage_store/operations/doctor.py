@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException
+from lineage_store.eventlog.formats import naming
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.problems import access_of, me, unlistable_base_dir
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
@@ -124,7 +125,7 @@ def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding
     if deeper:
         yield finding("deeper_log_files", subject, where=", ".join(map(from_stored, deeper)))
     elif not found.files:
-        yield finding("no_log_file", subject)
+        yield finding("no_log_file", subject, naming=naming())
 
 
 def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:

@@ -16,11 +16,12 @@ from typing import Any
 from sqlalchemy import Row
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of
 from lineage_store.ingest.problems import path_problems, unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.ingest.scan.discovery import Found
+from lineage_store.states import FileState
 from lineage_store.store.catalog.tombstones import Tombstone
 from lineage_store.texts import from_stored, to_stored
 
@@ -62,13 +63,13 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Find
     elif deeper and not seen.files:
         yield finding("jobs_below", subject, where=deeper)
     elif not seen.files and not seen.unreadable:
-        yield finding("no_log_file", subject)
+        yield finding("no_log_file", subject, naming=formats.naming())
 
 
 def of_file(place: Place, settings: Settings) -> Iterator[Finding]:
     """What the file itself has to do with it."""
     subject = str(place.path)
-    if reason := filenames.ignored_reason(place.parts[-1]):
+    if reason := formats.ignored_reason(place.parts[-1]):
         yield finding("ignored_name", subject, reason=reason)
     links = list(_of_link(place, place.path, settings))
     if links:
@@ -88,18 +89,18 @@ def of_file(place: Place, settings: Settings) -> Iterator[Finding]:
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
     """What the store says of one generation of a log file."""
     pending = row.size_bytes - row.byte_offset
-    if row.state == "replaced" or (row.state != "replacing" and not row.current):
+    if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield finding("old_generation", subject)
         return
-    if row.state == "replacing":
+    if row.state == FileState.REPLACING:
         yield finding("new_generation", subject)
-    if row.state == "missing":
+    if row.state == FileState.MISSING:
         yield finding("missing_file", subject)
-    elif row.state == "unreadable":
+    elif row.state == FileState.UNREADABLE:
         yield finding("unreadable_file", subject, reason="It could not be read when last looked at.")
-    elif row.state == "torn":
+    elif row.state == FileState.TORN:
         yield finding("torn_file", subject, pending=pending)
-    elif row.state == "suspect":
+    elif row.state == FileState.SUSPECT:
         since = row.suspect_since
         yield finding("suspect_bytes", subject, since=since, position=row.byte_offset, reason="no frame")
     elif pending:

@@ -18,12 +18,13 @@ from sqlalchemy import Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import Place
+from lineage_store.states import FileState
 from lineage_store.store.catalog import holdings, registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.texts import from_stored, to_stored
@@ -47,7 +48,7 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
         return _outside(engine, path)
     if not place.parts:
         return _of_base_dir(engine, place, settings)
-    if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
+    if os.path.isdir(path) or (not os.path.lexists(path) and formats.recognise(path.name) is None):
         return _of_job(engine, place, settings)
     return _of_file(engine, place, settings)
 
@@ -72,7 +73,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
         known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     base_dir = path.parent if os.path.isdir(path) else path.parent.parent
     outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=base_dir)
-    if not os.path.isdir(path) and (reason := filenames.ignored_reason(path.name)):
+    if not os.path.isdir(path) and (reason := formats.ignored_reason(path.name)):
         ignored = finding("ignored_name", str(path), reason=reason)
         return Verdict(str(path), "not stored", (replace(outside, remedy=""), ignored))
     return Verdict(str(path), "not stored", (outside,))
@@ -181,5 +182,5 @@ def _prefixed(prefix: str, found: Iterable[Finding]) -> list[Finding]:
 
 def _is_complete(row: Row[Any]) -> bool:
     """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
-    superseded = row.state == "replaced"
+    superseded = row.state == FileState.REPLACED
     return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

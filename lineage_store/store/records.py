@@ -93,7 +93,7 @@ class FoldedLineage(NamedTuple):
 
 
 class FileRows(NamedTuple):
-    """What a stretch of one log file holds, beside its samples; `end` is where the next stretch begins."""
+    """What a chunk of one log file holds, beside its samples; `end` is where the next chunk begins."""
 
     end: int
     event_count: int = 0
@@ -102,7 +102,7 @@ class FileRows(NamedTuple):
     sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
     folded: FoldedLineage | None = None
-    """What these lineage events come to, where the stretch is the beginning of its file."""
+    """What these lineage events come to, where the chunk is the beginning of its file."""
     problems: tuple[Finding, ...] = ()
     suspect: Finding | None = None
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
@@ -124,6 +124,7 @@ class KnownFile(NamedTuple):
     job_id: int
     train_id: str
     name: str
+    format: str
     kind: str
     file_time: int
     device: int | None
@@ -176,6 +177,8 @@ class NewFile(NamedTuple):
 
     train_id: str
     name: str
+    format: str
+    """Which log format it is of, by its name."""
     kind: str
     file_time: int
     device: int | None

@@ -11,12 +11,11 @@ import click
 from lineage_store.cli.output import write_json, write_pairs
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 from lineage_store.findings import Finding
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Reread
-
-PARTLY_DONE = 3
 
 
 @click.command("problems")
@@ -93,7 +92,7 @@ def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
     )
     for problem in left:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
-    return PARTLY_DONE if left else 0
+    return ExitCode.PARTLY_DONE if left else 0
 
 
 def _lines(problem: Finding) -> list[tuple[str, object]]:

@@ -1,7 +1,9 @@
-"""Exponential backoff of one base dir: when to try again after a failure, and how often to log that it lasts.
+"""When to look again: exponential backoff after failures, which are logged now and then; and the pace of live jobs.
 
-In: failures and successes. Out: log lines, a finding, and when to try again. Promises: a database that is back is used
-within two seconds; a failure that lasts is logged once a minute, and its end is logged too.
+In: failures and successes; how long a look took. Out: log lines, a finding, and when to try again. Promises: a database
+that is back is used within two seconds; a failure that lasts is logged once a minute, and its end is logged too.
+Looks at live jobs take a fifth of a core at most, as far as three intervals allow; one that read a backlog does not
+keep the next waiting longer.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
 LOGGED_EVERY_S = 60.0
+SHARE = 0.2
+"""Looks may take this share of a core, without the reading process, which takes about half as much again."""
+LONGEST = 3
+"""So many intervals are the longest wait."""
 FAILS = "daemon_fails"
 
 
@@ -86,3 +92,8 @@ def _found(base_dir: str, error: Exception, since: datetime | None) -> Finding:
 def _name(found: Finding) -> str:
     """What tells one failure from another; how a database words its refusal does not."""
     return found.what if found.kind == FAILS else found.title
+
+
+def next_look_s(interval_s: float, took_s: float) -> float:
+    """Seconds until the next look; `took_s` is the CPU time of one that began just before."""
+    return min(max(interval_s, took_s / SHARE), LONGEST * interval_s)

@@ -16,6 +16,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.config import Settings
+from lineage_store.errors import UnknownFormatError
+from lineage_store.eventlog.formats import format_of
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.problems import unreadable_file
@@ -67,19 +69,22 @@ def verify(
 
 
 def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settings) -> FileVerdict:
-    path = path_of(base_dir, row.train_id, row.name)
+    path, links = path_of(base_dir, row.train_id, row.name), settings.follow_symlinks
     try:
+        log_format = format_of(row.format)
         with (
-            open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log,
+            open_log_file(path, base_dir, log_format, follow_symlinks=links) as log,
             Claims() as claims,
         ):
             if _is_rewritten(log, row):
                 return _verdict(path, row, log, [finding("unread_rewrite", path, byte_range=(0, None))])
             signed_zero = engine.dialect.name != "sqlite"
-            walk = Walk(row.kind, row.name, claims, signed_zero)
+            walk = Walk(log_format, row.kind, row.name, claims, signed_zero)
             return _follow(engine, path, row, log, walk, settings)
     except OSError as error:
         return FileVerdict(path, unreadable=unreadable_file(path, error))
+    except UnknownFormatError as error:
+        return _unverified(path, error.message)
 
 
 def _follow(
@@ -96,12 +101,12 @@ def _follow(
         with reading(engine) as connection:
             now = audit.file_row(connection, row.id)
             if now is None:
-                return _moving(path, "It was read again meanwhile.")
+                return _unverified(path, "It was read again meanwhile.")
             if now.byte_offset == row.byte_offset:
                 found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now)]
                 return _verdict(path, now, log, _differences(path, found))
         row = now
-    return _moving(path, "It grows too fast to be verified.")
+    return _unverified(path, "It grows too fast to be verified.")
 
 
 def _lineage(connection: Connection, row: Row[Any]) -> Iterator[Found]:
@@ -121,8 +126,8 @@ def _is_rewritten(log: OpenLogFile, row: Row[Any]) -> bool:
     return bool(fingerprint != row.fingerprint or anchor != row.anchor)
 
 
-def _moving(path: str, reason: str) -> FileVerdict:
-    return FileVerdict(path, unreadable=finding("moving_file", path, reason=reason))
+def _unverified(path: str, reason: str) -> FileVerdict:
+    return FileVerdict(path, unreadable=finding("unverified_file", path, reason=reason))
 
 
 def _differences(path: str, found: Iterable[Found]) -> list[Finding]:
