@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lineage_store.errors import ExitCode
 from lineage_store.finding_kinds import KINDS, Severity
 
 THE_STORE = "the store"
@@ -101,9 +102,9 @@ def cause_in(found: Finding) -> str:
     return found.kind.removeprefix(_DATABASE)
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
-    """What a program ends with: 0 all is well, 1 somewhere nothing is read, 3 some files are not."""
+def exit_code(findings: Iterable[Finding]) -> ExitCode:
+    """What a program ends with: as the worst of the findings says."""
     severities = {each.severity for each in findings}
     if Severity.STANDSTILL in severities:
-        return 1
-    return 3 if Severity.SOME_FILES in severities else 0
+        return ExitCode.FAILED
+    return ExitCode.PARTLY_DONE if Severity.SOME_FILES in severities else ExitCode.OK

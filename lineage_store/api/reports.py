@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lineage_store.finding_kinds import Severity
 from lineage_store.findings import Finding
 from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
@@ -29,6 +30,7 @@ __all__ = [
     "RemovableJob",
     "RemovedJob",
     "Reread",
+    "Severity",
     "StoreStatus",
     "Total",
     "Verdict",

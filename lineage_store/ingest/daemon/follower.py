@@ -37,7 +37,7 @@ from lineage_store.ingest.lease import holder_name, let_go
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
-from lineage_store.ingest.scan.directory_cache import Memory, Signs
+from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -78,7 +78,7 @@ class Follower:
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
-        self._memory = Memory()
+        self._cache = DirectoryCache()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
@@ -177,7 +177,7 @@ class Follower:
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
         self._stands_by_for = ""
         distrust = is_network(filesystem_type(self._base_dir))
-        self._memory = Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+        self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
         self._discovery_due = 0.0
         self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
         return lease
@@ -205,7 +205,7 @@ class Follower:
     def _full_pass(self, this: Ingester) -> Counts:
         try:
             relist_after_s = self._settings.finished_interval_s
-            return self._pass(this, self._memory.signs(self._base_dir, relist_after_s=relist_after_s))
+            return self._pass(this, self._cache.signs(self._base_dir, relist_after_s=relist_after_s))
         except OSError as error:
             problem = [unlistable_base_dir(str(self._base_dir), error)]
             rows_at_a_time = self._settings.batch_rows
@@ -216,17 +216,17 @@ class Follower:
         with reading(self._engine) as connection:
             live = registry.live_jobs(connection, this.lease.base_dir_id)
         if live:
-            signs = self._memory.signs_in(self._base_dir, live)
+            signs = self._cache.signs_in(self._base_dir, live)
             self._recorded(this, lambda: self._pass(this, signs, searched=False))
 
     def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
-        base_dir_id, trusted = this.lease.base_dir_id, not self._memory.distrust
+        base_dir_id, trusted = this.lease.base_dir_id, not self._cache.distrust
         todo = survey_changes(
             self._engine,
             self._base_dir,
             base_dir_id,
             self._settings,
-            self._memory,
+            self._cache,
             signs,
             distrust=not trusted,
             on_directory=self.pulse.beat,
