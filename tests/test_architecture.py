@@ -13,7 +13,7 @@ from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "plugins", "states", "texts", "times", "config"}
+BASE = {"errors", "fields", "plugins", "states", "texts", "times", "config", "findings", "finding_kinds"}
 STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "eventlog.mindspore": BASE | {"eventlog.values", "eventlog.columns", "eventlog.records"},
     "store.database": BASE,
     "store.schema": BASE | {"store.database"},
-    "store.records": {"store.statistics"},
+    "store.records": BASE | {"store.statistics"},
     "store.statistics": set(),
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},

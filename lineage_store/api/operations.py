@@ -17,6 +17,7 @@ from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.opened import OpenedStore, no_such_job
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.findings import Finding
 from lineage_store.query import status as statuses
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.catalog import registry, tombstones
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
     from lineage_store.operations.why import Verdict
-    from lineage_store.query.health import Concern
     from lineage_store.store.admin.read_only_sql import Answer
     from lineage_store.store.admin.wal import WriteAheadLog
     from lineage_store.store.writes.forgetting import Holdings
@@ -50,7 +50,7 @@ class Operations(OpenedStore):
             path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
             return statuses.read_status(connection, path, problems=problems)
 
-    def concerns(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Concern]:
+    def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
         """What is not well with ingest, of one base dir or of all; nothing when it is.
 
         A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`,
@@ -61,7 +61,7 @@ class Operations(OpenedStore):
 
         path = None if base_dir is None else self._place(base_dir).path
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
-        return health.concerns(self._engine, path, wanted, within_s=within_s)
+        return health.findings(self._engine, path, wanted, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
@@ -111,8 +111,8 @@ class Operations(OpenedStore):
         resolved: bool = False,
         limit: int | None = None,
         page: int = 0,
-    ) -> Sequence[Row]:
-        """Rows of v_ingest_problem, newest first: the open ones of one base dir or of all, and `resolved` ones too.
+    ) -> Sequence[Finding]:
+        """What ingest could not do, newest first: what is open of one base dir or of all, and what is `resolved` too.
 
         `limit` and `page` as for `train_jobs`. Raises LineageParamSummaryPathError when the store does not know the
         base dir.
@@ -123,16 +123,13 @@ class Operations(OpenedStore):
             path = None if place is None else to_stored(str(place.path))
             return statuses.read_problems(connection, path, resolved=resolved, page=part)
 
-    def problems_below(self, path: PathLike | None = None) -> Sequence[Row]:
+    def problems_below(self, path: PathLike | None = None) -> Sequence[Finding]:
         """The open problems of a log file, or of a job or base dir and all in it; None: all there are."""
         found = self.problems()
         if path is None:
             return found
         place = to_stored(str(real_path(path)))
-        paths = [str(Path(row["base_dir"], row["path"])) for row in found]
-        return [
-            row for row, at in zip(found, paths, strict=True) if at == place or at.startswith(f"{place}/")
-        ]
+        return [each for each in found if each.subject == place or each.subject.startswith(f"{place}/")]
 
     def retry(self, path: PathLike | None = None) -> Reread:
         """Try again what is in trouble: one log file, or a job or base dir with all in it; None: all base dirs.

@@ -139,7 +139,7 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         assert store.job_report(base_dir, "./a").series
         assert store.why(base_dir).verdict == "stored"
         assert store.problems() == []
-        store.concerns()
+        store.findings()
         store.cycles()
         store.verify()
         store.retry()
@@ -177,7 +177,7 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
 
 
 def troubles(caplog: pytest.LogCaptureFixture) -> set[str]:
-    return {getattr(record, "trouble", "") for record in caplog.records}
+    return {getattr(record, "finding", "") for record in caplog.records}
 
 
 def wait_for(what: Callable[[], bool]) -> None:

@@ -34,6 +34,7 @@ from lineage_store.errors import (
     PermissionDeniedError,
     ReadOnlyStoreError,
 )
+from lineage_store.findings import cause_in
 from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
@@ -243,8 +244,8 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     why = cause_of(error.orig, cause, path)
-    kind = PermissionDeniedError if why.kind == "denied" else DatabaseUnavailableError
-    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind)
+    kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
+    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
 
 
 def _no_connection_free(engine: Engine) -> DatabaseUnavailableError:
