@@ -9,28 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Dialect, Engine, event
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 _RESTED_AFTER_S = 1.0
 _RENEWED_AT = "lineage_store_renewed_at"
-
-
-@dataclass(frozen=True, slots=True)
-class Pooled:
-    """A driver's connection, and the little that a statement for it needs to know."""
-
-    dialect: Dialect
-    connection: PoolProxiedConnection
-
-    def invalidate(self, error: BaseException | None = None) -> None:
-        """Drop the connection, as `Connection.invalidate` does."""
-        if self.connection.is_valid:
-            self.connection.invalidate(error)
 
 
 def renew(engine: Engine) -> None:
