@@ -90,6 +90,7 @@ def upgrade() -> None:
         sa.Column("name", NAME, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("current", sa.Boolean(), nullable=False),
+        sa.Column("format", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("file_time", sa.BigInteger(), nullable=False),
         sa.Column("device", sa.BigInteger()),

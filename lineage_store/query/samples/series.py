@@ -16,9 +16,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
+from lineage_store.plugins import BY_NAME
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, series
 
-_SUFFIXES = {"landscape": ("/loss_landscape", "/landscape")}
 _LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
 
@@ -31,6 +31,8 @@ class Segment:
     job_id: int
     log_file: str
     """Its real name."""
+    format: str
+    """The log format that it is of."""
     device: int | None
     superseded_from: int | None
 
@@ -97,14 +99,14 @@ def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | 
 
 
 def _spellings(plugin: str, tag: str) -> Sequence[str]:
-    suffixes = _SUFFIXES.get(plugin, (f"/{plugin}",))
-    shorter = [tag.removesuffix(suffix) for suffix in suffixes if tag.endswith(suffix)]
+    suffixes = [suffix for suffix in BY_NAME[plugin].suffixes if tag.endswith(suffix)]
+    shorter = [tag.removesuffix(suffix) for suffix in suffixes]
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
 
 
 def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Segment]:
     rows = connection.execute(
-        select(series.c.id, log_file.c.name, series.c.device, series.c.superseded_from)
+        select(series.c.id, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
         .join(log_file, log_file.c.id == series.c.log_file_id)
         .where(
             series.c.job_id == job_id,
@@ -116,7 +118,8 @@ def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> lis
         .order_by(log_file.c.file_time, log_file.c.name)
     )
     return [
-        Segment(row.id, job_id, texts.from_stored(row.name), row.device, row.superseded_from) for row in rows
+        Segment(row.id, job_id, texts.from_stored(row.name), row.format, row.device, row.superseded_from)
+        for row in rows
     ]
 
 

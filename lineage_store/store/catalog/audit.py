@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from lineage_store.store.schema.tables import (
     ingest_problem,
     lineage,
     lineage_event,
     log_file,
-    payload_sample,
-    scalar_sample,
+    samples_of,
     series,
     train_job,
 )
@@ -69,7 +68,7 @@ def series_rows(connection: Connection, file_id: int) -> list[Row[Any]]:
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     """The samples of a series, by step."""
-    table: Table = scalar_sample if of.plugin == "scalar" else payload_sample
+    table = samples_of(of.plugin)
     query = select(table).where(table.c.job_id == of.job_id, table.c.series_id == of.id)
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)

@@ -6,13 +6,24 @@ Promises: registering is idempotent; a bookmark begins at 0. Does not know the d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
+from lineage_store import states
+from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, execute_rows, upsert
 from lineage_store.store.database.statements import run
@@ -20,7 +31,7 @@ from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
 
-UNSETTLED = log_file.c.state.in_([literal_column("'replaced'"), literal_column("'suspect'")])
+UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes > log_file.c.byte_offset
 """The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
 
@@ -82,9 +93,9 @@ def register(
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
     """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
     of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
-    growing = of_base_dir.where(train_job.c.state == "live")
+    growing = of_base_dir.where(train_job.c.state == JobState.LIVE)
     suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
-        UNSETTLED, log_file.c.state == "suspect"
+        UNSETTLED, log_file.c.state == FileState.SUSPECT
     )
     return frozenset(connection.execute(growing.union(suspect)).scalars())
 
@@ -92,29 +103,6 @@ def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
 def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
     """A base dir was searched in full."""
     connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
-
-
-def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
-    """Log files that are no longer on disk, whatever their generation, keep their rows."""
-    path = tuple_(log_file.c.job_id, log_file.c.name)
-    paths = select(log_file.c.job_id, log_file.c.name).where(among(connection, log_file.c.id, ids))
-    gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
-    connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
-
-
-def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
-    """Log files that could not be read, with the reason; they are tried again."""
-    rows = [{"of_id": file_id, "reason": reason} for file_id, reason in reasons.items()]
-    failed = update(log_file).where(log_file.c.id == bindparam("of_id"))
-    connection.execute(
-        failed.values(state="unreadable", stat_stamp=None, last_problem=bindparam("reason")), rows
-    )
-
-
-def mark_struck(connection: Connection, file_id: int, strikes: int, reason: str, state: str) -> None:
-    """A log file whose reading failed the reader so many times in a row."""
-    values = {"strikes": strikes, "state": state, "stat_stamp": None, "last_problem": reason}
-    connection.execute(update(log_file).where(log_file.c.id == file_id).values(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +121,7 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     pending = (
         select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(mine, PENDING, log_file.c.state.not_in(["replaced", "missing"]))
+        .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
@@ -175,7 +163,8 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 def _ensure_jobs(
     connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
 ) -> dict[str, int]:
-    fresh = {"state": "stalled", "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
+    state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
+    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
     rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
     execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
@@ -184,16 +173,18 @@ def _ensure_jobs(
 
 
 def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
+    event = FileEvent.FOUND if file.generation == 1 else FileEvent.REWRITTEN
     return {
         "job_id": job,
         "name": file.name,
         "generation": file.generation,
         "current": file.generation == 1,
+        "format": file.format,
         "kind": file.kind,
         "file_time": file.file_time,
         "device": file.device,
         "host": file.host,
-        "state": "open" if file.generation == 1 else "replacing",
+        "state": FILE_TRANSITIONS[event].after,
         "size_bytes": 0,
         "byte_offset": 0,
         "quarantined_bytes": 0,

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Table, select
 
 from lineage_store.store.database.dialects import among, insert_plain
 from lineage_store.store.records import SampleColumns, SeriesName
-from lineage_store.store.schema.tables import payload_sample, scalar_sample, series
+from lineage_store.store.schema.tables import samples_of, series
 from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
 from lineage_store.store.writes.series import append_statistics, statistics_from_rows, store_statistics
@@ -70,7 +70,7 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     extended = [part for part in parts if part.key in known]
     insert_plain(connection, series, [part.series_row() for part in created])
     new = _known_series(connection, samples.plugin, {part.name.file.id for part in created})
-    table = scalar_sample if samples.plugin == "scalar" else payload_sample
+    table = samples_of(samples.plugin)
     series_ids = np.array([(known.get(part.key) or new[part.key]).id for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
