@@ -15,7 +15,6 @@ from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
-from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.query import job_lineage, jobs
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.names import named_by, require
@@ -56,15 +55,8 @@ class Questions(OpenedStore):
             LineageParamSummaryPathError: the store does not know the base dir.
         """
         wanted = _question(condition, base_dir)
-        if not count and (answer := self._glance(wanted, base_dir)):
-            return answer
         with self._reading() as connection:
             return page.filter_lineage(connection, wanted, _ids(connection, base_dir), count=count)
-
-    def _glance(self, wanted: SearchCondition, base_dir: PathLike | None) -> dict[str, Any] | None:
-        stored = None if base_dir is None else stored_path(real_path(base_dir))
-        with self._named_failures(), engines.glancing(self._engine) as connection:
-            return page.glance(connection, wanted, stored)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -99,12 +91,16 @@ class Questions(OpenedStore):
             return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
 
     def explain(
-        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
     ) -> Explanation:
-        """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
+        """The SQL that `filter_lineage` runs, with its parameters and the database's plans; prints well."""
         wanted = _question(condition, base_dir)
         with self._reading() as connection:
-            return explain(connection, wanted, _ids(connection, base_dir))
+            return explain(connection, wanted, _ids(connection, base_dir), count=count)
 
     def require_names(
         self,

@@ -1,6 +1,6 @@
 """Connections: one way in for SQLite and PostgreSQL, and one set of transactions.
 
-In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`, `glancing`.
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`.
 Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
 want of it; database failures surface as `DatabaseUnavailableError` with the cause and without the password.
 Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor tables.
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.engine import URL, make_url
@@ -137,26 +136,6 @@ def reading(engine: Engine) -> Iterator[Connection]:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             yield connection
-
-
-@contextmanager
-def glancing(engine: Engine) -> Iterator[pool.Pooled]:
-    """For statements each of its own: no transaction begins or ends. What fails takes its connection along."""
-    with _failures_named(engine):
-        pooled = pool.Pooled(engine.dialect, connected(engine))
-        driver: Any = pooled.connection.driver_connection
-        by_itself = engine.dialect.name == "postgresql"  # SQLite's driver begins nothing by itself
-        try:
-            if by_itself:
-                driver.autocommit = True
-            yield pooled
-            if by_itself:
-                driver.autocommit = False
-        except BaseException:
-            pooled.invalidate()
-            raise
-        finally:
-            pooled.connection.close()
 
 
 def connected(engine: Engine) -> PoolProxiedConnection:
