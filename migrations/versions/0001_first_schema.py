@@ -286,6 +286,8 @@ def upgrade() -> None:
             ["base_dir_id"], ["base_dir.id"], name="fk_tombstone_base_dir_id", ondelete="CASCADE"
         ),
     )
+    op.create_index("ix_tombstone_newest", "tombstone", ["removed_at", "train_id"])
+    op.create_index("ix_tombstone_base_dir_newest", "tombstone", ["base_dir_id", "removed_at", "train_id"])
     op.create_table(
         "series",
         sa.Column("id", KEY, nullable=False),
@@ -384,6 +386,15 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_ingest_problem_base_dir_id", "ingest_problem", ["base_dir_id"])
+    op.create_index("ix_ingest_problem_newest", "ingest_problem", ["first_seen_at"])
+    lasting = sa.text("resolved_at IS NULL")
+    op.create_index(
+        "ix_ingest_problem_open",
+        "ingest_problem",
+        ["first_seen_at"],
+        sqlite_where=lasting,
+        postgresql_where=lasting,
+    )
     op.create_index("ix_ingest_problem_job_id", "ingest_problem", ["job_id"])
     op.create_index("ix_ingest_problem_log_file_id", "ingest_problem", ["log_file_id"])
     op.create_table(
