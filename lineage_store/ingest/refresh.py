@@ -45,7 +45,7 @@ T = TypeVar("T")
 LINEAGE = frozenset({"lineage"})
 _CACHES: dict[tuple[URL, Path, Settings], tuple[Lease | None, DirectoryCache]] = {}
 """What the last question about each base dir has seen, and the lease that had ended last by then."""
-LEADER_PATIENCE_S = 10.0
+LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 """Between two looks at what it has read."""
@@ -168,12 +168,12 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
+    """Return when the leader's bookmarks have passed the sizes seen now, or when that takes too long (logged)."""
     behind = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
-    deadline, pause_s = time.monotonic() + LEADER_PATIENCE_S, _FIRST_PAUSE_S
+    deadline, pause_s = time.monotonic() + LEADER_DEADLINE_S, _FIRST_PAUSE_S
     while behind := _still_behind(engine, base_dir, behind):
         if time.monotonic() > deadline:
-            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)
+            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_DEADLINE_S)
             return
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
