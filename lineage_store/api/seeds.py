@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lineage_store.api.kept import kept_store
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.api.store import LineageStore
 from lineage_store.errors import (
@@ -121,6 +120,8 @@ def _holds_log_files(path: Path, store: LineageStore) -> bool:
 
 @contextmanager
 def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
+    from lineage_store.api.kept import kept_store
+
     if isinstance(store, LineageStore):
         yield store
     else:
