@@ -80,6 +80,8 @@ class Samples:
     ours: tuple[float, ...]
     baseline: tuple[float, ...] | None = None
     note: str = ""
+    floor: tuple[float, ...] | None = None
+    """The same for what no way of doing it can go below, measured in turn with the runs."""
 
     def figures(self, shown: Shown) -> list[float]:
         """One figure for each run."""
@@ -100,16 +102,21 @@ class Row:
     measure: Callable[[Sizes], Samples]
     must: Bound | None
     aim: Bound | None = None
+    was: str = ""
+    """A target before this one, and why it went."""
     shown: Shown = "ratio"
     unit: str = "x"
     group: Literal["default", "long", "peers"] = "default"
 
 
-def alternate(ours: Timed, baseline: Timed, repetitions: int, note: str = "") -> Samples:
-    """Run both in turn, after one run of each that warms caches up and does not count."""
-    baseline(), ours()
-    pairs = [(baseline(), ours()) for _ in range(repetitions)]
-    return Samples(tuple(ours for _, ours in pairs), tuple(baseline for baseline, _ in pairs), note)
+def alternate(
+    ours: Timed, baseline: Timed, repetitions: int, note: str = "", floor: Timed | None = None
+) -> Samples:
+    """Run them in turn, after one run of each that warms caches up and does not count."""
+    runs = [baseline, ours, *([floor] if floor else [])]
+    rounds = [[run() for run in runs] for _ in range(repetitions + 1)][1:]
+    of_baseline, of_ours, *of_floor = zip(*rounds, strict=True)
+    return Samples(of_ours, of_baseline, note, of_floor[0] if of_floor else None)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import platform
 import sqlite3
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from benchmarks.measuring import Bound, Row, Samples, meets
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _LIBRARIES = ("lineage-store", "sqlalchemy", "protobuf", "numpy", "psycopg", "google-crc32c")
-_HEADER = ("row", "what", "must", "aim", "median", "min", "max", "n", "ours", "baseline", "", "date")
+_HEADER = ("row", "what", "must", "aim", "median", "min", "max", "n", "ours", "baseline", "floor", "", "date")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Line:
     n: str
     ours: str
     baseline: str
+    floor: str
     verdict: str
     date: str
 
@@ -52,7 +53,7 @@ def line(row: Row, samples: Samples) -> Line:
     return Line(
         name=row.name,
         what=f"{row.what} ({samples.note})" if samples.note else row.what,
-        must=_bound(row.must, row.unit),
+        must=_bound(row.must, row.unit) + (f" (was {row.was})" if row.was else ""),
         aim=_bound(row.aim, row.unit),
         median=_number(statistics.median(figures)) + f" {row.unit}",
         least=_number(min(figures)),
@@ -60,6 +61,7 @@ def line(row: Row, samples: Samples) -> Line:
         n=str(len(figures)),
         ours=_seconds(samples.ours) if timings else "",
         baseline=_seconds(samples.baseline) if samples.baseline else "",
+        floor=_floor(row, samples),
         verdict=_verdict(row, samples),
         date=datetime.now(UTC).date().isoformat(),
     )
@@ -71,8 +73,8 @@ def text(lines: Sequence[Line]) -> str:
         (each.name, each.must, each.aim, each.median, f"{each.least}..{each.greatest}", each.n)
         for each in lines
     ]
-    more = [(each.ours, each.baseline, each.verdict) for each in lines]
-    table = [("row", "must", "aim", "median", "min..max", "n", "ours", "baseline", "")]
+    more = [(each.ours, each.baseline, each.floor, each.verdict) for each in lines]
+    table = [("row", "must", "aim", "median", "min..max", "n", "ours", "baseline", "floor", "")]
     table += [(*first, *rest) for first, rest in zip(shown, more, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table)
@@ -131,6 +133,14 @@ def _verdict(row: Row, samples: Samples) -> str:
     return "met" if meets(row.must, samples, row.shown) else "NOT MET"
 
 
+def _floor(row: Row, samples: Samples) -> str:
+    """The median of what no way of doing it can go below."""
+    if samples.floor is None:
+        return ""
+    figures = replace(samples, ours=samples.floor).figures(row.shown)
+    return f"{_number(statistics.median(figures))} {row.unit}"
+
+
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
@@ -145,7 +155,8 @@ _TEXT = """# Results
 Written by `make bench`; each line is the newest full-size run of its row. A ratio is ours / baseline
 (where more is better: baseline / ours) of neighbouring runs; median, min and max are over n such pairs, after one pair
 that does not count.
-What each row and each baseline does is said in `benchmarks/rows/`.
+What each row and each baseline does is said in `benchmarks/rows/`. A floor is what the same rows take alone: in memory
+already, put into the same schema by hand, in turn with the row's own runs (`benchmarks/floor.py`).
 
 {facts}
 

@@ -18,7 +18,7 @@ import psycopg
 from sqlalchemy import select
 from sqlalchemy.engine import make_url
 
-from benchmarks import corpora, lean
+from benchmarks import corpora, floor, lean
 from benchmarks.databases import Database, fresh, plain, settle
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
 from lineage_store import LineageStore
@@ -107,12 +107,13 @@ def _against_rows(corpus: Corpus, database: Database, sizes: Sizes) -> Samples:
 
 def _against_lean_loop(corpus: Corpus, sizes: Sizes) -> Samples:
     base_dir = corpus(sizes)
-    events = lean.parse_base_dir(base_dir)
+    events, (statements, row_count) = lean.parse_base_dir(base_dir), floor.rows_of(base_dir)
     return alternate(
         partial(ingest, base_dir, "sqlite"),
         partial(parse_alone, base_dir),
         sizes.repetitions,
-        f"{events:,} events",
+        f"{events:,} events, {row_count:,} rows",
+        partial(floor.insert, statements),
     )
 
 
@@ -142,16 +143,17 @@ def _rows_row(name: str, corpus: Corpus, database: Database, must: float, aim: f
     return Row(name, what, partial(_against_rows, corpus, database), Bound(must), Bound(aim))
 
 
-def _loop_row(name: str, what: str, corpus: Corpus, must: float, aim: float) -> Row:
+def _loop_row(name: str, what: str, corpus: Corpus, must: float, was: str) -> Row:
     what = f"{what} → committed SQLite, against a loop that only parses each event, lean"
-    return Row(name, what, partial(_against_lean_loop, corpus), Bound(must), Bound(aim))
+    was = f"{was}: less than the floor"
+    return Row(name, what, partial(_against_lean_loop, corpus), Bound(must), was=was)
 
 
 ROWS = [
     _rows_row("c1", _c1, "sqlite", 0.75, 0.5),
     _rows_row("c2", _c2, "sqlite", 0.85, 0.6),
     _rows_row("c5", _c5, "sqlite", 1.0, 0.6),
-    _loop_row("c6", "c6 (loss and 3 histograms an event)", _c6, 1.0, 0.6),
-    _loop_row("real", "200 jobs of real trainings", _real, 1.3, 0.8),
+    _loop_row("c6", "c6 (loss and 3 histograms an event)", _c6, 3.5, "≤ 1 x"),
+    _loop_row("real", "200 jobs of real trainings", _real, 5.0, "≤ 1.3 x"),
     _rows_row("c1-postgresql", _c1, "postgresql", 1.25, 1.0),
 ]

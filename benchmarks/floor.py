@@ -1,0 +1,76 @@
+"""The floor of a row: what the database alone takes for all rows of a corpus, measured in turn with the row itself.
+
+In: a corpus. Out: the seconds that sqlite3 takes for its rows, by INSERTs of many VALUES, table by table and in key
+order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory, and
+what all rows of a statement share bound once; nothing is read or decoded, nothing is asked of the database, no
+reference is checked. No way of reading meets a target below it, with this schema and this driver.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain, compress, count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+
+from benchmarks.databases import fresh, settle
+from benchmarks.measuring import stopwatch
+from lineage_store import LineageStore
+from lineage_store.store.schema.tables import metadata
+
+_PARAMETERS = 8_000
+"""Of one statement; more are no faster."""
+
+
+_Statement = tuple[str, tuple[Any, ...]]
+"""SQL and its parameters."""
+
+
+def rows_of(base_dir: Path) -> tuple[list[_Statement], int]:
+    """What inserts the rows of every table, in key order; and how many they are."""
+    with fresh("sqlite") as url, LineageStore(url) as store:
+        store.ingest(base_dir)
+        connection = store.engine.raw_connection()
+        cursor = connection.cursor()
+        statements, row_count = list[_Statement](), 0
+        for table in metadata.sorted_tables:
+            names = [column.name for column in table.columns]
+            key = ", ".join(column.name for column in table.primary_key.columns)
+            quoted = ", ".join(f'"{name}"' for name in names)
+            rows = cursor.execute(f"SELECT {quoted} FROM {table.name} ORDER BY {key}").fetchall()
+            insert, size = f"INSERT INTO {table.name} ({quoted}) VALUES ", max(1, _PARAMETERS // len(names))
+            statements += [_statement(insert, rows[n : n + size]) for n in range(0, len(rows), size)]
+            row_count += len(rows)
+        connection.close()
+    return statements, row_count
+
+
+def _statement(insert: str, rows: Sequence[tuple[Any, ...]]) -> _Statement:
+    """Of some rows; what all of them share comes first among the parameters. The first row tells the numbers of its
+    own, those of the others follow by themselves."""
+    columns = list(zip(*rows, strict=True))
+    varies = [len(rows) == 1 or any(value != column[0] for value in column) for column in columns]
+    shared, own = count(1), count(1 + varies.count(False))
+    first = [f"?{next(own if varied else shared)}" for varied in varies]
+    others = ["?" if varied else place for varied, place in zip(varies, first, strict=True)]
+    values = ", ".join([f"({', '.join(first)})", *[f"({', '.join(others)})"] * (len(rows) - 1)])
+    common = tuple(column[0] for column, varied in zip(columns, varies, strict=True) if not varied)
+    return insert + values, common + tuple(chain.from_iterable(compress(row, varies) for row in rows))
+
+
+def insert(statements: Sequence[_Statement]) -> float:
+    with fresh("sqlite") as url:
+        LineageStore(url).close()
+        connection = sqlite3.connect(str(make_url(url).database))
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -65536")
+        settle("sqlite")
+        with stopwatch() as seconds:
+            with connection:
+                for statement, parameters in statements:
+                    connection.execute(statement, parameters)
+            connection.close()
+    return seconds()
