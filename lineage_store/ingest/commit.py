@@ -45,14 +45,13 @@ def write_batch(
         recompute_supersession(connection, touched, tags)
         replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
-            generations.make_current(connection, file.id)
+            generations.make_current(connection, file)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
         _refold(connection, refold | switched, advances)
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
-        states = {advance.file.id: _state_problems(advance) for advance in advances}
-        files = {advance.file.id: advance.file for advance in advances}
-        problems.set_file_problems(connection, lease.base_dir_id, files, states, now)
+        states = {advance.file: _state_problems(advance) for advance in advances}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
         jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
 
 
@@ -67,7 +66,7 @@ def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile
     """Begin a rewritten file anew, beside the generation that readers still see."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        generations.abandon(connection, file.id)
+        generations.abandon(connection, file)
         return registry.register(connection, lease.base_dir_id, [new], now)[0]
 
 
@@ -75,14 +74,12 @@ def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_
     """Note that files are gone from the disk; their rows stay."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_missing(connection, [file.id for file in files])
+        registry.mark_missing(connection, files)
         missing = Problem(
             "missing_file", "The log file is no longer on disk; its rows are kept.", MISSING_REMEDY
         )
-        by_id = {file.id: file for file in files}
-        problems.set_file_problems(
-            connection, lease.base_dir_id, by_id, {file_id: [missing] for file_id in by_id}, now
-        )
+        states = {file: [missing] for file in files}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
         jobs.refresh_jobs(connection, {file.job_id for file in files}, now, live_within_s)
 
 
@@ -90,10 +87,9 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
     """Note that files could not be opened or read."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_unreadable(connection, {file.id: problem.reason for file, problem in failures})
-        by_id = {file.id: file for file, _ in failures}
-        found = {file.id: [problem] for file, problem in failures}
-        problems.set_file_problems(connection, lease.base_dir_id, by_id, found, now)
+        registry.mark_unreadable(connection, {file: problem.reason for file, problem in failures})
+        states = {file: [problem] for file, problem in failures}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
 
 
 def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
@@ -103,8 +99,8 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
     problem = poisonous_file(reason, strikes)
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_struck(connection, file.id, strikes, reason, state)
-        problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
+        registry.mark_struck(connection, file, strikes, reason, state)
+        problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
 
 
 def finish_discovery(

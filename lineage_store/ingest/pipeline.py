@@ -26,7 +26,7 @@ from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation,
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.records import FileKey, KnownFile, NewFile
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
         now = database_time(connection)
     new = Unregistered(len(todo.new), _registered(ingester, todo.new))
     batches = Batches(ingester.base_dir, todo.changed, new, ingester.settings, now, ingester.reader)
-    read = set[int]()
+    read = set[FileKey]()
     for batch in batches:
         if ingester.should_stop():
             break
@@ -109,7 +109,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
         for news in batch.rewritten:
             again = next_generation(news.file)
             batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
-        read |= {each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
+        read |= {each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
         counts = counts.plus(batch.advances, files_read=len(read))
         ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
     return counts

@@ -68,7 +68,7 @@ def retry(
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
         with writing(engine) as connection:
             leases.confirm(connection, lease)
-            look_again(connection, [file.id for file in troubled])
+            look_again(connection, troubled)
         damaged = [file for file in troubled if file.quarantined_bytes and file.state != "missing"]
         jobs = None if only is None else {file.train_id for file in troubled}
         this = Ingester(engine, base_dir, lease, settings)
@@ -105,7 +105,7 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
         files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
     with writing(this.engine) as connection:
         leases.confirm(connection, this.lease)
-        look_again(connection, [file.id for file in files])
+        look_again(connection, files)
     again = [file for file in files if file.byte_offset and file.state != "missing"]
     _begin(this, again)
     return len(again)

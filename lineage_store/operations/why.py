@@ -140,9 +140,9 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
         given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
         given += reasons.of_growth(place.path, row)
-    log_file_id = rows[-1].id if rows else None
+    file = (rows[-1].job_id, rows[-1].file_no) if rows else None
     given += reasons.of_problems(
-        holdings.problems_of_file(connection, place.base_dir_id, train_id, name, log_file_id)
+        holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
     )
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)

@@ -10,12 +10,12 @@ from lineage_store.store.records import KnownFile
 
 
 def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:
-    """A log file with the id `number`."""
+    """The log file `number` of a job."""
     parsed = filenames.parse(name)
     assert parsed is not None
     return KnownFile(
-        id=number,
         job_id=job_id,
+        file_no=number,
         train_id=train_id,
         name=name,
         kind=parsed.kind,

@@ -27,7 +27,7 @@ _ASKED = (
     tables.user_info,
     tables.series,
 )
-_MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(id) FROM series), 0)"
+_MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(rowid) FROM series), 0)"
 """How many jobs and series there ever were, about. SQLite's own figures, from a sample, may be off by half."""
 # A row of ours among SQLite's statistics, which pass over tables that there are not: _MADE when they were gathered.
 _MADE_BEFORE = "SELECT coalesce(max(CAST(stat AS INTEGER)), 0) FROM sqlite_stat1 WHERE tbl = 'lineage_store'"

@@ -6,15 +6,16 @@ Promises: registering is idempotent; a bookmark begins at 0. Does not know the d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
 
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, execute_rows, upsert
+from lineage_store.store.database.dialects import among, among_rows, execute_rows, update_by_key, upsert
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
@@ -69,12 +70,26 @@ def register(
 ) -> list[KnownFile]:
     """Make rows for files (and jobs) that the store does not know; give back the files as known."""
     jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
-    rows = [_new_row(file, jobs[file.train_id], now) for file in files]
+    next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
+    rows = [_new_row(file, jobs[file.train_id], next(next_no[jobs[file.train_id]]), now) for file in files]
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
     return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+
+
+def next_numbers(
+    connection: Connection, number: Column[int], job_ids: Collection[int]
+) -> Mapping[int, Iterator[int]]:
+    """By job, the numbers for new rows of a table that counts its rows within each job; `number` is that column.
+
+    Under the lease nobody else numbers meanwhile. A number is given again only when all that had it has gone.
+    """
+    job_id = number.table.c.job_id
+    greatest = select(job_id, func.max(number)).where(among(connection, job_id, job_ids)).group_by(job_id)
+    taken = {row[0]: row[1] for row in connection.execute(greatest)}
+    return {job: count(taken.get(job, 0) + 1) for job in job_ids}
 
 
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
@@ -92,27 +107,29 @@ def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> N
     connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
 
 
-def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
+def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
     """Log files that are no longer on disk, whatever their generation, keep their rows."""
-    path = tuple_(log_file.c.job_id, log_file.c.name)
-    paths = select(log_file.c.job_id, log_file.c.name).where(among(connection, log_file.c.id, ids))
-    gone = update(log_file).where(path.in_(paths), log_file.c.state != "replaced")
+    paths = ((file.job_id, file.name) for file in files)
+    there = among_rows(connection, (log_file.c.job_id, log_file.c.name), paths)
+    gone = update(log_file).where(there, log_file.c.state != "replaced")
     connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
 
 
-def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
+def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str]) -> None:
     """Log files that could not be read, with the reason; they are tried again."""
-    rows = [{"of_id": file_id, "reason": reason} for file_id, reason in reasons.items()]
-    failed = update(log_file).where(log_file.c.id == bindparam("of_id"))
-    connection.execute(
-        failed.values(state="unreadable", stat_stamp=None, last_problem=bindparam("reason")), rows
-    )
+    failed = {"state": "unreadable", "stat_stamp": None}
+    rows = [{**_of(file), **failed, "last_problem": reason} for file, reason in reasons.items()]
+    update_by_key(connection, log_file, rows)
 
 
-def mark_struck(connection: Connection, file_id: int, strikes: int, reason: str, state: str) -> None:
+def mark_struck(connection: Connection, file: KnownFile, strikes: int, reason: str, state: str) -> None:
     """A log file whose reading failed the reader so many times in a row."""
     values = {"strikes": strikes, "state": state, "stat_stamp": None, "last_problem": reason}
-    connection.execute(update(log_file).where(log_file.c.id == file_id).values(values))
+    update_by_key(connection, log_file, [{**_of(file), **values}])
+
+
+def _of(file: KnownFile) -> dict[str, int]:
+    return {"of_job_id": file.job_id, "of_file_no": file.file_no}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +149,8 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
         select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(mine, PENDING, log_file.c.state.not_in(["replaced", "missing"]))
+        # SQLite would look through the files of every job, which lie together.
+        .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
@@ -181,9 +200,10 @@ def _ensure_jobs(
     return {row.train_id: row.id for row in found}
 
 
-def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
+def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, object]:
     return {
         "job_id": job,
+        "file_no": file_no,
         "name": file.name,
         "generation": file.generation,
         "current": file.generation == 1,

@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, Text, cast, func, select, update
+from sqlalchemy import ColumnElement, Connection, Text, cast, delete, func, select, update
 
 from lineage_store.store.database.dialects import among, upsert
-from lineage_store.store.schema.tables import base_dir, ingest_problem, tombstone, train_job
+from lineage_store.store.schema.tables import (
+    base_dir,
+    ingest_problem,
+    payload_sample,
+    scalar_sample,
+    series,
+    tombstone,
+    train_job,
+)
 from lineage_store.texts import key
 
 
@@ -40,6 +48,26 @@ def begin(
     connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
     problems = update(ingest_problem).where(among(connection, ingest_problem.c.job_id, job_ids))
     connection.execute(problems.values(base_dir_id=leaving_id))
+
+
+def remove_series(connection: Connection, mine: ColumnElement[bool], most_rows: int) -> int:
+    """Remove series that meet a condition with their samples, which no foreign key takes along, samples first.
+
+    How many rows are left of `most_rows`; none left (0 or less) means that there may be more to remove.
+    """
+    order = series.c.job_id, series.c.series_no
+    found = select(*order).where(mine).order_by(*order).limit(most_rows)
+    for job_id, series_no in connection.execute(found).all():
+        for table in (scalar_sample, payload_sample):
+            of_series = (table.c.job_id == job_id) & (table.c.series_no == series_no)
+            some = select(table.c.step).where(of_series).order_by(table.c.step).limit(most_rows)
+            most_rows -= connection.execute(delete(table).where(of_series, table.c.step.in_(some))).rowcount
+            if most_rows <= 0:
+                return most_rows
+        this = (series.c.job_id == job_id) & (series.c.series_no == series_no)
+        connection.execute(delete(series).where(this))
+        most_rows -= 1
+    return most_rows
 
 
 def name_while_leaving(path: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, update
 
-from lineage_store.store.database.dialects import among
+from lineage_store.store.database.dialects import among_rows
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file
 
@@ -21,9 +21,9 @@ def in_trouble(file: KnownFile) -> bool:
     return file.state in TROUBLED or file.quarantined_bytes > 0
 
 
-def look_again(connection: Connection, file_ids: Iterable[int]) -> None:
+def look_again(connection: Connection, files: Iterable[KnownFile]) -> None:
     """Let the next pass open these files, though they look as they did."""
-    mine = among(connection, log_file.c.id, file_ids)
+    mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
     connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
     poisoned = mine & (log_file.c.state == "poisoned")
     connection.execute(update(log_file).where(poisoned).values(state="unreadable"))

@@ -69,8 +69,8 @@ V_INGEST_PROBLEM = View(
 FROM ingest_problem p
 JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.id = p.log_file_id
-WHERE f.id IS NULL OR f.state <> 'replaced'
+LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
+WHERE f.file_no IS NULL OR f.state <> 'replaced'
 """,
 )
 
@@ -121,8 +121,10 @@ V_BASE_DIR = View(
         ),
         bigint(
             "open_problems",
-            "(SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.id = p.log_file_id"
-            " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.id IS NULL OR pf.state <> 'replaced'))",
+            "(SELECT count(*) FROM ingest_problem p"
+            " LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no"
+            " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL"
+            " AND (pf.file_no IS NULL OR pf.state <> 'replaced'))",
             "unresolved problems",
         ),
         text(
