@@ -24,6 +24,7 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.catalog.removable import Removable, Rules
 from lineage_store.store.database import engine as engines
+from lineage_store.store.writes import removal
 from lineage_store.texts import from_stored, to_stored
 
 LONGEST_S = 1_000 * 365 * 86_400.0
@@ -151,7 +152,7 @@ def restore_job(store: LineageStore, base_dir: PathLike, train_id: str) -> None:
         engines.writing(store.engine) as connection,
     ):
         leases.confirm(connection, lease)
-        taken = tombstones.take_away(connection, base_dir_id, [to_stored(train_id)])
+        taken = removal.lift(connection, base_dir_id, to_stored(train_id))
     if not taken:
         raise TrainJobNotFoundError(
             f"No job {train_id} below {path} was removed.", hint="`lineage-store gc --removed` lists those."

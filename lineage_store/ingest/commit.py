@@ -7,7 +7,8 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -19,7 +20,7 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, KnownFile, NewFile, Problem, SampleColumns
-from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems
+from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
 
@@ -52,14 +53,14 @@ def write_batch(
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
         states = {advance.file: _state_problems(advance) for advance in advances}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
+        _refresh_jobs(connection, lease, {advance.file.job_id for advance in advances}, now, live_within_s)
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
     """Make rows for new files, or for new generations of rewritten ones."""
     with writing(engine) as connection, uncollected():
         now = leases.confirm(connection, lease)
-        return registry.register(connection, lease.base_dir_id, files, now)
+        return _register(connection, lease, files, now)
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
@@ -67,7 +68,7 @@ def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         generations.abandon(connection, file)
-        return registry.register(connection, lease.base_dir_id, [new], now)[0]
+        return _register(connection, lease, [new], now)[0]
 
 
 def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_within_s: float) -> None:
@@ -80,7 +81,7 @@ def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_
         )
         states = {file: [missing] for file in files}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        jobs.refresh_jobs(connection, {file.job_id for file in files}, now, live_within_s)
+        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 
 
 def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Problem]]) -> None:
@@ -90,6 +91,7 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
         registry.mark_unreadable(connection, {file: problem.reason for file, problem in failures})
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
 
 
 def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
@@ -101,6 +103,7 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
         now = leases.confirm(connection, lease)
         registry.mark_struck(connection, file, strikes, reason, state)
         problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
+        revisions.stamp(connection, lease.base_dir_id, [file.job_id])
 
 
 def finish_discovery(
@@ -151,7 +154,23 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         quiet = jobs.quiet_jobs(connection, lease.base_dir_id, now, live_within_s)
-        jobs.refresh_jobs(connection, quiet, now, live_within_s)
+        _refresh_jobs(connection, lease, quiet, now, live_within_s)
+
+
+def _register(
+    connection: Connection, lease: Lease, files: Sequence[NewFile], now: datetime
+) -> list[KnownFile]:
+    known = registry.register(connection, lease.base_dir_id, files, now)
+    revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
+    return known
+
+
+def _refresh_jobs(
+    connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
+) -> None:
+    if job_ids:
+        revision = revisions.take(connection, lease.base_dir_id)
+        jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
 
 
 def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advance]) -> None:

@@ -58,7 +58,8 @@ def _take_out_of_sight(engine: Engine, lead: Lease, leaving_id: int, rules: Rule
     with writing(engine) as connection:
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, limit=JOBS_AT_A_TIME)
-        removal.begin(connection, leaving_id, [job.id for job in page], rules.text, now)
+        jobs = [job.id for job in page]
+        removal.begin(connection, lead.base_dir_id, leaving_id, jobs, rules.text, now)
     return page
 
 

@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("path_key", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("discovered_at", UTC_TIME),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
@@ -73,6 +74,7 @@ def upgrade() -> None:
         sa.Column("last_grown_at", UTC_TIME),
         sa.Column("log_bytes", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_train_job"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_train_job_base_dir_id", ondelete="CASCADE"
@@ -80,6 +82,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("base_dir_id", "train_id", name="uq_train_job_base_dir_id_train_id"),
     )
     op.create_index("ix_train_job_state", "train_job", ["base_dir_id", "state"])
+    op.create_index("ix_train_job_revision", "train_job", ["base_dir_id", "revision"])
     op.create_index("ix_train_job_update_time", "train_job", ["base_dir_id", "update_time", "train_id"])
     op.create_index("ix_train_job_newest", "train_job", ["update_time", "train_id", "base_dir_id"])
     op.create_table(
@@ -276,11 +279,14 @@ def upgrade() -> None:
         sa.Column("removed_at", UTC_TIME, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("last_file_time", sa.BigInteger(), nullable=False),
+        sa.Column("lifted", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("base_dir_id", "train_id", name="pk_tombstone"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_tombstone_base_dir_id", ondelete="CASCADE"
         ),
     )
+    op.create_index("ix_tombstone_revision", "tombstone", ["base_dir_id", "revision"])
     op.create_table(
         "series",
         sa.Column("job_id", KEY, nullable=False),

@@ -136,7 +136,7 @@ def derive(connection: Connection, now: datetime) -> None:
     """Bring what is derived from log files up to date, for every job that has any."""
     jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
     recompute_supersession(connection, jobs, None)
-    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S)
+    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)
 
 
 def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -4,6 +4,7 @@ CREATE TABLE base_dir (
   path_key BIGINT NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
   discovered_at TIMESTAMP WITH TIME ZONE,
+  revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT false NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
@@ -23,12 +24,15 @@ CREATE TABLE train_job (
   last_grown_at TIMESTAMP WITH TIME ZONE,
   log_bytes BIGINT NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_train_job PRIMARY KEY (id),
   CONSTRAINT uq_train_job_base_dir_id_train_id UNIQUE (base_dir_id, train_id),
   CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
 CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
+
+CREATE INDEX ix_train_job_revision ON train_job (base_dir_id, revision);
 
 CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
 
@@ -205,9 +209,13 @@ CREATE TABLE tombstone (
   removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
   reason TEXT NOT NULL,
   last_file_time BIGINT NOT NULL,
+  lifted BOOLEAN DEFAULT false NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
   CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
 
 CREATE TABLE series (
   job_id INTEGER NOT NULL,
@@ -374,7 +382,8 @@ SELECT
     WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
   ) AS problem_count,
   a.tag AS label,
-  a.remark AS remark
+  a.remark AS remark,
+  j.revision AS revision
 FROM train_job j
 JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 LEFT JOIN lineage l ON l.job_id = j.id
@@ -650,7 +659,9 @@ SELECT
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > clock_timestamp()) AS leader,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   extract(epoch FROM clock_timestamp() - ((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)))::double precision AS last_cycle_age_s,
-  b.discovered_at AS discovered_at
+  b.discovered_at AS discovered_at,
+  b.revision AS revision,
+  b.created_at AS known_since
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,

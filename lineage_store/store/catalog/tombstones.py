@@ -34,7 +34,7 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     for file in files:
         newest[file.train_id] = max(file.file_time, newest.get(file.train_id, file.file_time))
     mine = select(tombstone.c.train_id, tombstone.c.last_file_time).where(
-        tombstone.c.base_dir_id == base_dir_id
+        tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted
     )
     covered = {
         row.train_id
@@ -44,10 +44,10 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     return [file for file in files if file.train_id not in covered] if covered else list(files)
 
 
-def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> int:
-    """Let these jobs be ingested again; how many tombstones there were."""
+def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> None:
+    """These jobs are there again."""
     mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
-    return connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).rowcount
+    connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids)))
 
 
 def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
@@ -64,6 +64,8 @@ def of_base_dir(connection: Connection, base_dir_id: int) -> list[Tombstone]:
     return [Tombstone(*row) for row in rows]
 
 
-_ALL = select(base_dir.c.path, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).join_from(
-    tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id
+_ALL = (
+    select(base_dir.c.path, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason)
+    .join_from(tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id)
+    .where(~tombstone.c.lifted)
 )

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ColumnElement,
     Connection,
     Dialect,
@@ -161,6 +162,13 @@ def time_now(dialect_name: str) -> ColumnElement[datetime]:
     if dialect_name == "sqlite":
         return literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())
     return literal_column("clock_timestamp()", UtcTime())
+
+
+def unix_ms(dialect_name: str) -> ColumnElement[int]:
+    """The database's clock in whole milliseconds since 1970."""
+    if dialect_name == "sqlite":
+        return literal_column("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", BigInteger())
+    return literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)", BigInteger())
 
 
 def time_in(dialect_name: str, seconds: ColumnElement[float]) -> ColumnElement[datetime]:

@@ -86,6 +86,10 @@ def _belongs_to(owner: str, *columns: str) -> ForeignKeyConstraint:
     return ForeignKeyConstraint(key, [f"{owner}.{name}" for name in key], ondelete="CASCADE")
 
 
+def _revision(comment: str) -> Column[int]:
+    return Column("revision", BigInteger, nullable=False, server_default=text("0"), comment=comment)
+
+
 def _trained_columns() -> list[Column[Any]]:
     return [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
 
@@ -105,6 +109,7 @@ base_dir = Table(
     Column("path_key", BigInteger, nullable=False, unique=True, comment="64 bits of the path's SHA-256"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
     Column("discovered_at", UtcTime, comment="when it was last searched for jobs in full"),
+    _revision("grows with every transaction that changes its jobs: unix ms, or the next number"),
     Column(
         "leaving",
         Boolean,
@@ -136,10 +141,12 @@ train_job = Table(
     Column("last_grown_at", UtcTime, comment="when a log file of it was last seen to grow"),
     Column("log_bytes", BigInteger, nullable=False, comment="bytes of its log files"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    _revision("revision of its base dir when it, or what hangs on it, last changed"),
     UniqueConstraint("base_dir_id", "train_id"),
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
     Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
     Index("ix_train_job_state", "base_dir_id", "state"),
+    Index("ix_train_job_revision", "base_dir_id", "revision"),
     comment="a train job: one directory of log files",
 )
 
@@ -368,6 +375,15 @@ tombstone = Table(
         nullable=False,
         comment="greatest timestamp in the names of its log files, unix s: a newer one brings the job back",
     ),
+    Column(
+        "lifted",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="the job may come back; until it does, this tells who follows the base dir that it was removed",
+    ),
+    _revision("revision of the base dir when the job was removed, or this lifted"),
+    Index("ix_tombstone_revision", "base_dir_id", "revision"),
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
 )
 

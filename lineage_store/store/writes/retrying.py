@@ -5,13 +5,14 @@ In: a base dir. Out: the newest generation of files that are not well; their sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from sqlalchemy import Connection, update
 
 from lineage_store.store.database.dialects import among_rows
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file
+from lineage_store.store.writes import revisions
 
 TROUBLED = frozenset({"unreadable", "poisoned", "suspect", "torn", "missing"})
 
@@ -21,9 +22,10 @@ def in_trouble(file: KnownFile) -> bool:
     return file.state in TROUBLED or file.quarantined_bytes > 0
 
 
-def look_again(connection: Connection, files: Iterable[KnownFile]) -> None:
+def look_again(connection: Connection, base_dir_id: int, files: Collection[KnownFile]) -> None:
     """Let the next pass open these files, though they look as they did."""
     mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
     connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
     poisoned = mine & (log_file.c.state == "poisoned")
     connection.execute(update(log_file).where(poisoned).values(state="unreadable"))
+    revisions.stamp(connection, base_dir_id, {file.job_id for file in files})

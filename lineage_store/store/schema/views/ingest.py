@@ -135,6 +135,16 @@ V_BASE_DIR = View(
         instant("last_cycle_at", _LAST_CYCLE, "end of the last pass over it"),
         double("last_cycle_age_s", f"{{age_s:{_LAST_CYCLE}}}", "since the end of the last pass"),
         instant("discovered_at", "b.discovered_at", "when it was last searched for jobs in full"),
+        bigint(
+            "revision",
+            "b.revision",
+            "grows with every transaction that changes its jobs; those changed since N have a greater one than N",
+        ),
+        instant(
+            "known_since",
+            "b.created_at",
+            "when the store first saw it, since it was last forgotten",
+        ),
     ),
     """
 FROM base_dir b

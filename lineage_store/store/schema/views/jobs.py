@@ -94,6 +94,11 @@ V_JOB = View(
         bigint("problem_count", _OPEN_PROBLEMS, "unresolved ingest problems"),
         integer("label", "a.tag", "label that somebody put on it, 0 to 10"),
         text("remark", "a.remark", "remark that somebody put on it"),
+        bigint(
+            "revision",
+            "j.revision",
+            "revision of its base dir when the job, or what is known of it, last changed",
+        ),
     ),
     f"""
 FROM train_job j
