@@ -7,7 +7,7 @@ computed again from the rows only where a step was written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Table, select
 
 from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.database.dialects import among_rows, insert_plain
-from lineage_store.store.records import SampleColumns, SeriesName
+from lineage_store.store.records import FileKey, SampleColumns, SeriesName
 from lineage_store.store.schema.tables import payload_sample, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
@@ -71,7 +71,8 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
         for name, found in zip(samples.series, samples.statistics, strict=True)
     ]
     # before the first bookmark no file has series
-    known = _known_series(connection, [part.key for part in parts if part.name.file.byte_offset])
+    begun = {name.file.key for name in samples.series if name.file.byte_offset}
+    known = _known_series(connection, samples.plugin, begun)
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
     new = _create(connection, created)
@@ -115,12 +116,16 @@ def _update_statistics(
     return lowered
 
 
-def _known_series(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Row[Any]]:
-    if not keys:
+def _known_series(
+    connection: Connection, plugin: str, files: Collection[FileKey]
+) -> dict[SeriesKey, Row[Any]]:
+    if not files:
         return {}
-    rows = connection.execute(_KNOWN.where(among_rows(connection, _KEY, keys))).all()
-    return {tuple(row[: len(_KEY)]): row for row in rows}
+    mine = among_rows(connection, (series.c.job_id, series.c.file_no), files)
+    rows = connection.execute(_KNOWN.where(mine, series.c.plugin == plugin)).all()
+    return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
 
-_KEY = tuple(series.c[name] for name in ("job_id", "plugin", "tag_key", "file_no"))
-_KNOWN = select(*_KEY, *(series.c[name] for name in ("series_no", "first_step", "last_step")))
+_KNOWN = select(
+    *(series.c[name] for name in ("job_id", "tag_key", "file_no", "series_no", "first_step", "last_step"))
+)
