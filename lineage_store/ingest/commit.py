@@ -141,7 +141,10 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
 
 
 def renew(engine: Engine, lease: Lease) -> None:
-    """Renew the lease beside a pass that takes long. Raises LeaseHeldError where the pass is writing just now."""
+    """Renew the lease beside a pass that takes long, by an engine that is `apart` from the pass's own.
+
+    Raises LeaseHeldError where the pass is writing just now.
+    """
     with writing(engine) as connection:
         leases.renew(connection, lease)
 

@@ -417,7 +417,6 @@ def upgrade() -> None:
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
-        sa.Column("backend_pid", sa.BigInteger()),
         sa.Column("mode", sa.Text(), nullable=False),
         sa.Column("acquired_at", UTC_TIME, nullable=False),
         sa.Column("expires_at", UTC_TIME, nullable=False),

@@ -324,7 +324,6 @@ CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
-  backend_pid BIGINT,
   mode TEXT NOT NULL,
   acquired_at TIMESTAMP WITH TIME ZONE NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,

@@ -85,6 +85,12 @@ def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: 
     return engine
 
 
+def apart(engine: Engine, *, allow_network_filesystem: bool = False) -> Engine:
+    """Make an engine for the same database that has connections of its own; nothing is connected yet."""
+    url = engine.url.render_as_string(hide_password=False)
+    return open_engine(url, allow_network_filesystem=allow_network_filesystem)
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A read transaction: one consistent snapshot."""

@@ -509,7 +509,6 @@ ingest_lease = Table(
     _of("base_dir", "the base dir that is led", primary_key=True),
     Column("holder", Text, nullable=False, comment="who leads: host:pid:nonce"),
     Column("epoch", BigInteger, nullable=False, comment="grows by one with every new holder"),
-    Column("backend_pid", BigInteger, comment="process id of the holder's PostgreSQL session"),
     Column("mode", Text, nullable=False, comment="daemon or once"),
     Column("acquired_at", UtcTime, nullable=False, comment="since when"),
     Column(
