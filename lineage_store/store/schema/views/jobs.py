@@ -32,17 +32,16 @@ def _field(name: str, column: str | None = None) -> ViewColumn:
     return ViewColumn(column or name, f"l.{field.column}", _TYPE[field.type], field.meaning)
 
 
+# Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
 _RESTARTS = """(
     SELECT count(DISTINCT newer.file_no)
-    FROM series older
+    FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
-      AND older_file.current
-    JOIN series newer ON newer.job_id = older.job_id AND newer.plugin = older.plugin
-      AND newer.tag_key = older.tag_key AND coalesce(newer.device, -1) = coalesce(older.device, -1)
-      AND newer.first_step <= older.last_step
     JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
-      AND newer_file.current AND newer_file.file_time > older_file.file_time
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
+      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
+      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
+      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   )"""
 
 _OPEN_PROBLEMS = """(
