@@ -9,7 +9,15 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
+# The newest other one, from the PATH or pyenv; nothing where there is none.
+NEWEST ?= $(shell for minor in 13 12; do \
+	for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
+	"$$python" -c 'import venv, ensurepip' 2>/dev/null && ! cmp -s <("$$python" -V) <($(PYTHON) -V) \
+	&& echo "$$python" && exit; done; done)
 PIP_INSTALL = -m pip -qq --disable-pip-version-check install
+# Tests wait as much as they work, for processes and databases: two workers a core, each with a PostgreSQL of its own.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+PYTEST = -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # ---- For everyone -----------------------------------------------------------------------------------------------
 
@@ -22,8 +30,8 @@ demo: .venv/package ## Ingest a few real jobs and look at them
 	@.venv/bin/python examples/demo.py
 
 .PHONY: test
-test: .venv/package ## Run the fast tier of the tests on SQLite and PostgreSQL (ARGS="-k words" for some of them)
-	.venv/bin/python -m pytest $(ARGS)
+test: .venv/package ## Run the tests on SQLite and PostgreSQL (ARGS="-k words" for some of them)
+	.venv/bin/python $(PYTEST) $(ARGS)
 
 # ---- For developers ---------------------------------------------------------------------------------------------
 
@@ -37,16 +45,24 @@ check: .venv/package ## Lint, formatting and types
 	.venv/bin/mypy lineage_store tests tools benchmarks
 
 .PHONY: test-lowest
-test-lowest: .venv-lowest/package ## Run the fast tier on the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest $(ARGS)
+test-lowest: .venv-lowest/package ## Run the same on the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python $(PYTEST) $(ARGS)
+
+.PHONY: test-newest
+test-newest: ## Run the same on the newest Python that is here, 3.13 or 3.12
+	@newest="$(NEWEST)"; \
+	if [[ -z $$newest ]]; then echo "make test-newest: skipped, no Python 3.12 or 3.13 is here beside $$($(PYTHON) -V)"; exit; fi; \
+	$(MAKE) .venv-newest/package PYTHON="$$newest" && set -x && .venv-newest/bin/python $(PYTEST) $(ARGS)
 
 .PHONY: test-plain
-test-plain: .venv/package ## Run the fast tier with the fast path of decoding switched off
-	LINEAGE_STORE_VECTORISED=false .venv/bin/python -m pytest $(ARGS)
+test-plain: .venv/package ## Decode, ingest and answer with the fast path of decoding switched off
+	LINEAGE_STORE_VECTORISED=false .venv/bin/python $(PYTEST) $(DECODING) $(ARGS)
+# The rest of the tests asks what is in the database, and cannot tell which path brought it there.
+DECODING = tests/eventlog tests/ingest tests/operations tests/api tests/query/test_expected_answers.py
 
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
-	.venv-protobuf6/bin/python -m pytest tests/eventlog $(ARGS)
+	.venv-protobuf6/bin/python $(PYTEST) tests/eventlog $(ARGS)
 
 .PHONY: test-mindspore
 test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .venv/package ## Train with MindSpore, ingest with the built wheel, compare
@@ -100,6 +116,7 @@ clean: ## Remove the environments and everything that was built
 
 .venv/requirements: requirements/dev.txt
 .venv-lowest/requirements: requirements/lowest.txt
+.venv-newest/requirements: requirements/dev.txt
 .venv-protobuf6/requirements: requirements/protobuf6.txt
 .venv-mindspore/requirements: requirements/mindspore.txt
 .venv-mindinsight/requirements: requirements/bench-mindinsight.txt

@@ -17,7 +17,7 @@ BASE_DIR = Path("examples/summary_base")
 STORE = Path("build/demo/store.db")
 PROGRAM = Path(sys.executable).parent / "lineage-store"
 
-COLUMNS = "summary_dir,network,optimizer,learning_rate,epoch,loss,metric/accuracy"
+COLUMNS = "summary_dir,network,optimizer,learning_rate,loss,metric/accuracy"
 
 
 def main() -> None:

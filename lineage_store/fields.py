@@ -71,6 +71,9 @@ FIELDS: tuple[LineageField, ...] = (
     ),
 )
 
+JOB_STATES = ("live", "stalled", "finished", "missing")
+"""The states of a job."""
+
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}
 """Every field by its public name."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
@@ -52,6 +53,13 @@ def key(text: str) -> int:
 def _kept_key(text: str) -> int:
     """Most jobs have the same tags and names."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
+
+
+def closest(word: str, names: Iterable[str]) -> str | None:
+    """The name that a misspelt word most likely means; None where none comes close."""
+    from difflib import get_close_matches  # only for those who have misspelt something
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.5)), None)
 
 
 def canonical_json(value: object) -> str:

@@ -2,7 +2,7 @@
 
 A test that takes `database_url` runs once on SQLite and once on PostgreSQL, each time on an empty, migrated
 database of its own. The server starts when the first test asks for it; each kind of database is migrated once
-a session and copied.
+and copied. A worker of pytest-xdist is a session: it has its own server and its own copies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files and folders that documentation names exist: README.md, docs/, and the docstrings of the package."""
+"""Files and folders that documentation names exist: README.md, CONTRIBUTING.md, docs/, docstrings of the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = ROOT / "lineage_store"
 NAMED = re.compile(r"(?<![\w./*-])((?:[\w-]+/)*\w+\.(?:py|md))\b|`((?:[a-z_]+/)+)`")
 """Modules and pages by their names, and folders between backticks."""
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def docstrings(module: Path) -> Iterator[str]:

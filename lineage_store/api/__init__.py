@@ -1,9 +1,8 @@
-"""The Python API: `LineageStore`, and MindInsight's two functions.
+"""The Python API: `LineageStore`, MindInsight's two functions, and what needs no open store.
 
 In: paths, conditions, tags. Out: plain dicts in MindInsight's shapes, frozen rows, numpy arrays.
-Promises: what is asked wrongly raises an error of errors.py that says what to do, and changes nothing; methods of the
-store never touch log files except `ingest`, the daemon and the reading of payloads; the two functions refresh lineage
-first. Knows no SQL and no log format: it opens transactions and calls ingest and query.
+Promises: what is asked wrongly raises an error of errors.py that says what to do, and changes nothing; the two
+functions refresh lineage first. Nobody reaches past it: the command line and the server import from here alone.
 """
 
 from __future__ import annotations

@@ -1,52 +1,287 @@
-"""What those who run a store ask of it: how it stands, what is wrong and how to mend it, what may go.
+"""What people who run a store ask of it: how it stands, what is wrong and how to mend it, what may go.
 
-In: an open LineageStore. Out: frozen reports. Promises: names and paths are as people write them; what an operation
-changes is said by its name and its docstring. Stands beside `api`, which is for those who ask about trainings.
+In: base dirs, paths, rules, as people write them. Out: frozen reports. Promises: what a method changes is said by its
+name and its docstring. Knows no SQL: `operations` and `query` do the work; what reads log files is imported when asked
+for.
 """
 
 from __future__ import annotations
 
-from lineage_store.api.cleaning import (
-    CleanUp,
-    RemovableJob,
-    RemovedJob,
-    Total,
-    removable_jobs,
-    remove_jobs,
-    removed_jobs,
-    restore_job,
-    total,
-)
-from lineage_store.api.health import concerns, concerns_without_database, daemons
-from lineage_store.api.repair import cycles, problems, problems_below, reingest, retry
-from lineage_store.api.state import forget, holdings, job_report, publish, sql, status, why, write_ahead_log
-from lineage_store.api.verifying import verify
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CleanUp",
-    "RemovableJob",
-    "RemovedJob",
-    "Total",
-    "concerns",
-    "concerns_without_database",
-    "cycles",
-    "daemons",
-    "forget",
-    "holdings",
-    "job_report",
-    "problems",
-    "problems_below",
-    "publish",
-    "reingest",
-    "removable_jobs",
-    "remove_jobs",
-    "removed_jobs",
-    "restore_job",
-    "retry",
-    "sql",
-    "status",
-    "total",
-    "verify",
-    "why",
-    "write_ahead_log",
-]
+from lineage_store.api import base_dirs
+from lineage_store.api.base_dirs import BaseDir
+from lineage_store.api.opened import OpenedStore, no_such_job
+from lineage_store.api.paths import PathLike, absolute_path, real_path
+from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.query import status as statuses
+from lineage_store.query.status import JobReport, StoreStatus
+from lineage_store.store.catalog import registry, tombstones
+from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
+    from lineage_store.operations.reread import Reread
+    from lineage_store.operations.verify.verifying import FileVerdict
+    from lineage_store.operations.why import Verdict
+    from lineage_store.query.health import Concern
+    from lineage_store.store.admin.read_only_sql import Answer
+    from lineage_store.store.admin.wal import WriteAheadLog
+    from lineage_store.store.writes.forgetting import Holdings
+
+Row = Mapping[str, Any]
+
+
+class Operations(OpenedStore):
+    """A store that can be looked after."""
+
+    # --- how it stands --------------------------------------------------------------------------------------------
+
+    def status(self, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
+        """Lag, jobs by state, leader, last pass and open problems of one base dir, or of all.
+
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        with self._reading() as connection:
+            path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
+            return statuses.read_status(connection, path, problems=problems)
+
+    def concerns(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Concern]:
+        """What is not well with ingest, of one base dir or of all; nothing when it is.
+
+        A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`,
+        and no daemon of this host is kept from reading it. Where nothing is read and something keeps the store from
+        being written, that is told too. Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.operations import health
+
+        path = None if base_dir is None else self._place(base_dir).path
+        wanted = [absolute_path(named) for named in self.settings.base_dirs]
+        return health.concerns(self._engine, path, wanted, within_s=within_s)
+
+    def write_ahead_log(self) -> WriteAheadLog | None:
+        """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
+        from lineage_store.store.admin import wal
+
+        return wal.look(self._engine)
+
+    def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
+        """Everything that the views say of one job. Raises TrainJobNotFoundError."""
+        path = real_path(base_dir)
+        with self._reading() as connection:
+            found = statuses.read_job(connection, to_stored(str(path)), to_stored(train_id))
+        if found is None:
+            raise no_such_job(train_id, path)
+        return found
+
+    def why(self, path: PathLike) -> Verdict:
+        """Why a file or job is, or is not, in the store. Raises LineageParamSummaryPathError for what is no path."""
+        from lineage_store.operations.why import why
+
+        return why(self._engine, absolute_path(path), self.settings)
+
+    def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
+        """Rows of v_ingest_cycle: the last passes over one base dir, or over each, newest first."""
+        with self._reading() as connection:
+            places = base_dirs.find_all(connection, base_dir)
+            found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
+        return [row for of_base_dir in found for row in of_base_dir]
+
+    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
+        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        stored = to_stored(train_id)
+        with self._reading() as connection:
+            return [
+                from_stored(path)
+                for number, path in registry.base_dirs(connection)
+                if registry.job_id(connection, number, stored) is not None
+                or (removed and tombstones.of_job(connection, number, stored) is not None)
+            ]
+
+    # --- what is wrong, and trying again ----------------------------------------------------------------------------
+
+    def problems(self, base_dir: PathLike | None = None, *, resolved: bool = False) -> Sequence[Row]:
+        """Rows of v_ingest_problem, newest first: the open ones of one base dir or of all, and `resolved` ones too.
+
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        with self._reading() as connection:
+            places = [to_stored(str(each.path)) for each in base_dirs.find_all(connection, base_dir)]
+            found = [statuses.read_problems(connection, path, resolved=resolved) for path in places]
+        rows = [row for of_base_dir in found for row in of_base_dir]
+        return sorted(rows, key=lambda row: row["first_seen_at"], reverse=True)
+
+    def problems_below(self, path: PathLike | None = None) -> Sequence[Row]:
+        """The open problems of a log file, or of a job or base dir and all in it; None: all there are."""
+        found = self.problems()
+        if path is None:
+            return found
+        place = to_stored(str(real_path(path)))
+        paths = [str(Path(row["base_dir"], row["path"])) for row in found]
+        return [
+            row for row, at in zip(found, paths, strict=True) if at == place or at.startswith(f"{place}/")
+        ]
+
+    def retry(self, path: PathLike | None = None) -> Reread:
+        """Try again what is in trouble: one log file, or a job or base dir with all in it; None: all base dirs.
+
+        Files that lost bytes are read from the start. A daemon gives way meanwhile.
+
+        Raises LineageParamSummaryPathError for a path outside the store's base dirs, LeaseHeldError while an ingester
+        that is no daemon is at work.
+        """
+        from lineage_store.operations import reread
+
+        wanted = None if path is None else real_path(path)
+        places = self._places(None)
+        if wanted is not None:
+            places = [place for place in places if place.path in (wanted, *wanted.parents)]
+            if not places:
+                raise LineageParamSummaryPathError(
+                    f"{wanted} is not below a base dir of the store.", hint="`lineage-store why` tells more."
+                )
+        total = reread.Reread(0, 0)
+        for place in places:
+            within = None if wanted in (None, place.path) else wanted.relative_to(place.path).as_posix()
+            only = None if within is None else reread.below(to_stored(within))
+            total = total.plus(reread.retry(self._engine, place.path, place.id, self.settings, only))
+        return total
+
+    def reingest(self, base_dir: PathLike, train_id: str) -> Reread:
+        """Forget what was read of a job and read it again from the first byte; readers see the old until then.
+
+        Labels and remarks stay; a job that was removed comes back. Raises TrainJobNotFoundError,
+        LineageParamSummaryPathError, LeaseHeldError.
+        """
+        from lineage_store.operations import reread
+
+        place = self._place(base_dir)
+        return reread.reingest(self._engine, place.path, place.id, to_stored(train_id), self.settings)
+
+    def verify(
+        self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
+    ) -> Iterator[FileVerdict]:
+        """Read the log files of one job, of a base dir, or of all, and compare; `sample` files of each at random.
+
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.operations.verify.verifying import verify
+
+        job = None if train_id is None else to_stored(train_id)
+        for place in self._places(base_dir):
+            yield from verify(self._engine, place.path, place.id, self.settings, train_id=job, sample=sample)
+
+    # --- what may go ------------------------------------------------------------------------------------------------
+
+    def removable_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Iterator[RemovableJob]:
+        """The jobs that `remove_jobs` would remove, of one base dir or of all.
+
+        Raises:
+            LineageParamValueError: nothing is given that could name a job.
+            LineageSearchConditionParamError: the condition is refused.
+            LineageParamSummaryPathError: the store does not know the base dir; or `missing` is asked for, and all its
+                jobs are, as when a share is not mounted.
+        """
+        from lineage_store.operations import remove
+
+        for place in self._places(base_dir):
+            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
+            for job in remove.named_by(self._engine, place.id, rules):
+                train_id = from_stored(job.train_id)
+                yield remove.RemovableJob(
+                    str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
+                )
+
+    def remove_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Total:
+        """Remove jobs from the store, and leave tombstones, so that ingest does not bring them back.
+
+        It may be killed at any moment: a job is there, or out of everybody's sight, or gone. What is left of those that
+        are out of sight goes with the next removal. Raises as `removable_jobs` does, and LeaseHeldError while an
+        ingester that is no daemon, or another removal, is at work.
+        """
+        from lineage_store.operations import remove
+
+        done = remove.Total()
+        for place in self._places(base_dir):
+            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
+            for page in remove.remove(self._engine, place.id, rules, self.settings):
+                done = done.plus(remove.total(page))
+        return done
+
+    def removed_jobs(self, base_dir: PathLike | None = None) -> list[RemovedJob]:
+        """The jobs that have a tombstone, of one base dir or of all, latest first within each."""
+        from lineage_store.operations.remove import RemovedJob
+
+        with self._reading() as connection:
+            return [
+                RemovedJob(str(place.path), from_stored(stone.train_id), stone.removed_at, stone.reason)
+                for place in base_dirs.find_all(connection, base_dir)
+                for stone in tombstones.of_base_dir(connection, place.id)
+            ]
+
+    def restore_job(self, base_dir: PathLike, train_id: str) -> None:
+        """Take a job's tombstone away: the next ingest reads its log files.
+
+        Raises TrainJobNotFoundError without one, LeaseHeldError while another ingest is at work.
+        """
+        from lineage_store.operations import remove
+
+        place = self._place(base_dir)
+        if not remove.restore(self._engine, place.id, to_stored(train_id), self.settings):
+            raise TrainJobNotFoundError(
+                f"No job {train_id} below {place.path} was removed.",
+                hint="`lineage-store gc --removed` lists those.",
+            )
+
+    def holdings(self, base_dir: PathLike) -> Holdings:
+        """What `forget` would take away. Raises LineageParamSummaryPathError when the store does not know it."""
+        from lineage_store.operations import forget
+
+        path = real_path(base_dir)
+        return self._known(path, forget.holdings(self._engine, path))
+
+    def forget(self, base_dir: PathLike) -> Holdings:
+        """Remove a base dir and everything of its jobs, remarks and labels included; log files stay.
+
+        Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
+        """
+        from lineage_store.operations import forget
+
+        path = real_path(base_dir)
+        return self._known(path, forget.forget(self._engine, path, self.settings))
+
+    def _known(self, path: Path, found: Holdings | None) -> Holdings:
+        if found is None:
+            with self._reading() as connection:
+                raise base_dirs.unknown(connection, path)
+        return found
+
+    # --- the database -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def sql(self, statement: str, *, timeout_s: float = 60.0) -> Iterator[Answer]:
+        """Run one SQL statement that can only read; `.columns` and `.rows` of the answer while the block lasts.
+
+        It may take `timeout_s` to its first row; those that follow are read for as long as the block lasts.
+        """
+        from lineage_store.store.admin import read_only_sql
+
+        with read_only_sql.run(self._engine, statement, timeout_s=timeout_s) as answer:
+            yield answer
+
+    def publish(self, file: PathLike, mode: int = 0o444) -> int:
+        """Write a snapshot of a SQLite store for others to read; returns its size in bytes."""
+        from lineage_store.store.admin.publish import publish
+
+        return publish(self._engine, Path(file), mode)
+
+    def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
+        with self._reading() as connection:
+            return base_dirs.find_all(connection, base_dir)
+
+    def _place(self, base_dir: PathLike) -> BaseDir:
+        with self._reading() as connection:
+            return base_dirs.find(connection, base_dir)

@@ -1,8 +1,9 @@
 """The program itself: its verbs by name, its global options, and what becomes of errors and signals.
 
-In: command-line arguments. Out: an exit code (0 ok · 1 failure · 2 usage · 3 partly done · 4 schema too old or too
-new · 5 database unreachable or locked · 6 another ingester leads · 7 the daemon came to a standstill · 130 and 143 by
-signal). Promises: no bare traceback; an error says what was wrong and what to do, on stderr. Does not know any verb.
+In: command-line arguments. Out: an exit code (0 ok · 1 failure · 2 usage · 3 partly done · 4 no store in the database,
+or its schema too old or too new · 5 database unreachable, locked or not there · 6 another ingester leads · 7 the daemon
+came to a standstill · 130 and 143 by signal). Promises: no bare traceback; an error says what was wrong and what to do,
+on stderr. Does not know any verb.
 """
 
 from __future__ import annotations

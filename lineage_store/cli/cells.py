@@ -7,8 +7,9 @@ only); no text cell of a CSV can start a formula in a spreadsheet. People see si
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,8 @@ from lineage_store.texts import to_stored
 
 _UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|[\0\\]")
+"""In texts behind a line break each: one that could start a formula, or that may have to be escaped."""
 
 
 def escaped(text: str, *, keep_lines: bool = False) -> str:
@@ -80,6 +83,27 @@ def for_csv(value: object) -> object:
         case _:
             text = to_stored(str(value))
             return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
+
+
+def rows_for_csv(rows: Sequence[Sequence[object]]) -> Iterable[Sequence[object]]:
+    """Rows of values as `for_csv` gives them; most columns are seen to need nothing, without a call for each value."""
+    columns = list(zip(*rows, strict=True))
+    return zip(
+        *(column if _stays_in_csv(column) else map(for_csv, column) for column in columns), strict=True
+    )
+
+
+def _stays_in_csv(column: Iterable[object]) -> bool:
+    """Whether the csv module writes these values as it would write what `for_csv` makes of them."""
+    kinds = set(map(type, column)) - {type(None)}
+    if kinds == {float}:
+        numbers: Any = filter(None, column)
+        return math.isfinite(sum(numbers))
+    if kinds == {str}:
+        texts: Any = filter(None, set(column))  # few, as a rule
+        joined = "\n".join(["", *texts])
+        return joined.isascii() and not _CHANGES_IN_CSV.search(joined)
+    return kinds <= {int}
 
 
 def spelled(value: float | Decimal) -> str | None:

@@ -7,7 +7,6 @@ one base dir, or one that has such a job; anything else is an error that lists w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,23 +18,15 @@ if TYPE_CHECKING:
 
 def find_job(store: LineageStore, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError."""
-    return _find(store, text, base_dir, lambda: [(job.base_dir, job.train_id) for job in store.train_jobs()])
+    return _find(store, text, base_dir, removed=False)
 
 
 def find_removed(store: LineageStore, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
-    from lineage_store.api import operations
-
-    def known() -> list[tuple[str, str]]:
-        there = [(job.base_dir, job.train_id) for job in store.train_jobs()]
-        return there + [(job.base_dir, job.train_id) for job in operations.removed_jobs(store)]
-
-    return _find(store, text, base_dir, known)
+    return _find(store, text, base_dir, removed=True)
 
 
-def _find(
-    store: LineageStore, text: str, base_dir: str | None, jobs: Callable[[], list[tuple[str, str]]]
-) -> tuple[str, str]:
+def _find(store: LineageStore, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
     from lineage_store.api import real_path
 
     path = real_path(text)
@@ -49,7 +40,8 @@ def _find(
         return below, _train_id(path.relative_to(below).as_posix())
     if Path(text).is_absolute():
         raise TrainJobNotFoundError(f"{text} is not below a base dir of the store ({', '.join(known)}).")
-    return _by_id(_train_id(text), known, jobs), _train_id(text)
+    train_id = _train_id(text)
+    return known[0] if len(known) == 1 else _only_one_with(store, train_id, removed=removed), train_id
 
 
 def find_base_dir(store: LineageStore, base_dir: str | None) -> str | None:
@@ -64,10 +56,9 @@ def _train_id(text: str) -> str:
     return "./" if name in ("", ".") else f"./{name}"
 
 
-def _by_id(train_id: str, known: list[str], jobs: Callable[[], list[tuple[str, str]]]) -> str:
-    if len(known) == 1:
-        return known[0]
-    having = sorted({place for place, job in jobs() if job == train_id})
+def _only_one_with(store: LineageStore, train_id: str, *, removed: bool) -> str:
+    """The one base dir that has such a job."""
+    having = store.base_dirs_with(train_id, removed=removed)
     if len(having) == 1:
         return having[0]
     if having:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lineage_store.ingest.report import Progress
+    from lineage_store.api.reports import Progress
 
 
 @contextmanager

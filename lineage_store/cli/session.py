@@ -31,11 +31,11 @@ class Session:
         """The settings with flags on top; a flag that is None was not given."""
         return config.load({"database_url": self.database, **flags}, config_file=self.config_file)
 
-    def open_store(self, **flags: Any) -> LineageStore:
-        """The store; the caller closes it, best by `with`."""
+    def open_store(self, *, create: bool = False, **flags: Any) -> LineageStore:
+        """The store; the caller closes it, best by `with`. Only verbs that fill it may `create` it."""
         from lineage_store.api import LineageStore
 
-        return LineageStore(settings=self.settings(**flags).settings)
+        return LineageStore(settings=self.settings(**flags).settings, create=create)
 
     def note(self, text: str) -> None:
         """Tell the user something that is not what was asked for: on stderr, unless quiet."""

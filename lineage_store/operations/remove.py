@@ -1,21 +1,27 @@
-"""Remove jobs by rule: by age, by condition, or because nothing of them is left on disk.
+"""Remove jobs by rule: by age, by condition, or because nothing of them is left on disk; and let them come back.
 
-In: an engine, a base dir, rules. Out: the jobs that the rules name; afterwards none of them, and a tombstone for each.
+In: an engine, a base dir, a clean-up. Out: the jobs that it names; afterwards none of them, and a tombstone for each.
 Promises: every transaction is short and what is held in memory is one page of jobs; a daemon gives way while jobs are
 taken out of sight, and reads on while their rows go; what an interrupted removal has left is out of sight already, and
-goes with the next one. Does not know conditions.
+goes with the next one. Log files, labels and remarks stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.errors import LineageParamSummaryPathError, LineageParamValueError
 from lineage_store.ingest.lease import leading
+from lineage_store.query.search.compiler import compile_all
+from lineage_store.query.search.condition import parse
 from lineage_store.store import leases
 from lineage_store.store.catalog.removable import Removable, Rules, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
@@ -23,6 +29,80 @@ from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting, removal
 
 JOBS_AT_A_TIME = 200
+LONGEST_S = 1_000 * 365 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """Which jobs may go: those for which everything that is given holds. Live jobs never go.
+
+    Raises LineageParamValueError for an age that is none.
+    """
+
+    older_than_s: float | None = None
+    """No event, no growth and no log file begun for so long."""
+    condition: Mapping[str, Any] | None = None
+    """A search_condition; jobs without lineage match none. Its order and page do not count."""
+    missing: bool = False
+    """No log file of the job is left on disk."""
+
+    def __post_init__(self) -> None:
+        if self.older_than_s is not None and not 0 <= self.older_than_s <= LONGEST_S:
+            raise LineageParamValueError(
+                f"Jobs cannot be older than {self.older_than_s} s: give 0 to {LONGEST_S:.0f} s, a thousand years."
+            )
+
+    def __str__(self) -> str:
+        rules = []
+        if self.older_than_s is not None:
+            rules.append(f"older than {timedelta(seconds=self.older_than_s)}")
+        if self.condition:
+            rules.append(f"condition {json.dumps(self.condition)}")
+        if self.missing:
+            rules.append("no log file left on disk")
+        return ", ".join(rules)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovableJob:
+    """A job that a clean-up names."""
+
+    base_dir: str
+    train_id: str
+    state: str
+    last_wall_time: float | None
+    """Greatest wall time of its events, unix s."""
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedJob:
+    """A job that was removed, and that ingest leaves alone."""
+
+    base_dir: str
+    train_id: str
+    removed_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How many jobs, and the bytes of their log files."""
+
+    jobs: int = 0
+    log_bytes: int = 0
+
+    def plus(self, other: Total) -> Total:
+        """Both."""
+        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
+
+
+def total(jobs: Iterable[RemovableJob | Removable]) -> Total:
+    """Count jobs as they come."""
+    count = log_bytes = 0
+    for job in jobs:
+        count, log_bytes = count + 1, log_bytes + job.log_bytes
+    return Total(count, log_bytes)
 
 
 def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
@@ -81,3 +161,33 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
         f"No log file of any job below {base_dir} is there: that looks like a share which is not mounted.",
         hint=f"Mount it; or, if all of them are gone for good, `lineage-store forget {base_dir}`.",
     )
+
+
+def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp) -> Rules:
+    """What a clean-up means for one base dir.
+
+    Raises LineageParamValueError when nothing is given that could name a job, LineageSearchConditionParamError when the
+    condition is refused, LineageParamSummaryPathError as `refuse_unmounted` does.
+    """
+    if not (clean_up.older_than_s is not None or clean_up.condition or clean_up.missing):
+        raise LineageParamValueError("A clean-up without any rule would remove every job.")
+    if clean_up.missing:
+        refuse_unmounted(engine, base_dir, base_dir_id)
+    among = None
+    if clean_up.condition:
+        condition = parse(clean_up.condition, base_dir=str(base_dir))
+        among = compile_all(condition.where, (), (base_dir_id,)).params(condition.values)
+    return Rules(str(clean_up), clean_up.older_than_s, clean_up.missing, among)
+
+
+def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
+    """Lift the tombstone of a job (stored id); whether it had one.
+
+    Under a lease, so that no daemon goes by what it remembers. Raises LeaseHeldError while another ingest is at work.
+    """
+    with (
+        leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        return removal.lift(connection, base_dir_id, train_id)

@@ -24,7 +24,7 @@ from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.records import KnownFile
+from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.store.writes import generations, removal
 from lineage_store.store.writes.retrying import in_trouble, look_again
 
@@ -133,3 +133,13 @@ def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
             leases.confirm(connection, this.lease)
             more = generations.remove_replaced(connection, this.lease.base_dir_id, this.settings.batch_rows)
     return counts
+
+
+def below(path: str) -> Callable[[KnownFile], bool]:
+    """Whether a file is the one at a path below the base dir (stored text), or lies in the directory there."""
+
+    def admits(file: KnownFile) -> bool:
+        place = relative_path(file.train_id, file.name)
+        return place == path or place.startswith(f"{path}/")
+
+    return admits

@@ -2,7 +2,8 @@
 
 In: an engine, a path, settings. Out: a verdict with every reason and what to do about each.
 Promises: the rules are the ones that ingest follows (names, depth, links, access), looked at now, beside what the store
-holds; nothing is changed. Does not read what is in a file: `inspect` does.
+holds; nothing is changed; no transaction is open while the disk is looked at, which may take long. Does not read what
+is in a file: `inspect` does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
@@ -39,33 +40,34 @@ class Verdict:
 def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
     """Look at a path on disk and in the store. Raises LineageParamSummaryPathError when neither knows it."""
     path = Path(os.path.abspath(path.expanduser()))
-    with reading(engine) as connection:
-        place = _place(connection, path)
-        if place is None:
-            return _outside(connection, path)
-        if not place.parts:
-            return _of_base_dir(connection, place, settings)
-        if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
-            return _of_job(connection, place, settings)
-        return _of_file(connection, place, settings)
+    place = _place(engine, path)
+    if place is None:
+        return _outside(engine, path)
+    if not place.parts:
+        return _of_base_dir(engine, place, settings)
+    if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
+        return _of_job(engine, place, settings)
+    return _of_file(engine, place, settings)
 
 
-def _place(connection: Connection, path: Path) -> Place | None:
+def _place(engine: Engine, path: Path) -> Place | None:
     # A base dir is known by its real path; below it, the path counts as it is written.
-    for above in (path, *path.parents):
-        base_dir = Path(os.path.realpath(above))
-        base_dir_id = registry.base_dir_id(connection, to_stored(str(base_dir)))
-        if base_dir_id is not None:
-            return Place(path, base_dir, base_dir_id, path.relative_to(above).parts)
+    real = {above: Path(os.path.realpath(above)) for above in (path, *path.parents)}
+    with reading(engine) as connection:
+        for above, base_dir in real.items():
+            base_dir_id = registry.base_dir_id(connection, to_stored(str(base_dir)))
+            if base_dir_id is not None:
+                return Place(path, base_dir, base_dir_id, path.relative_to(above).parts)
     return None
 
 
-def _outside(connection: Connection, path: Path) -> Verdict:
+def _outside(engine: Engine, path: Path) -> Verdict:
     if not os.path.lexists(path):
         raise LineageParamSummaryPathError(
             f"{path} does not exist or may not be looked at, and the store knows nothing of it."
         )
-    known = [from_stored(place) for _, place in registry.base_dirs(connection)]
+    with reading(engine) as connection:
+        known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
     ignored = None if os.path.isdir(path) else filenames.ignored_reason(path.name)
     if ignored:
@@ -76,16 +78,17 @@ def _outside(connection: Connection, path: Path) -> Verdict:
     return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
 
 
-def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Verdict:
-    summary = registry.summary(connection, place.base_dir_id)
+def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
+    with reading(engine) as connection:
+        summary = registry.summary(connection, place.base_dir_id)
+        known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
+        removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
     text = (
         f"It is a base dir of the store: {summary.jobs:,} jobs, {summary.pending_bytes:,} bytes pending, "
         f"{summary.problems:,} open problems."
     )
     given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
     on_disk, found = _look(place, None, settings)
-    known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
-    removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
     unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
     if unread:
         given.append(_not_read(unread))
@@ -100,25 +103,28 @@ def _of_base_dir(connection: Connection, place: Place, settings: Settings) -> Ve
     )
 
 
-def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict:
+def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
     train_id = place.train_id(place.parts)
-    rows = holdings.generations(connection, place.base_dir_id, train_id)
+    with reading(engine) as connection:
+        rows = holdings.generations(connection, place.base_dir_id, train_id)
+        job_id = rows[0].job_id if rows else None
+        stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+        problems = holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id)
+        lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
     way = list(reasons.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
     if not rows and not found and not os.path.isdir(place.path):
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )
-    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
     given = [*way, *on_disk, *reasons.of_tombstone(place.path, stone)]
     unread = found - {(train_id, row.name) for row in rows}
     if unread and stone is None:
         given.append(_not_read(unread))
     for row in rows:
         given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
-    job_id = rows[0].job_id if rows else None
-    given += reasons.of_problems(holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id))
-    if job_id is not None and not holdings.has_lineage(connection, job_id):
+    given += reasons.of_problems(problems)
+    if lacks_lineage:
         text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
         given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
     complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
@@ -127,12 +133,15 @@ def _of_job(connection: Connection, place: Place, settings: Settings) -> Verdict
     )
 
 
-def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdict:
+def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
     train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
-    stored = holdings.generations(connection, place.base_dir_id, train_id)
-    rows = [row for row in stored if row.name == name]
+    with reading(engine) as connection:
+        stored = holdings.generations(connection, place.base_dir_id, train_id)
+        rows = [row for row in stored if row.name == name]
+        stone = tombstones.of_job(connection, place.base_dir_id, train_id)
+        file = (rows[-1].job_id, rows[-1].file_no) if rows else None
+        problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
     given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
-    stone = tombstones.of_job(connection, place.base_dir_id, train_id)
     given += reasons.of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(Reason("It is a log file that has not been read yet.", INGEST))
@@ -140,10 +149,7 @@ def _of_file(connection: Connection, place: Place, settings: Settings) -> Verdic
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
         given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
         given += reasons.of_growth(place.path, row)
-    file = (rows[-1].job_id, rows[-1].file_no) if rows else None
-    given += reasons.of_problems(
-        holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
-    )
+    given += reasons.of_problems(problems)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
     return Verdict(

@@ -17,7 +17,6 @@ from lineage_store import (
     filter_summary_lineage,
     get_summary_lineage,
 )
-from lineage_store.api import operations
 from lineage_store.config import Settings
 from lineage_store.store.database import default_location
 
@@ -112,6 +111,6 @@ def test_without_any_directory_for_the_default_store_the_error_says_what_to_set(
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", "a" * 256, "a/" * 2048])
 def test_what_cannot_be_a_path_is_no_base_dir(store: LineageStore, path: str) -> None:
-    for ask in (store.train_jobs, store.ingest, lambda path: operations.why(store, path)):
+    for ask in (store.train_jobs, store.ingest, lambda path: store.why(path)):
         with pytest.raises(LineageParamSummaryPathError, match="is no path"):
             ask(path)

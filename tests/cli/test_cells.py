@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lineage_store.cli.cells import escaped, for_csv, for_json, instant, shown
+from lineage_store.cli.cells import escaped, for_csv, for_json, instant, rows_for_csv, shown
+
+ANY = [
+    *(
+        None,
+        True,
+        7,
+        -(2**70),
+        10**400,
+        0.1,
+        -0.0,
+        1e300,
+        float("nan"),
+        float("inf"),
+        Decimal("NaN"),
+        Decimal("0.10"),
+    ),
+    *("", "plain", "=1+1", "-", "a\nb", "\n=", "a\n=b", "\0", "\\x41", 'quo"te,', "损失", "\udcff"),
+    *(datetime(2026, 1, 2, 3, 4, 5, 600, UTC), b"\xff", [1, None]),
+]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +97,23 @@ def test_numbers_in_csv_stay_numbers() -> None:
     assert [for_csv(value) for value in (-0.5, -3, True, None, float("-inf"), "text")] == [
         *(-0.5, -3, 1, "", "-Infinity", "text")
     ]
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(ANY)] * 3), max_size=20))
+def test_rows_in_csv_are_as_their_values_are(rows: list[tuple[object, ...]]) -> None:
+    assert written(rows_for_csv(rows)) == written([[for_csv(value) for value in row] for row in rows])
+
+
+@pytest.mark.parametrize("value", ANY)
+def test_a_column_of_one_kind_in_csv_is_as_its_values_are(value: object) -> None:
+    for column in ([value], [None, value], [value, 1], [0.5, value], ["plain", value, "=last"]):
+        assert written(rows_for_csv([[each] for each in column])) == written([[for_csv(v)] for v in column])
+
+
+def written(rows: Iterable[Iterable[object]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream).writerows(rows)
+    return stream.getvalue()
 
 
 def test_names_that_are_no_unicode_survive_csv() -> None:

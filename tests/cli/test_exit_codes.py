@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -13,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers.program import Run
+from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import leading
 from lineage_store.store.database.engine import open_engine, writing
 
-PROGRAM = Path(sys.executable).parent / "lineage-store"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
@@ -33,6 +31,14 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         (["ingest", "/does/not/exist"], 2, "/does/not/exist cannot be listed"),
         (["ingest", "/does/not/exist"], 2, "directory of the job directories"),
         (["filter", "--where", "color=red"], 2, "network"),
+        (["filter", "--where", "optimiser=Adam"], 2, "Did you mean optimizer?"),
+        (["filter", "--columns", "optimiser"], 2, "Did you mean optimizer?"),
+        (["filter", "--columns", "network,metric/"], 2, "metric/<name>"),
+        (["filter", "--where", "metric/accuracy>0.5"], 2, "No job has any metric."),
+        (["jobs", "--state", "running"], 2, "none of live, stalled, finished, missing"),
+        (["jobs", "--state", "finishd"], 2, "Did you mean finished?"),
+        (["jobs", "--json", "--csv"], 2, "--json and --csv exclude each other"),
+        (["sql", "VALUES(1)", "--csv", "--json"], 2, "--json and --csv exclude each other"),
         (["filter", "--limit", "0"], 2, "1 to 100"),
         (["filter", "--condition", "{"], 2, "--condition"),
         (["filter", "--condition", "[]"], 2, "JSON object"),
@@ -153,8 +159,8 @@ def test_a_surprise_is_one_line_and_a_way_to_see_more(capsys: pytest.CaptureFixt
 
 
 def test_on_a_terminal_tables_are_drawn_and_no_color_is_honoured(stored: Path, on_sqlite: str) -> None:
-    coloured = _on_terminal("jobs", url=on_sqlite)
-    plain = _on_terminal("jobs", url=on_sqlite, environment={"NO_COLOR": "1"})
+    coloured = on_terminal("jobs", url=on_sqlite)
+    plain = on_terminal("jobs", url=on_sqlite, environment={"NO_COLOR": "1"})
     assert "─" in coloured
     assert "\x1b[" in coloured
     assert "\x1b[3" not in plain
@@ -162,7 +168,7 @@ def test_on_a_terminal_tables_are_drawn_and_no_color_is_honoured(stored: Path, o
 
 
 def test_on_a_terminal_ingest_shows_its_progress(base_dir: Path, on_sqlite: str) -> None:
-    assert "10 events" in _on_terminal("ingest", base_dir, url=on_sqlite)
+    assert "10 events" in on_terminal("ingest", base_dir, url=on_sqlite)
 
 
 def test_shells_can_ask_for_completions() -> None:
@@ -175,6 +181,16 @@ def test_shells_can_ask_for_completions() -> None:
         [PROGRAM], env={**os.environ, **script}, capture_output=True, text=True, check=True
     )
     assert asked.stdout.split() == ["plain,scalars"]
+
+
+def test_the_package_run_as_a_module_is_the_program() -> None:
+    for words, code in ((["--version"], 0), (["nonsense"], 2)):
+        by_script, by_module = (
+            subprocess.run([*command, *words], capture_output=True, text=True)
+            for command in ([PROGRAM], [sys.executable, "-m", "lineage_store"])
+        )
+        assert by_module.returncode == by_script.returncode == code
+        assert (by_module.stdout, by_module.stderr) == (by_script.stdout, by_script.stderr)
 
 
 def test_help_costs_no_heavy_library() -> None:
@@ -203,29 +219,6 @@ def _start(*arguments: object, url: str, environment: dict[str, str] | None = No
     command = [str(PROGRAM), *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings)
-
-
-def _on_terminal(*arguments: object, url: str, environment: dict[str, str] | None = None) -> str:
-    """What the program writes when stdout and stderr are a terminal."""
-    settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": "200", **(environment or {})}
-    ours, theirs = pty.openpty()
-    command = [str(PROGRAM), *map(str, arguments)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings) as process:
-        os.close(theirs)
-        seen = bytearray()
-        while part := _read(ours):
-            seen += part
-    os.close(ours)
-    assert process.returncode == 0, seen
-    return seen.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # what Linux says when the other side of a terminal is closed
-        return b""
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.program import Run
-from lineage_store.api.operations import CleanUp
+from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError
 
 

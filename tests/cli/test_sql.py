@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
 from helpers.program import Run
+from lineage_store import LineageStore
 from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.schema import tables
 
@@ -140,6 +142,16 @@ def test_a_statement_that_takes_too_long_is_ended(run: Run, url: str) -> None:
     ended = run("sql", "--timeout", "0.2", endless)
     assert ended.code == 1
     assert "longer than 0.2 s" in ended.err
+
+
+def test_rows_are_read_for_as_long_as_it_takes(url: str) -> None:
+    numbers = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n"
+    )
+    with LineageStore(url) as store, store.sql(numbers, timeout_s=2) as answer:
+        assert next(answer.rows) == (1,)
+        time.sleep(2.5)
+        assert sum(1 for _ in answer.rows) == 299_999
 
 
 def test_a_mistake_is_named_with_what_helps(run: Run, url: str) -> None:

@@ -72,7 +72,7 @@ def following(url: str, base_dir: Path) -> Iterator[Engine]:
             faults.down,
             ["database down", "database failed", "database gone"],
             5,
-            ["Is the server up", "Does its directory exist", "Put it back"],
+            ["Is the server up", "is not mounted", "Put it back"],
         ),
     ],
     ids=["locked", "full", "read-only", "down"],

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.log_writer import Log
 from helpers.program import Run
+from lineage_store.fields import JOB_STATES
 
 pytestmark = pytest.mark.usefixtures("on_sqlite")
 
@@ -124,6 +125,36 @@ def test_filter_shows_the_columns_that_are_asked_for(run: Run, stored: Path) -> 
     shown = run("filter", "--all", "--columns", columns, "--sort", "summary_dir")
     lines = [line.split() for line in shown.out.splitlines()]
     assert lines == [columns.split(","), ["./good", "vision", "0.9"], ["./poor", "-", "0.5"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--where", "metric/acc>0.5"],
+            "No job of the store has a metric 'acc'. Did you mean metric/accuracy?",
+        ),
+        (["--sort", "metric/acc:desc"], "Did you mean metric/accuracy?"),
+        (["--columns", "network,metric/acc"], "Did you mean metric/accuracy?"),
+        (["--columns", "accuracy"], "Did you mean metric/accuracy?"),
+        (["--where", "user_defined/taem is null"], "Did you mean user_defined/team?"),
+    ],
+)
+def test_filter_refuses_what_no_job_has(run: Run, stored: Path, words: list[str], told: str) -> None:
+    refused = run("filter", *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert told in refused.err
+
+
+def test_filter_takes_names_that_come_with_the_refresh(run: Run, stored: Path) -> None:
+    Log().train(network="New").evaluation({"recall": 0.25}).write_lineage(stored / "new")
+    assert run("filter", "--where", "metric/recall>0").code == 2
+    assert "0.25" in run("filter", stored, "--where", "metric/recall>0", "--columns", "metric/recall").out
+
+
+def test_jobs_takes_every_state(run: Run, stored: Path) -> None:
+    found = [json.loads(run("jobs", "--state", state, "--json").out) for state in JOB_STATES]
+    assert sum(map(len, found)) == 2
 
 
 def test_filter_on_a_base_dir_reads_new_lineage_first(run: Run, stored: Path) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageParamSummaryPathError, LineageStore
-from lineage_store.api import operations
 from lineage_store.config import Settings
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import Place
@@ -39,7 +40,7 @@ def base_dir(tmp_path: Path) -> Path:
 
 def why(store: LineageStore, path: Path) -> tuple[str, str]:
     """The verdict, and all reasons with their remedies as one text."""
-    found = operations.why(store, path)
+    found = store.why(path)
     texts = [f"{reason.text} {reason.remedy or ''}" for reason in found.reasons]
     return found.verdict, "\n".join(texts)
 
@@ -216,7 +217,7 @@ def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
         store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
     ) as following:
         following.ingest(base_dir)
-        told = {problem["path"] for problem in operations.problems(following)}
+        told = {problem["path"] for problem in following.problems()}
     assert told == {str(path.relative_to(base_dir)) for path in (*damaged, *loops)}
 
 
@@ -302,3 +303,23 @@ def test_a_directory_without_log_files(store: LineageStore, base_dir: Path) -> N
     verdict, text = why(store, base_dir / "empty")
     assert verdict == "not stored"
     assert "It holds no log file" in text
+
+
+def test_no_transaction_is_open_while_the_disk_is_looked_at(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    pool: Any = store.engine.pool
+    connections: list[int] = []
+    asking = True
+
+    def note(action: str, arguments: tuple[object, ...]) -> None:
+        if asking and action in ("os.scandir", "os.listdir", "open") and str(base_dir) in str(arguments[0]):
+            connections.append(pool.checkedout())
+
+    sys.addaudithook(note)  # which stays for good, and does nothing from then on
+    try:
+        for path in (base_dir, base_dir / "run", base_dir / "run" / NAME):
+            store.why(path)
+    finally:
+        asking = False
+    assert connections
+    assert set(connections) == {0}

@@ -29,7 +29,6 @@ from sqlalchemy.engine import make_url
 from helpers.contents import natural_contents
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api import operations
 from lineage_store.cli import app, cells, main, output, session
 from lineage_store.cli.verbs import search
 from lineage_store.errors import MindInsightException
@@ -199,8 +198,8 @@ class _Attack:
             lambda: [each.read() for each in store.histograms(base_dir, lies, text)],
             lambda: store.annotate(base_dir, job, remark=text[:128]),
             lambda: store.annotate(base_dir, text, tag=1),
-            lambda: operations.why(store, text),
-            lambda: operations.job_report(store, base_dir, text),
+            lambda: store.why(text),
+            lambda: store.job_report(base_dir, text),
             lambda: LineageStore(f"postgresql://me:{CANARY}@127.0.0.1:1/{text}"),
             lambda: LineageStore(f"{MARK}://me:{CANARY}@host/{text}"),
         )

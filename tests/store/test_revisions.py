@@ -14,7 +14,6 @@ from sqlalchemy import Engine, select, text
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api.cleaning import restore_job
 from lineage_store.config import Settings
 from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.lease import leading
@@ -179,7 +178,7 @@ def test_a_removed_job_is_told_by_its_tombstone_until_it_is_back(database_url: s
         with changes(store.engine, f"-{ONE}"):
             remove_one(store.engine, base_dir)
         with changes(store.engine, f"-{ONE}"):
-            restore_job(store, base_dir, ONE)
+            store.restore_job(base_dir, ONE)
         with changes(store.engine, ONE):
             store.ingest(base_dir)
         assert column(store.engine, "SELECT train_id FROM tombstone") == []
@@ -191,9 +190,9 @@ def test_a_job_that_was_restored_but_is_not_back_is_no_removed_one_any_more(
     with LineageStore(database_url, settings=Settings()) as store:
         store.ingest(base_dir)
         remove_one(store.engine, base_dir)
-        restore_job(store, base_dir, ONE)
+        store.restore_job(base_dir, ONE)
         with pytest.raises(Exception, match=r"No job \./one below .* was removed"):
-            restore_job(store, base_dir, ONE)
+            store.restore_job(base_dir, ONE)
         store.ingest(base_dir)
         with changes(store.engine, f"-{ONE}"):
             remove_one(store.engine, base_dir)

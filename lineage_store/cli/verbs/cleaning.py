@@ -18,7 +18,7 @@ from lineage_store.cli.where import combined
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.api.operations import CleanUp, Total
+    from lineage_store.api.reports import CleanUp, Total
 
 COLUMNS = ("base_dir", "train_id", "state", "last_event_at", "log_bytes")
 REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
@@ -65,7 +65,7 @@ def gc_verb(
     lineage-store gc --missing
     lineage-store gc --restore ./run_7
     """
-    from lineage_store.api.operations import CleanUp
+    from lineage_store.api.reports import CleanUp
 
     wanted = combined(read_condition(condition), wheres, [])
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
@@ -84,14 +84,14 @@ def gc_verb(
 
 
 def _remove(session: Session, store: LineageStore, rules: CleanUp, base_dir: str | None, *, yes: bool) -> int:
-    from lineage_store.api import operations
-
     if not yes:
-        going = _shown(operations.total(operations.removable_jobs(store, rules, base_dir)))
+        from lineage_store.api.reports import total
+
+        going = _shown(total(store.removable_jobs(rules, base_dir)))
         if not _agreed(f"Remove {going} from the store? Log files stay."):
             session.note("Nothing was removed.")
             return 1
-    click.echo(f"{_shown(operations.remove_jobs(store, rules, base_dir))} removed.")
+    click.echo(f"{_shown(store.remove_jobs(rules, base_dir))} removed.")
     return 0
 
 
@@ -100,9 +100,7 @@ def _shown(total: Total) -> str:
 
 
 def _list_removable(store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style) -> None:
-    from lineage_store.api import operations
-
-    jobs = operations.removable_jobs(store, rules, base_dir)
+    jobs = store.removable_jobs(rules, base_dir)
     rows = (
         (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes) for job in jobs
     )
@@ -110,17 +108,13 @@ def _list_removable(store: LineageStore, rules: CleanUp, base_dir: str | None, s
 
 
 def _list_removed(store: LineageStore, base_dir: str | None, style: Style) -> None:
-    from lineage_store.api import operations
-
-    found = operations.removed_jobs(store, base_dir)
+    found = store.removed_jobs(base_dir)
     write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
 
 
 def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
-    from lineage_store.api import operations
-
     place, train_id = find_removed(store, job, base_dir)
-    operations.restore_job(store, place, train_id)
+    store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
     return 0
 

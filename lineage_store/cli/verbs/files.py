@@ -67,10 +67,8 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
     lineage-store why /shared/summaries/run_7
     lineage-store why /shared/summaries/run_7/events.out.events.summary.1795251905.0.host_MS
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        verdict = operations.why(store, path)
+        verdict = store.why(path)
     if as_json:
         write_json(asdict(verdict))
         return

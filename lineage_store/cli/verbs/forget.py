@@ -24,16 +24,16 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     lineage-store forget /shared/summaries/run_7
     lineage-store forget --yes /shared/old
     """
-    from lineage_store.api import operations, real_path
+    from lineage_store.api import real_path
 
     path = real_path(base_dir)
     with session.open_store() as store:
-        found = operations.holdings(store, path)
+        found = store.holdings(path)
         what = f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark"
         if not (yes or _agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("Nothing was forgotten.")
             return 1
-        operations.forget(store, path)
+        store.forget(path)
     click.echo(escaped(f"{path} is forgotten ({what})."))
     return 0
 

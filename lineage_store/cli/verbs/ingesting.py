@@ -17,7 +17,7 @@ from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.ingest.report import IngestReport
+    from lineage_store.api.reports import IngestReport
 
 SHOWN_PROBLEMS = 3
 PARTLY_DONE = 3
@@ -41,7 +41,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
     lineage-store ingest --dry-run --recursive /shared/summaries /shared/other-team
     """
     code = 0
-    with session.open_store(recursive=recursive) as store, _ended_by_signal() as ended:
+    with session.open_store(create=True, recursive=recursive) as store, _ended_by_signal() as ended:
         for base_dir in base_dirs:
             if dry_run:
                 click.echo(escaped(str(store.plan(base_dir)), keep_lines=True))
@@ -79,7 +79,7 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
     settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
-    with session.open_store(recursive=recursive) as store:
+    with session.open_store(create=True, recursive=recursive) as store:
         store.run_daemon(base_dirs)
 
 
@@ -90,9 +90,7 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
-    from lineage_store.api import operations
-
-    for problem in operations.status(store, report.base_dir, problems=SHOWN_PROBLEMS).problems:
+    for problem in store.status(report.base_dir, problems=SHOWN_PROBLEMS).problems:
         session.note(f"{problem['path']}: {problem['reason']} {problem['remedy']}")
     if report.problems > SHOWN_PROBLEMS:
         session.note(f"... and {report.problems - SHOWN_PROBLEMS} more.")

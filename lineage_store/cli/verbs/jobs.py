@@ -10,9 +10,11 @@ import click
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.words import one_of
+from lineage_store.fields import JOB_STATES
 
 if TYPE_CHECKING:
-    from lineage_store.query.status import JobReport
+    from lineage_store.api.reports import JobReport
 
 base_dir_option = click.option(
     "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
@@ -40,7 +42,9 @@ _FILE_COLUMNS = (
 
 @click.command("jobs")
 @click.argument("base_dir", required=False)
-@click.option("--state", help="Only jobs in this state: live, stalled, finished or missing.")
+@click.option(
+    "--state", callback=one_of(JOB_STATES), help=f"Only jobs in this state: {', '.join(JOB_STATES)}."
+)
 @style_options
 @pass_session
 def jobs_verb(session: Session, base_dir: str | None, state: str | None, style: Style) -> None:
@@ -78,10 +82,8 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     lineage-store show /shared/summaries/run_7
     lineage-store show ./run_7 --base-dir /shared/summaries --json
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        report = operations.job_report(store, *find_job(store, job, base_dir))
+        report = store.job_report(*find_job(store, job, base_dir))
     if as_json:
         write_json(
             {

@@ -14,7 +14,7 @@ from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from lineage_store.operations.reread import Reread
+    from lineage_store.api.reports import Reread
 
 PARTLY_DONE = 3
 
@@ -33,10 +33,8 @@ def problems_verb(session: Session, base_dir: str | None, everything: bool, as_j
     lineage-store problems
     lineage-store problems /shared/summaries --all --json
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        found = operations.problems(store, base_dir, resolved=everything)
+        found = store.problems(base_dir, resolved=everything)
     if as_json:
         write_json([{"place": _place(row), **row} for row in found])
         return
@@ -60,11 +58,9 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry
     lineage-store retry /shared/summaries/run_7
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
-        done = operations.retry(store, path)
-        left = operations.problems_below(store, path)
+        done = store.retry(path)
+        left = store.problems_below(path)
     return _tell(session, done, left)
 
 
@@ -83,12 +79,10 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest ./run_7
     lineage-store reingest /shared/summaries/run_7
     """
-    from lineage_store.api import operations
-
     with session.open_store() as store:
         place, train_id = find_removed(store, job, base_dir)
-        done = operations.reingest(store, place, train_id)
-        left = operations.problems_below(store, f"{place}/{train_id}")
+        done = store.reingest(place, train_id)
+        left = store.problems_below(f"{place}/{train_id}")
     return _tell(session, done, left)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,15 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
+from lineage_store.cli.words import refusal
+from lineage_store.fields import LISTED, METRIC_PREFIX, USER_PREFIX
 
 PAGE_JOBS = 20
+ALL_COLUMNS = (
+    *("summary_dir", "base_dir", "tag", "remark", "dataset_graph"),
+    *(field.name for field in LISTED),
+)
+PREFIXED = (f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<key>")
 COLUMNS = ("summary_dir", "network", "optimizer", "learning_rate", "epoch", "batch_size", "loss")
 
 
@@ -67,6 +74,7 @@ def filter_verb(
     from lineage_store.api import filter_summary_lineage
 
     wanted = combined(read_condition(condition), wheres, sorts)
+    names = [name.strip() for name in columns.split(",")] if columns else []
     if everything and (limit or page):
         raise click.UsageError("--all has one page: leave out --limit and --page.")
     if not everything:
@@ -79,10 +87,13 @@ def filter_verb(
             answer = store.filter_lineage(wanted, count=count)
         else:
             answer = filter_summary_lineage(base_dir, wanted, store=store, refresh=refresh, count=count)
+        # Not before: what was read just now may have brought the names.
+        _refuse_unknown_columns(names, answer)
+        store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
     if style == "json":
         write_json(answer)
     else:
-        names = columns.split(",") if columns else _default_columns(answer)
+        names = names or _default_columns(answer)
         write_rows(names, [[_cell(found, name) for name in names] for found in answer["object"]], style)
     session.note(_footer(wanted, answer["count"]))
 
@@ -117,9 +128,20 @@ def _default_columns(answer: Mapping[str, Any]) -> list[str]:
     return [*COLUMNS, *metrics, *annotated, *(["base_dir"] if with_base_dir else [])]
 
 
+def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> None:
+    for name in names:
+        if not (name in ALL_COLUMNS or _is_named(name)):
+            raise click.BadParameter(
+                refusal(name, [*ALL_COLUMNS, *PREFIXED], also=answer["customized"]), param_hint="--columns"
+            )
+
+
+def _is_named(column: str) -> bool:
+    return any(column.startswith(prefix) and column != prefix for prefix in (METRIC_PREFIX, USER_PREFIX))
+
+
 def _cell(found: Mapping[str, Any], name: str) -> object:
     """What a job has under a public name."""
-    name = name.strip()
     lineage = found.get("model_lineage", {})
     for group in ("metric", "user_defined"):
         if name.startswith(f"{group}/"):

@@ -12,18 +12,17 @@ from lineage_store.cli.session import Session, pass_session
 def init_verb(session: Session) -> None:
     """Make or upgrade the store; say where it is.
 
-    Other verbs make an empty store by themselves; this one also upgrades an old one.
+    `ingest` and `daemon` make a store by themselves; this verb also upgrades an old one.
 
     \b
     lineage-store init
     lineage-store --database postgresql://lineage@localhost/lineage init
     """
-    from lineage_store.store.database.engine import safe_url
-    from lineage_store.store.schema.upgrade import head, upgrade
+    from lineage_store.api import without_store
 
-    url, unsafe = _url(session)
-    upgrade(url, allow_network_filesystem=unsafe)
-    click.echo(f"{safe_url(url)} is ready (schema {head()}).")
+    settings = session.settings().settings
+    without_store.upgrade_schema(settings)
+    click.echo(f"{without_store.shown_url(settings)} is ready (schema {without_store.schema_needed()}).")
 
 
 @click.group("db")
@@ -39,14 +38,12 @@ def upgrade_verb(session: Session) -> None:
     \b
     lineage-store db upgrade
     """
-    from lineage_store.store.schema import upgrade
+    from lineage_store.api import without_store
 
-    url, unsafe = _url(session)
-    before = upgrade.current(url)
-    upgrade.upgrade(url, allow_network_filesystem=unsafe)
-    click.echo(
-        f"Schema {before or 'none'} -> {upgrade.head()}." if before != upgrade.head() else "Up to date."
-    )
+    settings = session.settings().settings
+    before, needed = without_store.schema_found(settings), without_store.schema_needed()
+    without_store.upgrade_schema(settings, create=False)
+    click.echo(f"Schema {before} -> {needed}." if before != needed else "Up to date.")
 
 
 @db_verb.command("current")
@@ -57,9 +54,9 @@ def current_verb(session: Session) -> None:
     \b
     lineage-store db current
     """
-    from lineage_store.store.schema import upgrade
+    from lineage_store.api import without_store
 
-    click.echo(upgrade.current(_url(session)[0]) or "none")
+    click.echo(without_store.schema_found(session.settings().settings) or "none")
 
 
 @db_verb.command("check")
@@ -70,10 +67,10 @@ def check_verb(session: Session) -> None:
     \b
     lineage-store db check && systemctl restart lineage-store
     """
-    from lineage_store.store.schema import upgrade
+    from lineage_store.api import without_store
 
-    upgrade.check(_url(session)[0])
-    click.echo(f"Schema {upgrade.head()}, as this release needs it.")
+    without_store.check_schema(session.settings().settings)
+    click.echo(f"Schema {without_store.schema_needed()}, as this release needs it.")
 
 
 @db_verb.command("grant")
@@ -96,23 +93,14 @@ def grant_verb(
     lineage-store db grant --owner lineage_owner --ingest lineage_ingest --analyst lineage_analyst
     lineage-store db grant --analyst grafana --dry-run
     """
-    from lineage_store.store.admin import roles
-    from lineage_store.store.database.engine import open_engine
-    from lineage_store.store.schema.upgrade import check
+    from lineage_store.api import without_store
 
-    url, unsafe = _url(session)
-    engine = open_engine(url, allow_network_filesystem=unsafe)
-    wanted = roles.Roles(owner, ingest, analysts)
-    try:
-        check(engine)
-        run = roles.statements if dry_run else roles.grant
-        statements = run(engine, wanted)
-    finally:
-        engine.dispose()
+    settings = session.settings().settings
+    roles, statements = without_store.grant(settings, owner, ingest, analysts, dry_run=dry_run)
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:
-        click.echo(f"Granted: {', '.join(wanted)}.")
+        click.echo(f"Granted: {', '.join(roles)}.")
 
 
 @click.command("publish")
@@ -130,20 +118,10 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
     lineage-store publish /srv/share/lineage.db
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
-    from lineage_store.api import operations
-
     permissions = _octal(mode)
     with session.open_store() as store:
-        size = operations.publish(store, file, permissions)
+        size = store.publish(file, permissions)
     click.echo(f"{file}: {size:,} bytes.")
-
-
-def _url(session: Session) -> tuple[str, bool]:
-    """The database URL in force, and whether network filesystems are allowed."""
-    from lineage_store.store.database.default_location import default_url
-
-    settings = session.settings().settings
-    return settings.database_url or default_url(), settings.allow_network_filesystem
 
 
 def _octal(mode: str) -> int:

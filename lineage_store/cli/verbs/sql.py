@@ -21,7 +21,7 @@ MOST_ROWS = 1000
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="End the statement after so long.",
+    help="End a statement that has no row after so long.",
 )
 @style_options
 @pass_session
@@ -35,10 +35,8 @@ def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None
     lineage-store sql "SELECT train_id, value FROM v_metric WHERE name = 'accuracy' ORDER BY value DESC LIMIT 5"
     lineage-store sql - --csv < question.sql > answer.csv
     """
-    from lineage_store.api import operations
-
     statement = sys.stdin.read() if query == "-" else query
-    with session.open_store() as store, operations.sql(store, statement, timeout_s=timeout) as answer:
+    with session.open_store() as store, store.sql(statement, timeout_s=timeout) as answer:
         if style != "table":
             write_rows(answer.columns, answer.rows, style)
             return

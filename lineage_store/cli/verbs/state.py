@@ -15,8 +15,7 @@ from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
-    from lineage_store.ingest.daemon.status_file import Standing
-    from lineage_store.operations.doctor import Finding
+    from lineage_store.api.reports import Finding, Standing
 
 PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
 STANDSTILL, SOME_FILES = 1, 3
@@ -73,17 +72,17 @@ def status_verb(
     lineage-store status --cycles 20
     lineage-store status --check --within 2h
     """
-    from lineage_store.api import operations
+    from lineage_store.api import without_store
 
     if check:
         return _check(session, base_dir, within, as_json)
 
-    daemons = operations.daemons(session.settings().settings.database_url, base_dir)
+    daemons = without_store.daemons(session.settings().settings, base_dir)
     try:
         with session.open_store() as store:
-            found = operations.status(store, base_dir, problems=problems)
-            passes = operations.cycles(store, base_dir, limit=cycles) if cycles else found.cycles
-            url, log = store.url, operations.write_ahead_log(store)
+            found = store.status(base_dir, problems=problems)
+            passes = store.cycles(base_dir, limit=cycles) if cycles else found.cycles
+            url, log = store.url, store.write_ahead_log()
     except DatabaseUnavailableError as error:
         if not as_json:
             _print_daemons(daemons)
@@ -133,13 +132,9 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     lineage-store doctor
     lineage-store doctor /shared/summaries
     """
-    from lineage_store.api import real_path
-    from lineage_store.operations import doctor
-    from lineage_store.store.database.default_location import default_url
+    from lineage_store.api import without_store
 
-    settings = session.settings().settings
-    url = settings.database_url or default_url()
-    findings = list(doctor.examine(url, settings, [real_path(path) for path in base_dirs]))
+    findings = list(without_store.doctor(session.settings().settings, base_dirs))
     if style == "table":
         _print_findings(findings)
     else:
@@ -150,15 +145,15 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
     """Tell what is not well; the exit code."""
-    from lineage_store.api import operations
+    from lineage_store.api import without_store
 
     unavailable = None
     try:
         with session.open_store() as store:
-            concerns = operations.concerns(store, base_dir, within_s=within_s)
+            concerns = store.concerns(base_dir, within_s=within_s)
     except DatabaseUnavailableError as error:
-        url, unavailable = session.settings().settings.database_url, error.exit_code
-        concerns = operations.concerns_without_database(url, base_dir, error)
+        unavailable = error.exit_code
+        concerns = without_store.concerns_without_database(session.settings().settings, base_dir, error)
     if as_json:
         write_json({"well": not concerns, "concerns": [asdict(concern) for concern in concerns]})
     elif not concerns:

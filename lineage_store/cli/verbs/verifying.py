@@ -15,7 +15,7 @@ from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.operations.verify.verifying import FileVerdict
+    from lineage_store.api.reports import FileVerdict
 
 SHOWN_OF_A_FILE = 10
 DIFFERENT, PARTLY_DONE = 1, 3
@@ -64,12 +64,12 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
 
 
 def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Iterator[FileVerdict]:
-    from lineage_store.api import operations, real_path
+    from lineage_store.api import real_path
 
     if place is None or str(real_path(place)) in store.base_dirs():
-        return operations.verify(store, place, sample=sample)
+        return store.verify(place, sample=sample)
     base_dir, train_id = find_job(store, place)
-    return operations.verify(store, base_dir, train_id, sample=sample)
+    return store.verify(base_dir, train_id, sample=sample)
 
 
 def _print(session: Session, verdict: FileVerdict) -> None:

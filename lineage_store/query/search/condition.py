@@ -172,8 +172,10 @@ def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
         for prefix, subject_type in prefixes:
             if name.startswith(prefix) and len(name) > len(prefix):
                 return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
+    close = texts.closest(name, _SEARCHABLE_NAMES) if isinstance(name, str) else None
     raise LineageSearchConditionParamError(
-        f"Search condition: {_shown(name)} is not a field: use one of {allowed}."
+        f"Search condition: {_shown(name)} is not a field: use one of {allowed}.",
+        hint=f"Did you mean {close}?" if close else None,
     )
 
 

@@ -4,23 +4,29 @@ In: an engine and one statement. Out: column names and rows, as they come.
 Promises: nothing is changed. On SQLite a connection of its own refuses everything but reading (by `query_only` and by
 an authorizer that knows only what is allowed). On PostgreSQL only statements that ask are let in (a READ ONLY
 transaction would still let COPY write files and run programs on the server), one at a time by the extended protocol,
-and a superuser asks with the rights of `pg_read_all_data`. A statement that takes too long is ended.
+and a superuser asks with the rights of `pg_read_all_data`. A statement that is too long without a row is ended; once it
+has one, it may go on for as long as somebody reads.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 
 from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
 from lineage_store.store.database.engine import connected, open_engine
+
+if TYPE_CHECKING:
+    import psycopg
 
 _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -37,6 +43,9 @@ _ALLOWED_PRAGMAS = frozenset(
     }
 )
 _STEPS_BETWEEN_CHECKS = 20_000
+_ROWS_AT_A_TIME = 1000
+_LONGEST = "1d"
+"""The server's own limit, for a statement whose client is gone without a word."""
 _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
@@ -57,34 +66,52 @@ class Answer:
     """To be read while the statement is open; reading may raise LineageQuerySummaryDataError."""
 
 
+@dataclass(slots=True)
+class _Deadline:
+    """When the first row must be there."""
+
+    seconds: float
+    at: float
+    ran_out: bool = False
+
+    def check(self) -> bool:
+        """Whether the statement is to be ended."""
+        self.ran_out = self.ran_out or time.monotonic() > self.at
+        return self.ran_out
+
+    def lift(self) -> None:
+        """The first row is there."""
+        self.at = math.inf
+
+
 @contextmanager
 def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]:
     """Run one statement for the length of the block.
 
-    Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s`;
-    LineageParamValueError when there is none; DatabaseUnavailableError when there is no connection.
+    Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s` to its
+    first row; LineageParamValueError when there is none; DatabaseUnavailableError when there is no connection.
     """
     if _without_blank(statement) == "":
         raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
     if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
         raise LineageParamValueError("The SQL statement holds bytes that are no UTF-8 text.")
     runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql
-    with runner(engine, statement, timeout_s) as answer:
+    with runner(engine, statement, _Deadline(timeout_s, time.monotonic() + timeout_s)) as answer:
         yield answer
 
 
 @contextmanager
-def _run_sqlite(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
+def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator[Answer]:
     url = engine.url.render_as_string(hide_password=False)
     reader = open_engine(url, read_only=True, allow_network_filesystem=True)
     pooled: Any = connected(reader)
     connection: sqlite3.Connection = pooled.driver_connection
-    deadline = time.monotonic() + timeout_s
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+    connection.set_progress_handler(deadline.check, _STEPS_BETWEEN_CHECKS)
     connection.set_authorizer(_authorize)
     try:
-        with _refusals_named(sqlite3.Error, deadline, timeout_s):
-            cursor = connection.execute(statement)
+        with _refusals_named(sqlite3.Error, deadline):
+            cursor = connection.execute(statement)  # which goes on to the first row
+            deadline.lift()
             yield _answer(cursor.description, iter(cursor))
     finally:
         connection.set_authorizer(None)
@@ -93,26 +120,50 @@ def _run_sqlite(engine: Engine, statement: str, timeout_s: float) -> Iterator[An
 
 
 @contextmanager
-def _run_postgresql(engine: Engine, statement: str, timeout_s: float) -> Iterator[Answer]:
+def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iterator[Answer]:
     import psycopg
 
     _refuse_unless_asking(statement)
     pooled: Any = connected(engine)
     connection: psycopg.Connection[Any] = pooled.driver_connection
-    deadline = time.monotonic() + timeout_s
+    chunk = _ROWS_AT_A_TIME if psycopg.capabilities.has_stream_chunked() else 1
     try:
         connection.read_only = True
-        with _refusals_named(psycopg.Error, deadline, timeout_s), connection.cursor() as cursor:
-            limit = f"{max(1, round(timeout_s * 1000))}ms"
-            cursor.execute(_LIMITS, [limit])
+        with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
+            cursor.execute(_LIMITS, [_LONGEST])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
-            rows = cursor.stream(statement.encode())
-            first = next(rows, None)
-            if first is None:  # `stream` tells the columns with the first row only
-                cursor.execute(statement.encode(), prepare=True)
+            rows = cursor.stream(statement.encode(), size=chunk)
+            with _cancelled_at(deadline, connection):
+                first = next(rows, None)
+                if first is None:  # `stream` tells the columns with the first row only
+                    cursor.execute(statement.encode(), prepare=True)
             yield _answer(cursor.description, _chained(first, rows))
     finally:
         pooled.invalidate()  # its session settings were ours
+
+
+@contextmanager
+def _cancelled_at(deadline: _Deadline, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """End the connection's statement at the deadline, which is lifted after the block.
+
+    The server's own limit counts on while rows are read, so it is of no use here.
+    """
+
+    import psycopg
+
+    def cancel() -> None:
+        deadline.ran_out = True
+        with suppress(psycopg.Error):
+            connection.cancel_safe()
+
+    timer = threading.Timer(deadline.at - time.monotonic(), cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _refuse_unless_asking(statement: str) -> None:
@@ -151,13 +202,13 @@ def _chained(first: tuple[Any, ...] | None, rest: Iterator[tuple[Any, ...]]) -> 
 
 
 @contextmanager
-def _refusals_named(errors: type[Exception], deadline: float, timeout_s: float) -> Iterator[None]:
+def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        if time.monotonic() > deadline:
+        if deadline.ran_out:
             raise LineageQuerySummaryDataError(
-                f"The statement took longer than {timeout_s:g} s and was ended.",
+                f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",
                 hint="Narrow it down, or allow more with --timeout SECONDS.",
             ) from error
         if "interrupted" in str(

@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, column, event, func, inspect, select, table
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DatabaseError
 
-from lineage_store.errors import NotAStoreError, SchemaTooNewError, SchemaTooOldError
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    NotAStoreError,
+    SchemaTooNewError,
+    SchemaTooOldError,
+)
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.database.file_watch import GONE
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.schema import descriptions, view_ddl
 
@@ -60,16 +67,17 @@ def current(url: str) -> str | None:
 
 
 def check(store: Engine | str) -> None:
-    """Raise SchemaTooOldError, SchemaTooNewError or NotAStoreError unless the store fits this release."""
+    """Raise an error that tells what to do, unless a store is there and fits this release.
+
+    SchemaTooOldError, SchemaTooNewError or NotAStoreError; DatabaseUnavailableError where there is no SQLite file.
+    """
     if isinstance(store, str):
         engine = open_engine(store, read_only=True, allow_network_filesystem=True)
         with _closing(engine):
             return check(engine)
     version = _current(store)
     if version is None:
-        raise SchemaTooOldError(
-            f"There is no lineage store at {safe_url(store.url)} yet.", hint="Run `lineage-store init`."
-        )
+        raise no_store(store.url)
     if version < HEAD:
         raise SchemaTooOldError(
             f"The store {safe_url(store.url)} has schema {version}; this version of lineage_store needs {HEAD}.",
@@ -83,6 +91,18 @@ def check(store: Engine | str) -> None:
 def is_empty(store: Engine) -> bool:
     """Whether there is no table yet (nor, on SQLite, a file). Raises NotAStoreError."""
     return _current(store) is None
+
+
+def no_store(url: str | URL) -> SchemaTooOldError | DatabaseUnavailableError:
+    """What is wrong where there is no store yet: the database is empty, or the SQLite file is not there."""
+    path = sqlite_path(make_url(url).render_as_string(hide_password=False))
+    text = f"There is no lineage store at {safe_url(url)}."
+    if path is None or path.exists():
+        return SchemaTooOldError(text, hint="`lineage-store init` makes one there, and so does `ingest`.")
+    hint = "Check the path; `lineage-store init` makes a store there, and so does `ingest`."
+    if not path.parent.exists():
+        hint = f"Check the path: the directory {path.parent} does not exist, or is not mounted."
+    return DatabaseUnavailableError(text, hint=hint, cause=GONE)
 
 
 def migrations_path() -> Path:

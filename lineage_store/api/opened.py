@@ -1,0 +1,103 @@
+"""An opened store: its connections, and the transactions in which every method asks.
+
+In: a URL or settings. Out: an engine; transactions whose failures are errors of errors.py. Promises: a store that was
+refused holds nothing open. Knows no question: those are in `questions`, `samples` and `operations`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store import config
+from lineage_store.api import base_dirs
+from lineage_store.api.base_dirs import BaseDir
+from lineage_store.api.paths import PathLike
+from lineage_store.config import Settings
+from lineage_store.errors import LineageQuerySummaryDataError, TrainJobNotFoundError
+from lineage_store.store.catalog import registry
+from lineage_store.store.database import engine as engines
+from lineage_store.store.database.default_location import default_url
+from lineage_store.store.schema import upgrade
+from lineage_store.texts import to_stored
+
+log = logging.getLogger(__name__)
+
+
+class OpenedStore:
+    """A database that holds a store of this version, and its settings."""
+
+    def __init__(
+        self, url: str | None = None, *, settings: Settings | None = None, create: bool = True
+    ) -> None:
+        self.settings = settings or config.load().settings
+        given = url or self.settings.database_url
+        url = given or default_url()
+        unsafe = self.settings.allow_network_filesystem
+        self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
+        self.url = engines.safe_url(self._engine.url)
+        try:
+            if create and upgrade.is_empty(self._engine):
+                upgrade.upgrade(url, allow_network_filesystem=unsafe)
+                if not given:
+                    log.warning("The lineage store is %s.", engines.sqlite_path(url))
+            upgrade.check(self._engine)
+        except BaseException:
+            self.close()  # a store that was refused holds nothing open
+            raise
+
+    def close(self) -> None:
+        """Close the database connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LineageStore({self.url!r})"
+
+    @property
+    def engine(self) -> Engine:
+        """The SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not."""
+        return self._engine
+
+    @contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            cause = str(error.orig).strip().splitlines()[0]
+            raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._named_failures(), engines.reading(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
+        """A transaction, a base dir, and the id of a job below it. Raises TrainJobNotFoundError."""
+        with self._reading() as connection:
+            found = base_dirs.find(connection, base_dir)
+            job_id = registry.job_id(connection, found.id, to_stored(train_id))
+            if job_id is None:
+                raise no_such_job(train_id, found.path)
+            yield connection, found, job_id
+
+
+def no_such_job(train_id: str, base_dir: Path) -> TrainJobNotFoundError:
+    """The error that says that the store knows no such job, and what to do."""
+    return TrainJobNotFoundError(
+        f"The store knows no train job {train_id!r} below {base_dir}.",
+        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",
+    )

@@ -1,0 +1,184 @@
+"""What people ask about trainings: which match a condition, what one was trained with, labels and remarks.
+
+In: conditions, base dirs, train ids. Out: plain dicts in MindInsight's shapes, frozen rows. Promises: a question that
+is asked wrongly raises before anything is read. Knows no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lineage_store.api import base_dirs
+from lineage_store.api.opened import OpenedStore
+from lineage_store.api.paths import PathLike, real_path
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.ingest.base_dirs import stored_path
+from lineage_store.query import job_lineage, jobs
+from lineage_store.query.jobs import TrainJob
+from lineage_store.query.names import named_by, require
+from lineage_store.query.search import listing, page
+from lineage_store.query.search.condition import parse, read_subject
+from lineage_store.query.search.explain import Explanation, explain
+from lineage_store.query.search.tree import SearchCondition
+from lineage_store.store.catalog import registry
+from lineage_store.store.database import engine as engines
+from lineage_store.store.writes import remarks
+from lineage_store.texts import from_stored, to_stored
+
+LARGEST_LABEL = 10
+LONGEST_REMARK = 128
+
+
+class Questions(OpenedStore):
+    """A store that answers questions about trainings."""
+
+    def filter_lineage(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
+    ) -> dict[str, Any]:
+        """The lineage of the jobs that match, in MindInsight's shape: `{"customized", "object", "count"}`.
+
+        Args:
+            condition: the documented search_condition; None for all.
+            base_dir: None for all base dirs; where there are several, each object then says which (`base_dir`).
+            count: False leaves `count` None where the page does not tell it: of very many jobs, counting those that
+                match takes much longer than finding a page of them.
+
+        Raises:
+            LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
+            LineageParamSummaryPathError: the store does not know the base dir.
+        """
+        wanted = _question(condition, base_dir)
+        if not count and (answer := self._glance(wanted, base_dir)):
+            return answer
+        with self._reading() as connection:
+            return page.filter_lineage(connection, wanted, _ids(connection, base_dir), count=count)
+
+    def _glance(self, wanted: SearchCondition, base_dir: PathLike | None) -> dict[str, Any] | None:
+        stored = None if base_dir is None else stored_path(real_path(base_dir))
+        with self._named_failures(), engines.glancing(self._engine) as connection:
+            return page.glance(connection, wanted, stored)
+
+    def iter_lineage(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Every object that matches, in order, without limit; paging keys are ignored.
+
+        Take as long as you like over each: no transaction is open meanwhile. Which jobs match, and their order, is as
+        of the first moment, and kept, sixteen bytes a job. What is shown of them is read 500 jobs at a time, each time
+        as it is then; jobs that were removed by then are left out.
+        """
+        wanted = _question(condition, base_dir)
+        with self._reading() as connection:
+            ids = _ids(connection, base_dir)
+        yield from listing.iter_lineage(self._reading, wanted, ids)
+
+    def get_lineage(
+        self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """One job's lineage in the shape of MindInsight 0.7.
+
+        Args:
+            keys: which of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
+                user_defined; None for all but the last.
+
+        Raises:
+            TrainJobNotFoundError: the store knows no such job.
+            LineageFileNotFoundError: the job has no lineage.
+            LineageParamTypeError, LineageParamValueError: `keys` is no list of those names.
+        """
+        with self._reading() as connection:
+            place = base_dirs.find(connection, base_dir)
+            return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
+
+    def explain(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> Explanation:
+        """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
+        wanted = _question(condition, base_dir)
+        with self._reading() as connection:
+            return explain(connection, wanted, _ids(connection, base_dir))
+
+    def require_names(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Iterable[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+    ) -> None:
+        """Refuse metrics and user-defined values that no job of the store has, as misspelt ones.
+
+        `filter_lineage` takes them as missing, as MindInsight does; ask here first where people type.
+
+        Args:
+            condition: a search_condition, what it sorts by included.
+            names: further ones, such as `metric/accuracy`.
+
+        Raises:
+            LineageSearchConditionParamError: no job has one of them; the message names the closest.
+        """
+        wanted = _question(condition, base_dir)
+        asked = [*named_by(wanted), *map(read_subject, names)]
+        with self._reading() as connection:
+            require(connection, asked)
+
+    def annotate(
+        self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
+    ) -> None:
+        """Put a label (0 to 10) or a remark (up to 128 characters) on a job, for good; None leaves it as it is.
+
+        When this returns, they are on the disk.
+
+        Raises:
+            LineageParamValueError: outside those bounds, or neither is given.
+            TrainJobNotFoundError: the store knows no such job.
+        """
+        changes = _annotation(tag, remark)
+        with self._job(base_dir, train_id) as (_, place, _):
+            pass  # it is there
+        with self._named_failures(), engines.writing(self._engine) as connection:
+            now = engines.database_time(connection)
+            remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+
+    def base_dirs(self) -> list[str]:
+        """The base dirs that the store knows."""
+        with self._reading() as connection:
+            return [from_stored(path) for _, path in registry.base_dirs(connection)]
+
+    def train_jobs(self, base_dir: PathLike | None = None) -> list[TrainJob]:
+        """The jobs of a base dir, or of all, most recently updated first."""
+        with self._reading() as connection:
+            return jobs.train_jobs(connection, _ids(connection, base_dir))
+
+
+def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
+    """What is asked, checked."""
+    return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
+
+
+def _ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+    """The id of the base dir that is asked about; None: all of them."""
+    return None if base_dir is None else [base_dirs.find(connection, base_dir).id]
+
+
+def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
+    if tag is None and remark is None:
+        raise LineageParamValueError("Neither a tag nor a remark is given.")
+    if tag is not None and (not isinstance(tag, int) or isinstance(tag, bool)):
+        raise LineageParamTypeError(f"tag = {tag!r} must be a whole number from 0 to {LARGEST_LABEL}.")
+    if tag is not None and not 0 <= tag <= LARGEST_LABEL:
+        raise LineageParamValueError(f"tag = {tag} must be from 0 to {LARGEST_LABEL}.")
+    if remark is not None and not isinstance(remark, str):
+        raise LineageParamTypeError(f"remark = {remark!r} must be text.")
+    if remark is not None and len(remark) > LONGEST_REMARK:
+        raise LineageParamValueError(
+            f"The remark has {len(remark)} characters; {LONGEST_REMARK} are allowed."
+        )
+    given = {"tag": tag, "remark": None if remark is None else to_stored(remark)}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,100 @@
+"""What was recorded step by step: the tags of a job, its scalars, and what is read from its log files.
+
+What reads samples, and NumPy with it, is imported when it is first asked for: whoever only asks about lineage does not
+wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from lineage_store.api.opened import OpenedStore
+from lineage_store.api.paths import PathLike
+
+if TYPE_CHECKING:
+    from lineage_store.query import samples
+
+
+class Chosen(TypedDict, total=False):
+    """Which samples: from step `start` up to but not including `stop`, of one device; None is no bound."""
+
+    start: int | None
+    stop: int | None
+    device: int | None
+
+
+class Samples(OpenedStore):
+    """A store that gives out samples."""
+
+    def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
+        """The tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.tags(connection, job_id)
+
+    def scalars(
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        tag: str,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
+    ) -> samples.Scalars:
+        """Every step of a scalar, from step `start` up to but not including `stop`.
+
+        Returns:
+            `.steps` int64[n] ascending, `.wall_times` float64[n] in unix seconds, `.values` float64[n] (NaN and
+            infinities as written); `.to_pandas()`, `.to_arrow()`. What a restart wrote again replaces what was
+            superseded. Several devices interleave by step unless `device` names one.
+
+        Raises:
+            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+        """
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
+
+    # Payloads: what is listed is metadata; `.read()` of each reads the log file, and raises PayloadUnavailableError
+    # when that is gone or has changed. `start`, `stop` and `device` choose as for scalars.
+
+    def histograms(
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> list[samples.PayloadSample]:
+        """The histograms of a tag; `.read()` gives buckets as arrays."""
+        return self._payloads("histogram", base_dir, train_id, tag, chosen)
+
+    def images(
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> list[samples.PayloadSample]:
+        """The images of a tag; `.read()` gives the PNG bytes with height and width."""
+        return self._payloads("image", base_dir, train_id, tag, chosen)
+
+    def tensors(
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> list[samples.PayloadSample]:
+        """The tensors of a tag; `.read()` gives a numpy array."""
+        return self._payloads("tensor", base_dir, train_id, tag, chosen)
+
+    def graphs(
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> list[samples.PayloadSample]:
+        """The computational graphs of a job; the tag is the name of the log file."""
+        return self._payloads("graph", base_dir, train_id, tag, chosen)
+
+    def landscapes(
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> list[samples.PayloadSample]:
+        """The loss landscapes of a tag."""
+        return self._payloads("landscape", base_dir, train_id, tag, chosen)
+
+    def _payloads(
+        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: Chosen
+    ) -> list[samples.PayloadSample]:
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, place, job_id):
+            return samples.payloads(connection, str(place.path), train_id, job_id, plugin, tag, **chosen)

@@ -1,0 +1,120 @@
+"""What is asked where no store is open: is everything in place, the schema, roles, one log file, the daemons of a host.
+
+In: settings, paths. Out: frozen reports; `upgrade` and `grant` change the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine
+
+from lineage_store.api.paths import PathLike, real_path
+from lineage_store.config import Settings
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.store.database import engine as engines
+from lineage_store.store.database.default_location import default_url
+
+if TYPE_CHECKING:
+    from lineage_store.ingest.daemon.status_file import Standing
+    from lineage_store.operations.doctor import Finding
+    from lineage_store.query.health import Concern
+
+
+def database_url(settings: Settings) -> str:
+    """The database in force: of the settings, or the default one."""
+    return settings.database_url or default_url()
+
+
+def shown_url(settings: Settings) -> str:
+    """The same without a password."""
+    return engines.safe_url(database_url(settings))
+
+
+def schema_needed() -> str:
+    """The schema version that this release needs."""
+    from lineage_store.store.schema import upgrade
+
+    return upgrade.head()
+
+
+def schema_found(settings: Settings) -> str | None:
+    """The schema version of the database; None while it is empty. Raises NotAStoreError."""
+    from lineage_store.store.schema import upgrade
+
+    return upgrade.current(database_url(settings))
+
+
+def check_schema(settings: Settings) -> None:
+    """Raise SchemaTooOldError, SchemaTooNewError, NotAStoreError or DatabaseUnavailableError unless it fits."""
+    from lineage_store.store.schema import upgrade
+
+    upgrade.check(database_url(settings))
+
+
+def upgrade_schema(settings: Settings, *, create: bool = True) -> None:
+    """Upgrade the store, or (`create`) make it.
+
+    Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError, also where there is none to upgrade.
+    """
+    from lineage_store.store.schema import upgrade
+
+    url = database_url(settings)
+    if not create and upgrade.current(url) is None:
+        raise upgrade.no_store(url)
+    upgrade.upgrade(url, allow_network_filesystem=settings.allow_network_filesystem)
+
+
+def grant(
+    settings: Settings,
+    owner: str | None,
+    ingest: str | None,
+    analysts: Sequence[str],
+    *,
+    dry_run: bool = False,
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Let PostgreSQL roles do what is theirs: the roles, and the statements that do it (`dry_run`: would)."""
+    from lineage_store.store.admin import roles
+    from lineage_store.store.schema import upgrade
+
+    wanted = roles.Roles(owner, ingest, tuple(analysts))
+    with _engine(settings) as engine:
+        upgrade.check(engine)
+        return list(wanted), (roles.statements if dry_run else roles.grant)(engine, wanted)
+
+
+def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:
+    """Whether everything is in place for ingest to work; one finding per question."""
+    from lineage_store.operations.doctor import examine
+
+    return examine(database_url(settings), settings, [real_path(path) for path in paths])
+
+
+def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[Standing]:
+    """How one base dir, or each, stands with the daemons of this host, whether the database answers or not."""
+    from lineage_store.operations import health
+
+    return health.daemons(database_url(settings), None if base_dir is None else real_path(base_dir))
+
+
+def concerns_without_database(
+    settings: Settings, base_dir: PathLike | None, error: DatabaseUnavailableError
+) -> Sequence[Concern]:
+    """What is not well where the store does not open, and why that is."""
+    from lineage_store.operations import health
+
+    path = None if base_dir is None else real_path(base_dir)
+    return health.concerns_without_database(database_url(settings), path, error)
+
+
+@contextmanager
+def _engine(settings: Settings) -> Iterator[Engine]:
+    engine = engines.open_engine(
+        database_url(settings), allow_network_filesystem=settings.allow_network_filesystem
+    )
+    try:
+        yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,60 @@
+"""Names of metrics and user-defined values: which of those asked for no job has, and which there are.
+
+In: an open read transaction, a condition. Out: nothing, or a refusal with the names that come closest.
+Promises: each name is looked up by index, however many jobs there are. Not asked by `filter_lineage`: a condition on a
+name that no job has is legal, and matches as any missing value does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Table, func, select
+
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
+from lineage_store.query.search.operators import SubjectType
+from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
+from lineage_store.store.schema.tables import metric, user_info
+from lineage_store.texts import closest, from_stored, key
+
+_TABLES: dict[SubjectType, tuple[Table, str, str]] = {
+    "metric": (metric, METRIC_PREFIX, "metric"),
+    "user_defined": (user_info, USER_PREFIX, "user-defined value"),
+}
+_MOST_NAMES, _SHOWN_NAMES = 10_000, 10
+
+
+def named_by(condition: SearchCondition) -> Iterable[Subject]:
+    """The metrics and user-defined values that a condition compares or sorts by."""
+    asked = [*subjects(condition.where), *(key.subject for key in condition.sort)]
+    return dict.fromkeys(subject for subject in asked if subject.type in NAMED)
+
+
+def require(connection: Connection, asked: Iterable[Subject]) -> None:
+    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job of the store has."""
+    for subject in asked:
+        table, prefix, kind = _TABLES[subject.type]
+        having = select(table.c.job_id).where(table.c.name_key == key(subject.name)).limit(1)
+        if connection.execute(having).first() is None:
+            raise _refused(from_stored(subject.name), prefix, kind, _names(connection, table))
+
+
+def _names(connection: Connection, table: Table) -> list[str]:
+    """The names that jobs have, each found by a step in the index."""
+    names = select(func.min(table.c.name_key).label("key")).cte("names", recursive=True)
+    after = select(func.min(table.c.name_key)).where(table.c.name_key > names.c.key).scalar_subquery()
+    names = names.union_all(select(after).where(names.c.key.is_not(None)))
+    name = select(table.c.name).where(table.c.name_key == names.c.key).limit(1).scalar_subquery()
+    found = connection.execute(select(name).where(names.c.key.is_not(None)).limit(_MOST_NAMES))
+    return sorted(from_stored(each) for each in found.scalars())
+
+
+def _refused(name: str, prefix: str, kind: str, known: list[str]) -> LineageSearchConditionParamError:
+    close = closest(name, known)
+    shown = ", ".join(f"{prefix}{each}" for each in known[:_SHOWN_NAMES])
+    more = f" and {len(known) - _SHOWN_NAMES:,} more" if len(known) > _SHOWN_NAMES else ""
+    return LineageSearchConditionParamError(
+        f"No job of the store has a {kind} {name!r}." + (f" Did you mean {prefix}{close}?" if close else ""),
+        hint=f"There are {shown}{more}." if known else f"No job has any {kind}.",
+    )

@@ -1,0 +1,70 @@
+"""Which job an argument means, found without a look at all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.api.reports import CleanUp
+from lineage_store.cli.places import find_job, find_removed
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+
+
+@pytest.fixture
+def store(sqlite_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+    """Two base dirs: `one` with the jobs mine and both, `two` with both."""
+    for place in ("one/mine", "one/both", "two/both"):
+        Log().train(network="LeNet5").write_lineage(tmp_path / place).chmod(0o400)
+    with LineageStore(sqlite_url, settings=Settings()) as store:
+        store.ingest(tmp_path / "one")
+        store.ingest(tmp_path / "two")
+        yield store
+
+
+def plans(store: LineageStore, asked: list[tuple[str, Any]]) -> list[str]:
+    """The steps of SQLite's plans for these statements."""
+    with store.engine.connect() as connection:
+        return [
+            str(step.detail)
+            for statement, parameters in asked
+            for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+
+
+@pytest.mark.parametrize("find", [find_job, find_removed])
+def test_an_id_is_looked_up_by_index(store: LineageStore, tmp_path: Path, find: Any) -> None:
+    asked: list[tuple[str, Any]] = []
+    event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
+    assert find(store, "mine") == (str(tmp_path / "one"), "./mine")
+    steps = [step for step in plans(store, asked[:]) if "train_job" in step]
+    assert steps
+    assert all(step.startswith("SEARCH") and "train_id=?" in step for step in steps), steps
+
+
+def test_an_id_of_several_base_dirs_must_say_which(store: LineageStore) -> None:
+    with pytest.raises(LineageParamSummaryPathError, match=r"one.*two"):
+        find_job(store, "./both")
+
+
+def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStore, tmp_path: Path) -> None:
+    gone = CleanUp(condition={"summary_dir": {"eq": "./mine"}})
+    assert store.remove_jobs(gone).jobs == 1
+    with pytest.raises(TrainJobNotFoundError):
+        find_job(store, "./mine")
+    assert find_removed(store, "./mine") == (str(tmp_path / "one"), "./mine")
+
+
+def test_removed_jobs_are_listed_on_one_connection(store: LineageStore) -> None:
+    store.remove_jobs(CleanUp(condition={"network": {"eq": "LeNet5"}}))
+    in_use: list[int] = []
+    pool: Any = store.engine.pool
+    event.listen(store.engine, "checkout", lambda *_: in_use.append(pool.checkedout()))
+    assert len(store.removed_jobs()) == 3
+    assert max(in_use) == 1
