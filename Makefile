@@ -38,6 +38,9 @@ test: .venv/package ## Run the tests on SQLite and PostgreSQL (ARGS="-k words" f
 .PHONY: venv
 venv: .venv/package ## Make or renew .venv
 
+.PHONY: environments
+environments: .venv/package .venv-lowest/package .venv-protobuf6/package .venv-mindspore/requirements .venv-mindinsight/requirements ## Make what the tiers need
+
 .PHONY: check
 check: .venv/package ## Lint, formatting and types
 	.venv/bin/ruff check .

@@ -45,6 +45,8 @@ class Settings:
     allow_network_filesystem: bool = _setting(
         False, "use SQLite on a network filesystem all the same (unsafe)"
     )
+    pool_size: int = _setting(15, "connections to the database that a process opens at most", least=1)
+    statement_timeout_s: float = _setting(900.0, "seconds after which a statement is ended; 0: none", least=0)
     poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
     discovery_interval_s: float = _setting(
         2.0, "seconds between two searches for new jobs and files", least=0.05

@@ -11,11 +11,28 @@ from enum import Enum, IntEnum
 from typing import ClassVar
 
 
+class ExitCode(IntEnum):
+    """What the program ends with; by a signal it is 128 and the signal's number."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    PARTLY_DONE = 3
+    SCHEMA = 4
+    """There is no store in the database, or its schema is too old or too new."""
+    DATABASE = 5
+    """The database cannot be reached, is locked, or is not there."""
+    LED = 6
+    """Another ingester leads."""
+    STANDSTILL = 7
+    """A daemon came to a standstill. Nothing is lost: it goes on at its bookmarks."""
+
+
 class MindInsightException(Exception):
     """An operation of the lineage store failed."""
 
     error_code: ClassVar[str] = "50540000"
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 
     def __init__(self, message: str | None = None, *, hint: str | None = None) -> None:
         self.message = message or (type(self).__doc__ or "").splitlines()[0]
@@ -33,21 +50,21 @@ class LineageParamTypeError(MindInsightException, TypeError):
     """A parameter has the wrong type."""
 
     error_code = "50542080"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class LineageParamValueError(MindInsightException, ValueError):
     """A parameter has a value that is not allowed."""
 
     error_code = "50542081"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class LineageParamMissingError(MindInsightException):
     """A required parameter is missing."""
 
     error_code = "50542082"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class LineageParamSummaryRecordError(LineageParamTypeError):
@@ -96,14 +113,14 @@ class LineageParamSummaryPathError(MindInsightException):
     """The path is neither a directory nor a train job that the store knows."""
 
     error_code = "50542217"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class LineageSearchConditionParamError(MindInsightException):
     """The search condition is refused."""
 
     error_code = "50542218"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class LineageErrors(IntEnum):
@@ -159,6 +176,10 @@ class SampleNotFoundError(LineageStoreError):
     error_code = "5054500E"
 
 
+class UnknownFormatError(LineageStoreError):
+    """A log file is of a format that this version does not know."""
+
+
 class PayloadUnavailableError(LineageStoreError):
     """The log file that holds this payload is gone or has changed."""
 
@@ -167,48 +188,61 @@ class ConfigError(LineageStoreError):
     """A setting is not usable."""
 
     error_code = "5054000D"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class UnsafeStoreLocationError(LineageStoreError):
     """SQLite cannot be used safely on this filesystem."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotAStoreError(LineageStoreError):
     """The database belongs to another application."""
 
-    exit_code = 4
+    exit_code = ExitCode.SCHEMA
 
 
 class SchemaTooOldError(LineageStoreError):
     """The database has an older schema than this version needs."""
 
-    exit_code = 4
+    exit_code = ExitCode.SCHEMA
 
 
 class SchemaTooNewError(LineageStoreError):
     """The database was written by a newer version of lineage_store."""
 
-    exit_code = 4
+    exit_code = ExitCode.SCHEMA
 
 
 class DatabaseUnavailableError(LineageQuerySummaryDataError):
     """The database is unreachable or locked."""
 
-    exit_code = 5
+    exit_code = ExitCode.DATABASE
 
     def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
-        """down, locked, full, read-only, refused, gone, replaced or failed: what somebody who waits is waiting for."""
+        """What somebody who waits is waiting for: down, locked, full, read-only, refused (the password), denied
+        (permission), gone, replaced, closed (a SQLite store that only its user can open), busy (all connections of this
+        process are in use), timeout, failed.
+        """
+
+
+class PermissionDeniedError(DatabaseUnavailableError):
+    """This role or user may not do that in the database."""
+
+    exit_code = ExitCode.FAILED
+
+
+class ReadOnlyStoreError(LineageStoreError):
+    """The store is open for reading only."""
 
 
 class LeaseHeldError(LineageStoreError):
     """Another ingester leads this base dir."""
 
-    exit_code = 6
+    exit_code = ExitCode.LED
 
     def __init__(
         self, message: str | None = None, *, hint: str | None = None, ends_in_s: float = 0.0
@@ -221,7 +255,7 @@ class LeaseHeldError(LineageStoreError):
 class LeaseLostError(LineageStoreError):
     """This ingester no longer leads the base dir; its write was refused."""
 
-    exit_code = 6
+    exit_code = ExitCode.LED
 
 
 class BookmarkMovedError(LineageStoreError):

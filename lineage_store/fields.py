@@ -1,87 +1,196 @@
-"""THE table of lineage fields: what can be asked of a job, where it comes from, and where it is stored.
+"""THE table of lineage fields: what can be asked of a job, where it comes from, and where it is stored and shown.
 
-One row per field: its public name (MindInsight's), the group and key under which the training wrote it, the column of
-the table `lineage`, its type, and its meaning. Query, ingest, the views and the documentation all read this table;
-nothing else knows a field's name. Metrics and user-defined values have names of their own, under the two prefixes.
+One row per field. A new field is a new row here (and the column that a migration adds): the wire format, the fold of
+lineage events, the tables, `v_job`, conditions, sort orders, answers and the command line all read this table, and
+nothing else lists the names of fields. A derived field, which no training writes, is computed where lineage is folded.
+Metrics and user-defined values have names of their own, under the two prefixes. Does not know SQL.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 FieldType = Literal["text", "integer", "float"]
+Group = Literal["hyper_parameters", "algorithm", "train_dataset", "valid_dataset", "model"]
+"""The parts of a training's own record, in the order in which MindInsight shows them."""
+
+GROUPS: tuple[Group, ...] = get_args(Group)
 
 METRIC_PREFIX = "metric/"
 USER_PREFIX = "user_defined/"
+PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
+"""How the names begin that are no fields, by the part of an answer that shows them."""
+
+FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
+"""What the kind of a float says."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineageField:
-    """One lineage field. `group` and `key` locate it in the training's own record (None: it is derived)."""
+    """One lineage field. `group` and `key` say where the training writes it (None: it is derived)."""
 
     name: str
-    group: str | None
+    """Its public name, MindInsight's: in conditions, sort orders and answers."""
+    group: Group | None
     key: str | None
-    column: str
     type: FieldType
     meaning: str
+    table: Literal["lineage", "train_job"] = "lineage"
+    column: str
+    """The column of that table."""
+    view_column: str | None
+    """Its column in `v_job`, with the unit; None where the view has it under every job's own columns."""
+    searchable: bool = True
+    """Whether conditions and sort orders may name it."""
     listed: bool = True
-    """Whether `model_lineage` of a filter answer shows it (MindInsight's list)."""
+    """Whether `model_lineage` of an answer shows it."""
+    printed: bool = False
+    """Whether `lineage-store filter` prints it when no columns are named."""
+    long: bool = False
+    """Whether its values are long texts, such as paths; an index that covers several fields leaves it out."""
+
+    @property
+    def kind_column(self) -> str | None:
+        """The column that says whether a float is finite, in `lineage` and in `v_job`."""
+        return f"{self.column}_kind" if self.type == "float" else None
 
 
-def _field(
-    name: str, group: str | None, key: str | None, type_: FieldType, meaning: str, listed: bool = True
+def _written(
+    name: str,
+    where: tuple[Group, str],
+    type_: FieldType,
+    meaning: str,
+    *,
+    unit: str = "",
+    searchable: bool = True,
+    listed: bool = True,
+    printed: bool = False,
+    long: bool = False,
 ) -> LineageField:
-    return LineageField(name, group, key, name, type_, meaning, listed)
+    """A field that a training writes at (group, key)."""
+    return LineageField(
+        name=name,
+        group=where[0],
+        key=where[1],
+        type=type_,
+        meaning=meaning,
+        column=name,
+        view_column=f"{name}{unit}",
+        searchable=searchable,
+        listed=listed,
+        printed=printed,
+        long=long,
+    )
 
 
 FIELDS: tuple[LineageField, ...] = (
-    _field("summary_dir", None, None, "text", "the job's id, ./name", listed=False),
-    _field("loss_function", "hyper_parameters", "loss_function", "text", "class name of the loss function"),
-    _field(
-        "train_dataset_path", "train_dataset", "train_dataset_path", "text", "directory of the training data"
+    LineageField(
+        name="summary_dir",
+        group=None,
+        key=None,
+        type="text",
+        meaning="the job's id, ./name",
+        table="train_job",
+        column="train_id",
+        view_column=None,
+        listed=False,
+        printed=True,
     ),
-    _field(
-        "train_dataset_count", "train_dataset", "train_dataset_size", "integer", "training samples per epoch"
+    _written(
+        "loss_function", ("hyper_parameters", "loss_function"), "text", "class name of the loss function"
     ),
-    _field(
-        "test_dataset_path", "valid_dataset", "valid_dataset_path", "text", "directory of the evaluation data"
+    _written(
+        "train_dataset_path",
+        ("train_dataset", "train_dataset_path"),
+        "text",
+        "directory of the training data",
+        long=True,
     ),
-    _field("test_dataset_count", "valid_dataset", "valid_dataset_size", "integer", "evaluation samples"),
-    _field("network", "algorithm", "network", "text", "class name of the network"),
-    _field("optimizer", "hyper_parameters", "optimizer", "text", "class name of the optimizer"),
-    _field("learning_rate", "hyper_parameters", "learning_rate", "float", "initial learning rate"),
-    _field("epoch", "hyper_parameters", "epoch", "integer", "epochs asked for"),
-    _field("batch_size", "hyper_parameters", "batch_size", "integer", "samples per step"),
-    _field("device_num", "hyper_parameters", "device_num", "integer", "devices that trained together"),
-    _field("loss", "algorithm", "loss", "float", "loss of the last step"),
-    _field("model_size", "model", "size", "integer", "bytes of the checkpoint file"),
-    _field("dataset_mark", None, None, "text", "equal for jobs with equal dataset pipelines"),
-    _field(
+    _written(
+        "train_dataset_count",
+        ("train_dataset", "train_dataset_size"),
+        "integer",
+        "training samples per epoch",
+    ),
+    _written(
+        "test_dataset_path",
+        ("valid_dataset", "valid_dataset_path"),
+        "text",
+        "directory of the evaluation data",
+        long=True,
+    ),
+    _written("test_dataset_count", ("valid_dataset", "valid_dataset_size"), "integer", "evaluation samples"),
+    _written("network", ("algorithm", "network"), "text", "class name of the network", printed=True),
+    _written(
+        "optimizer", ("hyper_parameters", "optimizer"), "text", "class name of the optimizer", printed=True
+    ),
+    _written(
+        "learning_rate", ("hyper_parameters", "learning_rate"), "float", "initial learning rate", printed=True
+    ),
+    _written("epoch", ("hyper_parameters", "epoch"), "integer", "epochs asked for", printed=True),
+    _written("batch_size", ("hyper_parameters", "batch_size"), "integer", "samples per step", printed=True),
+    _written("device_num", ("hyper_parameters", "device_num"), "integer", "devices that trained together"),
+    _written("loss", ("algorithm", "loss"), "float", "loss of the last step", printed=True),
+    _written("model_size", ("model", "size"), "integer", "bytes of the checkpoint file", unit="_bytes"),
+    LineageField(
+        name="dataset_mark",
+        group=None,
+        key=None,
+        type="text",
+        meaning="equal for jobs with equal dataset pipelines",
+        column="dataset_mark",
+        view_column="dataset_mark",
+    ),
+    _written(
         "parallel_mode",
-        "hyper_parameters",
-        "parallel_mode",
+        ("hyper_parameters", "parallel_mode"),
         "text",
         "parallel mode of the training",
+        searchable=False,
         listed=False,
     ),
-    _field(
-        "model_path", "model", "path", "text", "where the checkpoint was written, as JSON text", listed=False
+    _written(
+        "model_path",
+        ("model", "path"),
+        "text",
+        "where the checkpoint was written, as JSON text",
+        searchable=False,
+        listed=False,
+        long=True,
     ),
 )
+"""Every field, in MindInsight's order, in which answers list them; ours behind."""
 
-JOB_STATES = ("live", "stalled", "finished", "missing")
-"""The states of a job."""
+_VIEW_ORDER = (
+    *("network", "optimizer", "loss_function", "parallel_mode", "learning_rate", "loss"),
+    *("epoch", "batch_size", "device_num", "train_dataset_path", "train_dataset_count"),
+    *("test_dataset_path", "test_dataset_count", "model_path", "model_size", "dataset_mark"),
+)
+"""The order that `v_job` promises to those who read columns by place; newer fields stand behind."""
 
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}
 """Every field by its public name."""
 
-SEARCHABLE: tuple[LineageField, ...] = FIELDS[:15]
-"""The fields a search condition may name, in MindInsight's order."""
+SEARCHABLE: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.searchable)
+"""The fields that a search condition may name, in MindInsight's order."""
 
 LISTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.listed)
-"""The fields `model_lineage` shows, in MindInsight's order."""
+"""The fields that `model_lineage` shows, in MindInsight's order."""
 
 TRAINED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.group is not None)
 """The fields that a training writes, each a column of the table `lineage`."""
+
+VIEWED: tuple[LineageField, ...] = tuple(
+    sorted(
+        (field for field in FIELDS if field.view_column),
+        key=lambda field: _VIEW_ORDER.index(field.name) if field.name in _VIEW_ORDER else len(_VIEW_ORDER),
+    )
+)
+"""The fields that `v_job` shows, in its order."""
+
+PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.printed)
+"""The fields that `lineage-store filter` prints by itself."""
+
+CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
+"""The names of a condition that say what to answer, not of which jobs; no field may have such a name."""

@@ -92,3 +92,9 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(int(match.group(2), 16))
     byte = int(match.group(1), 16)
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+
+
+def either(words: Iterable[str]) -> str:
+    """Words as a sentence lists them: `a, b or c`."""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last

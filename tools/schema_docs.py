@@ -1,16 +1,25 @@
-"""Write docs/schema.md: every table and view with its columns, types and meanings, and a diagram of the tables.
+"""Write docs/schema.md: every table and view with its columns, types and meanings, and diagrams of tables and states.
 
-In: `store/schema/`. Out: Markdown, in docs/schema.md or in the file given as the only argument.
+In: `store/schema/`, `states.py`. Out: Markdown, in docs/schema.md or in the file given as the only argument.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sqlalchemy import ForeignKeyConstraint, Table, Text
 
+from lineage_store.states import (
+    FILE_TRANSITIONS,
+    JOB_TRANSITIONS,
+    FileEvent,
+    FileState,
+    JobEvent,
+    JobState,
+    Transition,
+)
 from lineage_store.store.schema.descriptions import Relation, relations
 from lineage_store.store.schema.tables import metadata
 
@@ -46,7 +55,46 @@ def markdown() -> str:
     views = "\n".join(line for relation in all_of if relation.kind == "view" for line in _section(relation))
     tables = "\n".join(line for relation in all_of if relation.kind == "table" for line in _section(relation))
     diagram = "\n".join(_diagram())
-    return f"{_INTRODUCTION}\n## Views\n\n{views}\n## Tables\n\n```mermaid\n{diagram}\n```\n\n{tables}"
+    states = "\n".join([*_log_file_states(), *_job_states()])
+    return (
+        f"{_INTRODUCTION}\n## Views\n\n{views}\n{states}\n## Tables\n\n```mermaid\n{diagram}\n```\n\n{tables}"
+    )
+
+
+def _log_file_states() -> Iterator[str]:
+    """Each look at a log file is a crossing, at which the states that can be looked at meet."""
+    looked_at = FILE_TRANSITIONS[FileEvent.READ].before
+    looks = {event: row for event, row in FILE_TRANSITIONS.items() if row.before and row.before <= looked_at}
+    yield "## States of a log file\n\n```mermaid\nstateDiagram-v2\n    state look <<choice>>"
+    yield from (f"    {state} --> look" for state in FileState if state in looked_at)
+    yield from (f"    look --> {row.after} : {event}" for event, row in looks.items())
+    yield from _arrows({event: row for event, row in FILE_TRANSITIONS.items() if event not in looks})
+    yield "```\n"
+    yield from _events(FILE_TRANSITIONS)
+
+
+def _job_states() -> Iterator[str]:
+    yield "## States of a job\n\nThey follow from its log files.\n\n```mermaid\nstateDiagram-v2"
+    yield from _arrows(JOB_TRANSITIONS)
+    yield "```\n"
+    yield from _events(JOB_TRANSITIONS)
+
+
+_Transitions = Mapping[FileEvent, Transition[FileState]] | Mapping[JobEvent, Transition[JobState]]
+
+
+def _arrows(transitions: _Transitions) -> Iterator[str]:
+    for event, row in transitions.items():
+        for state in list(map(str, sorted(row.before))) or ["[*]"]:
+            yield f"    {state} --> {row.after} : {event}"
+
+
+def _events(transitions: _Transitions) -> Iterator[str]:
+    yield "| event | from | to | meaning |"
+    yield "|---|---|---|---|"
+    for event, row in transitions.items():
+        yield f"| {event} | {', '.join(sorted(row.before)) or 'nothing'} | `{row.after}` | {row.meaning} |"
+    yield ""
 
 
 def _section(relation: Relation) -> Iterator[str]:

@@ -28,7 +28,7 @@ from benchmarks.rows.ingest import parse_alone
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import vectorised
-from lineage_store.ingest.read import batches
+from lineage_store.ingest.read.batch import fill
 from lineage_store.ingest.scan import survey
 from lineage_store.ingest.scan.discovery import FoundFile
 from lineage_store.store.records import KnownFile
@@ -113,7 +113,7 @@ def _read(base_dir: Path) -> float:
         found = survey.find(base_dir, settings).files
         files = [_unread(number, file) for number, file in enumerate(found)]
         while files:
-            batch = batches.fill(base_dir, files[: settings.batch_files], settings, now)
+            batch = fill(base_dir, files[: settings.batch_files], settings, now)
             files = files[batch.files_taken :] + [each.after for each in batch.advances if each.has_more]
     return seconds()
 
@@ -121,7 +121,7 @@ def _read(base_dir: Path) -> float:
 def _unread(number: int, file: FoundFile) -> KnownFile:
     """A file as the store knows it when it was registered."""
     name, place = file.parsed, {"job_id": number, "file_no": 1, "train_id": file.train_id, "name": file.name}
-    said = {"kind": name.kind, "file_time": name.timestamp, "device": name.device}
+    said = {"format": file.format.name, "kind": name.kind, "file_time": name.timestamp, "device": name.device}
     sizes = ("size_bytes", "byte_offset", "quarantined_bytes", "fingerprint_bytes", "anchor_bytes", "strikes")
     state = {"generation": 1, "current": True, "state": "open", "closed": False}
     known: dict[str, Any] = dict.fromkeys(KnownFile._fields) | dict.fromkeys(sizes, 0) | place | said | state

@@ -35,16 +35,27 @@ class OpenedStore:
     """A database that holds a store of this version, and its settings."""
 
     def __init__(
-        self, url: str | None = None, *, settings: Settings | None = None, create: bool = True
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        create: bool = True,
+        read_only: bool = False,
     ) -> None:
         self.settings = settings or config.load().settings
         given = url or self.settings.database_url
-        url = given or default_url()
+        url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
-        self._engine = engines.open_engine(url, allow_network_filesystem=unsafe)
+        self._engine = engines.open_engine(
+            url,
+            read_only=read_only,
+            allow_network_filesystem=unsafe,
+            pool_size=self.settings.pool_size,
+            statement_timeout_s=self.settings.statement_timeout_s,
+        )
         self.url = engines.safe_url(self._engine.url)
         try:
-            if create and upgrade.is_empty(self._engine):
+            if create and not read_only and upgrade.is_empty(self._engine):
                 upgrade.upgrade(url, allow_network_filesystem=unsafe)
                 if not given:
                     log.warning("The lineage store is %s.", engines.sqlite_path(url))

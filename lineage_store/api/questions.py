@@ -138,7 +138,9 @@ class Questions(OpenedStore):
         Raises:
             LineageParamValueError: outside those bounds, or neither is given.
             TrainJobNotFoundError: the store knows no such job.
+            ReadOnlyStoreError: the store is open for reading only.
         """
+        engines.require_writable(self._engine)
         changes = _annotation(tag, remark)
         with self._job(base_dir, train_id) as (_, place, _):
             pass  # it is there

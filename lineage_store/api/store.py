@@ -28,10 +28,15 @@ class LineageStore(Questions, Samples, Operations):
             the user's state directory.
         settings: all settings at once, instead of those from environment and configuration file.
         create: whether a missing or empty database becomes a store; where not, that is an error.
+        read_only: nothing is ever written, made or upgraded, neither in the database nor in a file; a role that may
+            only read will do, and so will a PostgreSQL standby. Methods that write raise ReadOnlyStoreError.
+
+    Threads may share a store; it opens `pool_size` connections at most.
 
     Raises:
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
         SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
+        PermissionDeniedError: the role or user may not read it.
         DatabaseUnavailableError: it is unreachable or locked, or there is no such file.
     """
 
@@ -52,6 +57,7 @@ class LineageStore(Questions, Samples, Operations):
         Raises:
             LineageParamSummaryPathError: no directory, not listable, or overlapping with a base dir of the store.
             LeaseHeldError: a daemon leads this base dir (and does this work).
+            ReadOnlyStoreError: the store is open for reading only.
             DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
         """
         from lineage_store.ingest import refresh

@@ -71,6 +71,7 @@ def grant(
     settings: Settings,
     owner: str | None,
     ingest: str | None,
+    readers: Sequence[str],
     analysts: Sequence[str],
     *,
     dry_run: bool = False,
@@ -79,7 +80,7 @@ def grant(
     from lineage_store.store.admin import roles
     from lineage_store.store.schema import upgrade
 
-    wanted = roles.Roles(owner, ingest, tuple(analysts))
+    wanted = roles.Roles(owner, ingest, tuple(readers), tuple(analysts))
     with _engine(settings) as engine:
         upgrade.check(engine)
         return list(wanted), (roles.statements if dry_run else roles.grant)(engine, wanted)

@@ -1,9 +1,7 @@
 """The program itself: its verbs by name, its global options, and what becomes of errors and signals.
 
-In: command-line arguments. Out: an exit code (0 ok · 1 failure · 2 usage · 3 partly done · 4 no store in the database,
-or its schema too old or too new · 5 database unreachable, locked or not there · 6 another ingester leads · 7 the daemon
-came to a standstill · 130 and 143 by signal). Promises: no bare traceback; an error says what was wrong and what to do,
-on stderr. Does not know any verb.
+In: command-line arguments. Out: an exit code (`errors.ExitCode`; 130 and 143 by signal). Promises: no bare traceback;
+an error says what was wrong and what to do, on stderr. Does not know any verb.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import click
 
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
-from lineage_store.errors import MindInsightException
+from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.texts import without_passwords
 
 PROGRAM = "lineage-store"
@@ -147,7 +145,7 @@ def report(error: Exception, verbosity: int) -> int:
     if isinstance(error, MindInsightException):
         message, hint, code = error.message, error.hint, error.exit_code
     else:
-        message, code = f"Unexpected {type(error).__name__}: {error}", 1
+        message, code = f"Unexpected {type(error).__name__}: {error}", ExitCode.FAILED
         hint = "This should not happen: please report it, with what `-v` before the verb prints."
     click.echo(f"Error: {escaped(without_passwords(message), keep_lines=True)}", err=True)
     if hint:

@@ -115,14 +115,6 @@ def spelled(value: float | Decimal) -> str | None:
     return None
 
 
-def instant(seconds: float | None) -> datetime | None:
-    """A time of the unix clock; None where no calendar has it."""
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def _escape(char: str, keep_lines: bool) -> str:
     if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
         return char

@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import BY_NAME
+from lineage_store.fields import BY_NAME, CONTROL_KEYS
 
 _SYMBOLS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _COMPARISON = re.compile(r"(?P<name>.+?)\s*(?P<symbol>[<>!=]=|[<>=])\s*(?P<value>.*)", re.DOTALL)
 _WORDS = re.compile(
     r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)", re.DOTALL
 )
-CONTROLS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 
 
 def read_where(text: str) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def combined(
     """One condition of a given one, which is not changed, with --where and --sort texts added."""
     whole = dict(condition or {})
     if wheres:
-        leaves = {name: whole.pop(name) for name in list(whole) if name not in CONTROLS}
+        leaves = {name: whole.pop(name) for name in list(whole) if name not in CONTROL_KEYS}
         whole["and"] = [*([leaves] if leaves else []), *map(read_where, wheres)]
     if sorts:
         whole = {name: value for name, value in whole.items() if name not in ("sorted_name", "sorted_type")}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.facts.int32 import fits_int32
+from lineage_store.collect.wire_bytes import fits_int32
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
 

@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store import plugins
 from lineage_store.errors import InvalidTagError, LineageParamTypeError, LineageParamValueError
-from lineage_store.eventlog.mindspore.messages import EventDecodeError, parse
+from lineage_store.eventlog.mindspore.messages import parse
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.values import EventDecodeError
 
-ARRAY_PLUGINS = ("scalar", "image", "tensor", "histogram")
+ARRAY_PLUGINS = tuple(plugin.name for plugin in plugins.PLUGINS if plugin.is_array)
 LINEAGE_MESSAGES = {
     "train_lineage": lineage_pb2.TrainLineage,
     "eval_lineage": lineage_pb2.EvaluationLineage,
     "dataset_graph": lineage_pb2.DatasetGraph,
     "custom_lineage_data": lineage_pb2.UserDefinedInfo,
 }
-PLUGINS = (*ARRAY_PLUGINS, *LINEAGE_MESSAGES, "graph", "landscape")
+PLUGINS = (*ARRAY_PLUGINS, *LINEAGE_MESSAGES, plugins.GRAPH, plugins.LANDSCAPE)
 
 Held = float | NDArray[Any] | bytes
 

@@ -11,6 +11,7 @@ import struct
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = (0, 1, 2, 5)
 """The wire types."""
+_LARGEST_INT32 = 2**31 - 1
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
@@ -49,3 +50,8 @@ def float_field(field: int, number: float) -> bytes:
 def length_field(field: int, content: bytes) -> bytes:
     """A string, bytes, packed numbers or a message."""
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
+
+
+def fits_int32(value: int) -> bool:
+    """Whether an int32 can hold the integer."""
+    return -_LARGEST_INT32 - 1 <= value <= _LARGEST_INT32

@@ -1,6 +1,6 @@
-"""The log-file format of MindSpore: file names, frames, events and payloads. Knows no SQL and no MindSpore.
+"""Log files: their formats, and what is in them. Knows no SQL and no MindSpore.
 
-`filenames` says which files count; `framing` cuts bytes into checked frames and writes them; `events` decodes
-a frame into values; `payloads` reads histograms, images, tensors, graphs and landscapes back; `wire` has the
-protobuf messages.
+`formats` is the table of log formats, by which everybody else reads log files; `values` and `columns` are what any of
+them decodes to; `records` cuts bytes into checked frames and writes them; `mindspore` has MindSpore's file names,
+events, payloads and protobuf messages; `inspection` takes a log file apart.
 """

@@ -15,12 +15,13 @@ from sqlalchemy import Connection, Engine
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import MOST_STRIKES, poisonous_file
+from lineage_store.states import FileEvent, FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, KnownFile, NewFile, Problem, SampleColumns
-from lineage_store.store.writes import bookmarks, generations, jobs, lineage, problems, revisions
+from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
 
@@ -75,7 +76,7 @@ def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_
     """Note that files are gone from the disk; their rows stay."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_missing(connection, files)
+        file_states.mark_missing(connection, files)
         missing = Problem(
             "missing_file", "The log file is no longer on disk; its rows are kept.", MISSING_REMEDY
         )
@@ -88,7 +89,7 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
     """Note that files could not be opened or read."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_unreadable(connection, {file: problem.reason for file, problem in failures})
+        file_states.mark_unreadable(connection, {file: problem.reason for file, problem in failures})
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
@@ -97,11 +98,11 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
 def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
     """Note that reading a file failed the reader; with the last strike it is left alone."""
     strikes = file.strikes + 1
-    state = "poisoned" if strikes >= MOST_STRIKES else "unreadable"
+    event = FileEvent.FAILED_OFTEN if strikes >= MOST_STRIKES else FileEvent.FAILED
     problem = poisonous_file(reason, strikes)
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        registry.mark_struck(connection, file, strikes, reason, state)
+        file_states.mark_struck(connection, file, strikes, reason, event)
         problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
         revisions.stamp(connection, lease.base_dir_id, [file.job_id])
 
@@ -190,7 +191,7 @@ def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advanc
 def _state_problems(advance: Advance) -> list[Problem]:
     if advance.rows.suspect:
         return [advance.rows.suspect]
-    if advance.after.state == "torn":
+    if advance.after.state == FileState.TORN:
         pending = advance.sight.size_bytes - advance.rows.end
         reason = f"The last {pending} bytes are an incomplete frame of a closed file."
         return [Problem("torn_file", reason, TORN_REMEDY)]

@@ -8,7 +8,9 @@ Knows the order of the steps and nothing else: each step has a module of its own
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +21,15 @@ from lineage_store.errors import BookmarkMovedError
 from lineage_store.ingest import commit
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.problems import path_problems
-from lineage_store.ingest.read.batches import Batch, Batches, Unregistered
+from lineage_store.ingest.read.batch import Batch
+from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.read.worker import Reader
 from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey, KnownFile, NewFile
+from lineage_store.store.records import FileKey, NewFile
 
 log = logging.getLogger(__name__)
 
@@ -81,45 +84,58 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     return counts
 
 
-def _registered(ingester: Ingester, new: Sequence[NewFile]) -> Iterator[list[KnownFile]]:
-    """Files that the store does not know yet as it knows them from now on, as many at a time as are read at once."""
-    size = ingester.settings.batch_files
-    for start in range(0, len(new), size):
-        yield commit.register(ingester.engine, ingester.lease, new[start : start + size])
-
-
 def _read_all(ingester: Ingester, todo: Survey) -> Counts:
-    """Read the files to their ends, a batch a transaction; new ones are registered while others are read."""
-    counts = todo.counts
+    """Read the files to their ends, a batch a transaction, each while the one before it is written."""
     if not (todo.changed or todo.new):
-        return counts
+        return todo.counts
     with reading(ingester.engine) as connection:
         now = database_time(connection)
-    new = Unregistered(len(todo.new), _registered(ingester, todo.new))
-    batches = Batches(ingester.base_dir, todo.changed, new, ingester.settings, now, ingester.reader)
+    files = len(todo.changed) + len(todo.new)
+    reader = nullcontext(ingester.reader) if ingester.reader else reader_of(files, ingester.settings)
+    with reader as given:
+        batches = Batches(ingester.base_dir, todo.changed, ingester.settings, now, given)
+        return _commit_all(ingester, batches, deque(todo.new), todo.counts)
+
+
+def _commit_all(ingester: Ingester, batches: Batches, new: deque[NewFile], counts: Counts) -> Counts:
     read = set[FileKey]()
+    _register_some(ingester, new, batches)
     for batch in batches:
         if ingester.should_stop():
             break
-        try:
-            _commit(ingester, batch)
-        except BookmarkMovedError as error:
-            log.warning("%s Those files are read again in the next pass.", error.message)
-            continue
-        for news in batch.rewritten:
-            again = next_generation(news.file)
-            batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
-        read |= {each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset}
-        counts = counts.plus(batch.advances, files_read=len(read))
-        ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
+        if _is_committed(ingester, batch):
+            for news in batch.rewritten:
+                again = next_generation(news.file)
+                batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
+            read |= {
+                each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
+            }
+            counts = counts.plus(batch.advances, files_read=len(read))
+            waiting = batches.files_waiting + len(new)
+            ingester.progress(Progress(counts.bytes_read, counts.events, waiting))
+        _register_some(ingester, new, batches)
     return counts
 
 
-def _commit(ingester: Ingester, batch: Batch) -> None:
+def _register_some(ingester: Ingester, new: deque[NewFile], batches: Batches) -> None:
+    """Make rows for new files, as far as they will soon be read: while one batch of them is read, the next is known."""
+    size = ingester.settings.batch_files
+    while new and batches.files_waiting < 2 * size:
+        part = [new.popleft() for _ in range(min(size, len(new)))]
+        batches.add(*commit.register(ingester.engine, ingester.lease, part))
+
+
+def _is_committed(ingester: Ingester, batch: Batch) -> bool:
+    """Write a batch; False when somebody moved a bookmark meanwhile, and nothing was written."""
     engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
-    if batch.advances:
-        commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+    try:
+        if batch.advances:
+            commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+    except BookmarkMovedError as error:
+        log.warning("%s Those files are read again in the next pass.", error.message)
+        return False
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
     if batch.struck:
         commit.mark_struck(engine, lease, *batch.struck)
+    return True

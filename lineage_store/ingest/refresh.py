@@ -34,7 +34,7 @@ from lineage_store.ingest.scan.directory_cache import Memory
 from lineage_store.ingest.scan.survey import Survey, find, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
-from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.leases import Lease
 
@@ -59,8 +59,10 @@ def ingest(
 ) -> IngestReport:
     """Read everything there is to read below a base dir.
 
-    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError.
+    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError,
+    ReadOnlyStoreError.
     """
+    require_writable(engine)
     started = time.monotonic()
     if not base_dirs.is_known(engine, base_dir):
         base_dirs.refuse_unfit(engine, base_dir)
@@ -83,6 +85,8 @@ def refresh_lineage(
     engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None = None
 ) -> None:
     """Read new lineage events if nobody leads the base dir and we may write; else log how old the answer is."""
+    if _answers_as_it_is(engine, base_dir):
+        return
     started = time.monotonic()
     try:
         if only is None:
@@ -144,6 +148,8 @@ def _memory(base_dir: Path, settings: Settings) -> Memory:
 
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Read everything, or wait (not for ever) until the leader has read what is on disk now."""
+    if _answers_as_it_is(engine, base_dir):
+        return
     try:
         try:
             ingest(engine, base_dir, settings)
@@ -180,6 +186,13 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
             log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)
             return
         time.sleep(0.2)
+
+
+def _answers_as_it_is(engine: Engine, base_dir: Path) -> bool:
+    """Whether nothing may be read into the store, because it is open for reading only."""
+    if is_read_only(engine):
+        log.info("Answered from the store (%s): it is open for reading only.", _age(engine, base_dir))
+    return is_read_only(engine)
 
 
 def _listed(base_dir: Path, run: Callable[[], T]) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_store.eventlog.formats import naming
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.scan.depth import ONE_JOB
 from lineage_store.ingest.scan.discovery import SYMBOLIC_LINK
@@ -64,7 +65,5 @@ class IngestReport:
                 "stay inside the base dir."
             )
         elif counts.files_found == 0:
-            lines.append(
-                "No log file was found. A log file's name holds 'summary.' and a number, as MindSpore writes it."
-            )
+            lines.append(f"No log file was found. A log file's name has {naming()} in it.")
         return "\n".join(lines)

@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
+from lineage_store.eventlog.formats import naming
 from lineage_store.ingest.problems import access_of, me
 from lineage_store.ingest.scan.depth import ONE_JOB, deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, path_of, scan
@@ -143,7 +144,7 @@ def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding
         text = f"Log files lie more than one level below it, where ingest does not look, such as in {where}."
         yield Finding(subject, "warning", text, RECURSIVE)
     elif not found.files:
-        remedy = "A log file's name holds 'summary.' and a number."
+        remedy = f"A log file's name has {naming()} in it."
         yield Finding(subject, "warning", "There is no log file in it or below it.", remedy)
 
 

@@ -15,7 +15,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.lease import leading
 from lineage_store.store import leases
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.engine import reading, require_writable, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting
 from lineage_store.store.writes.forgetting import Holdings
@@ -33,6 +33,7 @@ def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | Non
 
     Raises LeaseHeldError when an ingester leads it.
     """
+    require_writable(engine)
     with reading(engine) as connection:
         ids = forgetting.ids_of(connection, stored_path(base_dir))
         found = forgetting.holdings(connection, ids) if ids else None

@@ -16,10 +16,11 @@ from typing import Any
 from sqlalchemy import Row
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.ingest.scan.discovery import Found
+from lineage_store.states import FileState
 from lineage_store.store.catalog.tombstones import Tombstone
 from lineage_store.texts import from_stored, to_stored
 
@@ -80,13 +81,13 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Reas
     elif not seen.files and not seen.unreadable:
         yield Reason(
             "It holds no log file.",
-            "A log file's name holds 'summary.' and a number, as MindSpore writes it.",
+            f"A log file's name has {formats.naming()} in it.",
         )
 
 
 def of_file(place: Place, settings: Settings) -> Iterator[Reason]:
     """What the file itself has to do with it."""
-    if reason := filenames.ignored_reason(place.parts[-1]):
+    if reason := formats.ignored_reason(place.parts[-1]):
         yield Reason(f"Its name does not count: {reason}.")
     links = list(_of_link(place, place.path, settings))
     if links:
@@ -107,18 +108,18 @@ def of_file(place: Place, settings: Settings) -> Iterator[Reason]:
 def of_row(row: Row[Any]) -> Iterator[Reason]:
     """What the store says of one generation of a log file."""
     pending = row.size_bytes - row.byte_offset
-    if row.state == "replaced" or (row.state != "replacing" and not row.current):
+    if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield Reason("It was rewritten; this older generation no longer counts.")
         return
-    if row.state == "replacing":
+    if row.state == FileState.REPLACING:
         yield Reason("It was rewritten; the new generation counts when it has been read in full.", INGEST)
-    if row.state == "missing":
+    if row.state == FileState.MISSING:
         yield Reason("It is no longer on disk; what was read of it is kept.")
-    elif row.state == "unreadable":
+    elif row.state == FileState.UNREADABLE:
         yield Reason("It could not be read when last looked at.")
-    elif row.state == "torn":
+    elif row.state == FileState.TORN:
         yield Reason(f"Its writer has finished in the middle of a frame: the last {pending} bytes are lost.")
-    elif row.state == "suspect":
+    elif row.state == FileState.SUSPECT:
         text = f"At byte {row.byte_offset} stands no frame since {row.suspect_since:%Y-%m-%d %H:%M:%S} UTC."
         yield Reason(
             text, "Wait: it is read again, and given up after suspect_grace_s. `inspect` shows what is there."

@@ -21,12 +21,13 @@ from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.survey import next_generation
+from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.store.writes import generations, removal
-from lineage_store.store.writes.retrying import in_trouble, look_again
+from lineage_store.store.writes.file_states import in_trouble, look_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def retry(
         with writing(engine) as connection:
             leases.confirm(connection, lease)
             look_again(connection, base_dir_id, troubled)
-        damaged = [file for file in troubled if file.quarantined_bytes and file.state != "missing"]
+        damaged = [file for file in troubled if file.quarantined_bytes and file.state != FileState.MISSING]
         jobs = None if only is None else {file.train_id for file in troubled}
         this = Ingester(engine, base_dir, lease, settings)
         _begin(this, damaged)
@@ -106,7 +107,7 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
     with writing(this.engine) as connection:
         leases.confirm(connection, this.lease)
         look_again(connection, this.lease.base_dir_id, files)
-    again = [file for file in files if file.byte_offset and file.state != "missing"]
+    again = [file for file in files if file.byte_offset and file.state != FileState.MISSING]
     _begin(this, again)
     return len(again)
 

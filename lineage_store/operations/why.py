@@ -17,11 +17,12 @@ from sqlalchemy import Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import INGEST, Place, Reason
+from lineage_store.states import FileState
 from lineage_store.store.catalog import holdings, registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.texts import from_stored, to_stored
@@ -45,7 +46,7 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
         return _outside(engine, path)
     if not place.parts:
         return _of_base_dir(engine, place, settings)
-    if os.path.isdir(path) or (not os.path.lexists(path) and filenames.parse(path.name) is None):
+    if os.path.isdir(path) or (not os.path.lexists(path) and formats.recognise(path.name) is None):
         return _of_job(engine, place, settings)
     return _of_file(engine, place, settings)
 
@@ -69,7 +70,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
     with reading(engine) as connection:
         known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
-    ignored = None if os.path.isdir(path) else filenames.ignored_reason(path.name)
+    ignored = None if os.path.isdir(path) else formats.ignored_reason(path.name)
     if ignored:
         return Verdict(
             str(path), "not stored", (Reason(text), Reason(f"Its name does not count: {ignored}."))
@@ -185,5 +186,5 @@ def _not_read(files: set[tuple[str, str]]) -> Reason:
 
 def _is_complete(row: Row[Any]) -> bool:
     """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
-    superseded = row.state == "replaced"
+    superseded = row.state == FileState.REPLACED
     return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

@@ -20,18 +20,10 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
-from lineage_store.fields import TRAINED
+from lineage_store.fields import GROUPS, TRAINED, LineageField
 from lineage_store.store.schema import tables
 
-SUMMARY_KEYS = (
-    "hyper_parameters",
-    "algorithm",
-    "train_dataset",
-    "valid_dataset",
-    "model",
-    "metric",
-    "dataset_graph",
-)
+SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")
 """What `get_lineage` shows without keys; `user_defined` is shown when asked for."""
 
 _ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
@@ -97,13 +89,13 @@ def _part(name: str, row: Any) -> dict[str, Any]:
         return dict(json.loads(row.dataset_graph or "{}"))
     if name in ("metric", "user_defined"):
         return dict(json.loads(row.model_lineage)[name])
-    values = {field.key: _shown(row, field.column) for field in TRAINED if field.group == name}
+    values = {field.key: _shown(row, field) for field in TRAINED if field.group == name}
     return {key: value for key, value in values.items() if key is not None and value is not None}
 
 
-def _shown(row: Any, column: str) -> Any:
-    value = getattr(row, column)
-    kind = getattr(row, f"{column}_kind", None)
+def _shown(row: Any, field: LineageField) -> Any:
+    value = getattr(row, field.column)
+    kind = getattr(row, field.kind_column) if field.kind_column else None
     if kind in _WORD_BY_KIND:
         return _WORD_BY_KIND[kind]
     return texts.from_stored(value) if isinstance(value, str) else value

@@ -105,7 +105,7 @@ class Problem(NamedTuple):
 
 
 class FileRows(NamedTuple):
-    """What a stretch of one log file holds, beside its samples; `end` is where the next stretch begins."""
+    """What a chunk of one log file holds, beside its samples; `end` is where the next chunk begins."""
 
     end: int
     event_count: int = 0
@@ -114,7 +114,7 @@ class FileRows(NamedTuple):
     sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
     folded: FoldedLineage | None = None
-    """What these lineage events come to, where the stretch is the beginning of its file."""
+    """What these lineage events come to, where the chunk is the beginning of its file."""
     problems: tuple[Problem, ...] = ()
     suspect: Problem | None = None
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
@@ -136,6 +136,7 @@ class KnownFile(NamedTuple):
     file_no: int
     train_id: str
     name: str
+    format: str
     kind: str
     file_time: int
     device: int | None
@@ -193,6 +194,8 @@ class NewFile(NamedTuple):
 
     train_id: str
     name: str
+    format: str
+    """Which log format it is of, by its name."""
     kind: str
     file_time: int
     device: int | None

@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
+        postgresql_with={"autovacuum_analyze_threshold": 0},
     )
     op.create_table(
         "train_job",
@@ -92,6 +93,7 @@ def upgrade() -> None:
         sa.Column("name", NAME, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("current", sa.Boolean(), nullable=False),
+        sa.Column("format", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("file_time", sa.BigInteger(), nullable=False),
         sa.Column("device", sa.BigInteger()),

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.log_writer import Log
 from helpers.program import Run
-from lineage_store.fields import JOB_STATES
+from lineage_store.states import JobState
 
 pytestmark = pytest.mark.usefixtures("on_sqlite")
 
@@ -153,7 +153,7 @@ def test_filter_takes_names_that_come_with_the_refresh(run: Run, stored: Path) -
 
 
 def test_jobs_takes_every_state(run: Run, stored: Path) -> None:
-    found = [json.loads(run("jobs", "--state", state, "--json").out) for state in JOB_STATES]
+    found = [json.loads(run("jobs", "--state", state, "--json").out) for state in JobState]
     assert sum(map(len, found)) == 2
 
 

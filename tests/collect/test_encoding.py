@@ -15,6 +15,7 @@ from lineage_store.collect.encoding import Batch, Entry, encode
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.eventlog.records.framing import Frame, next_frame
+from lineage_store.eventlog.values import Histogram
 
 
 def payload_of(plugin: str, value: Any) -> bytes:
@@ -26,7 +27,7 @@ def payload_of(plugin: str, value: Any) -> bytes:
     return frame.payload
 
 
-def histogram_of(values: NDArray[Any]) -> payloads.Histogram:
+def histogram_of(values: NDArray[Any]) -> Histogram:
     return payloads.decode_histogram(payload_of("histogram", values), 0)
 
 

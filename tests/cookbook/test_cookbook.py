@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
+from helpers.cookbook import QUERIES
 from lineage_store.store.database.engine import reading
 
-COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook.md"
 BASE_DIR = "/logs/summary_base"
 
 ANSWERS: dict[str, list[tuple[Any, ...]]] = {
@@ -49,23 +47,6 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "15": [(BASE_DIR, "./resnet-a", 3000, 300)],
 }
-
-
-def _queries() -> dict[str, str]:
-    """The SQL of the cookbook by question number; a question's second query has a `b`."""
-    queries: dict[str, str] = {}
-    for number, section in re.findall(
-        r"^## (\d+)\. (.*?)(?=^## |\Z)", COOKBOOK.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    ):
-        blocks = re.findall(r"^```sql\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-        queries |= {
-            number + suffix: block.strip().rstrip(";")
-            for block, suffix in zip(blocks, ("", "b"), strict=False)
-        }
-    return queries
-
-
-QUERIES = _queries()
 
 
 def test_every_query_has_an_answer() -> None:

@@ -16,21 +16,19 @@ from hypothesis import strategies as st
 
 from helpers.log_writer import FIRST_WALL_TIME, Log, scalar, tensor
 from lineage_store.eventlog.mindspore import payloads
-from lineage_store.eventlog.mindspore.events import (
+from lineage_store.eventlog.mindspore.events import decode, decode_lineage, decode_summary
+from lineage_store.eventlog.mindspore.filenames import parse
+from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
+from lineage_store.eventlog.records.framing import read_frames
+from lineage_store.eventlog.values import (
+    EventDecodeError,
     HistogramStatistics,
     LineageEvent,
     PayloadValue,
     ScalarValue,
     SummaryValue,
     Version,
-    decode,
-    decode_lineage,
-    decode_summary,
 )
-from lineage_store.eventlog.mindspore.filenames import parse
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
-from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import read_frames
 
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 
@@ -124,7 +122,7 @@ def test_landscape_is_described_by_its_surface() -> None:
 
 def test_graph_has_no_tag_and_no_step() -> None:
     (value,) = values_of(Log().graph("Conv2D", "ReLU"))
-    assert value == PayloadValue(FIRST_WALL_TIME, 0, "graph", "", 0, None, (2,), value.size_bytes)
+    assert value == PayloadValue(FIRST_WALL_TIME, 0, "graph", None, 0, None, (2,), value.size_bytes)
 
 
 def test_value_index_counts_every_value_of_the_event() -> None:

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lineage_store.eventlog import formats
 from lineage_store.eventlog.mindspore.filenames import (
-    MAX_TIMESTAMP,
     LogFileName,
     compose,
     ignored_reason,
     parse,
 )
+from lineage_store.times import CALENDAR_END
 
 # Every form that MindSpore and MindInsight have written, and what MindInsight's pattern lets in besides.
 FORMS = {
@@ -78,7 +79,7 @@ IGNORED = {
     "model.ckpt": "no log file",
     "summary_1795251969": "no log file",
     "summary.x1": "no log file",
-    f"summary.{MAX_TIMESTAMP + 1}.0.vm_MS": "year 9999",
+    f"summary.{CALENDAR_END + 1}.0.vm_MS": "year 9999",
     f"summary.{2**63}.0.vm_MS": "year 9999",
     f"summary.{'9' * 5000}": "year 9999",
 }
@@ -101,11 +102,11 @@ def test_name_is_taken_apart(name: str, parts: tuple[str, int, int | None, str, 
 @pytest.mark.parametrize(("name", "reason"), IGNORED.items(), ids=range(len(IGNORED)))
 def test_other_names_are_ignored_with_a_reason(name: str, reason: str) -> None:
     assert parse(name) is None
-    assert reason in str(ignored_reason(name))
+    assert reason in str(formats.ignored_reason(name))
 
 
 def test_last_second_of_the_year_9999_still_counts() -> None:
-    assert parsed(f"summary.{MAX_TIMESTAMP}.0.vm_MS").timestamp == MAX_TIMESTAMP
+    assert parsed(f"summary.{CALENDAR_END}.0.vm_MS").timestamp == CALENDAR_END
 
 
 def test_files_are_ordered_by_timestamp_and_then_by_name() -> None:
@@ -120,7 +121,7 @@ def test_files_are_ordered_by_timestamp_and_then_by_name() -> None:
 
 @given(
     prefix=st.from_regex(r"[a-z][0-9a-z_]{0,8}", fullmatch=True),
-    timestamp=st.integers(0, MAX_TIMESTAMP),
+    timestamp=st.integers(0, CALENDAR_END),
     device=st.none() | st.integers(0, 999_999_999),
     host=st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True),
     suffix=st.sampled_from(["_MS", "_lineage", "_MS_lineage"]),
@@ -139,4 +140,4 @@ def test_composed_name_is_the_one_mindspore_gives() -> None:
 
 @given(st.text())
 def test_no_name_crashes(name: str) -> None:
-    assert (parse(name) is None) == (ignored_reason(name) is not None)
+    assert (formats.recognise(name) is None) == (formats.ignored_reason(name) is not None)

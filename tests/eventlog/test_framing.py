@@ -233,3 +233,9 @@ def test_damage_costs_only_the_frames_it_touches(payloads: list[bytes], data: st
     ends = np.cumsum([len(frame) for frame in frames])
     touched = int(np.searchsorted(ends, victim, side="right"))
     assert survivors == payloads[:touched] + payloads[touched + 1 :]
+
+
+def test_a_frame_is_read_whole_and_one_that_does_not_tell_its_length_by_doubling() -> None:
+    assert NeedData(0, 5_000).wanted(100) == 5_000
+    assert NeedData(0, OVERHEAD_BYTES).wanted(0) == OVERHEAD_BYTES
+    assert [NeedData(0, available + 1).wanted(available) for available in (0, 1, 100)] == [1, 3, 201]

@@ -11,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog.mindspore import filenames, inspection
-from lineage_store.eventlog.mindspore.inspection import Part, PartState, inspect, summarise
+from lineage_store.eventlog import inspection
+from lineage_store.eventlog.formats import format_of
+from lineage_store.eventlog.inspection import Part, PartState, inspect, summarise
+from lineage_store.eventlog.values import FileKind
+
+MINDSPORE = format_of("mindspore")
 
 
-def parts_of(content: bytes, kind: filenames.FileKind = "summary", **limits: int) -> list[Part]:
-    return list(inspect(io.BytesIO(content), kind, **limits))
+def parts_of(content: bytes, kind: FileKind = "summary", **limits: int) -> list[Part]:
+    return list(inspect(io.BytesIO(content), MINDSPORE, kind, **limits))
 
 
 def assert_covered(parts: list[Part], size: int) -> None:
@@ -104,9 +108,9 @@ def test_parts_cover_the_file_whatever_is_in_it(changes: list[tuple[int, int]], 
 
 def test_totals_add_up_over_the_corpus(corpus: Path) -> None:
     for path in corpus.glob("*/*summary.*"):
-        kind: filenames.FileKind = "lineage" if path.name.endswith("_lineage") else "summary"
+        kind: FileKind = "lineage" if path.name.endswith("_lineage") else "summary"
         with path.open("rb") as stream:
-            totals = summarise(inspect(stream, kind))
+            totals = summarise(inspect(stream, MINDSPORE, kind))
         frames = totals.pop("frames")
         assert sum(totals.values()) == path.stat().st_size
         assert frames or not path.stat().st_size

@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.log_writer import Log
-from lineage_store.eventlog.mindspore.events import LineageEvent, decode_lineage
+from lineage_store.eventlog.mindspore.events import decode_lineage
 from lineage_store.eventlog.mindspore.lineage_content import (
-    MetricTextError,
-    parse_metric,
     shortest_decimal,
     user_info,
 )
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 from lineage_store.eventlog.records.framing import read_frames
+from lineage_store.eventlog.values import EventDecodeError, LineageEvent
+from lineage_store.ingest.decode.named_values import MetricTextError, parse_metric
 
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 

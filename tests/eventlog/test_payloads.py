@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from helpers.log_writer import Log, histogram, image, landscape, png, scalar, tensor
 from lineage_store.eventlog.mindspore import payloads
-from lineage_store.eventlog.mindspore.events import PayloadValue, decode_summary
+from lineage_store.eventlog.mindspore.events import decode_summary
 from lineage_store.eventlog.mindspore.graphs import GraphInput, GraphType
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.eventlog.records.framing import read_frames
+from lineage_store.eventlog.values import EventDecodeError, Image, PayloadValue
 
 
 def payload_of(*values: summary_pb2.Summary.Value) -> bytes:
@@ -56,7 +56,7 @@ def test_histogram_without_a_finite_value_has_no_buckets() -> None:
 def test_image_bytes_come_unchanged() -> None:
     pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
     found = payloads.decode_image(payload_of(image("input", pixels)), 0)
-    assert found == payloads.Image(png(pixels), 4, 5, 3)
+    assert found == Image(png(pixels), 4, 5, 3)
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,11 @@ from helpers.generated_events import (
     without_tag,
 )
 from helpers.log_writer import Log, histogram, image, scalar, tensor
+from lineage_store.eventlog.columns import Decoded
 from lineage_store.eventlog.mindspore import vectorised
-from lineage_store.eventlog.mindspore.events import PayloadValue, ScalarValue, decode_summary
-from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
+from lineage_store.eventlog.mindspore.events import decode_summary
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame, read_frames
+from lineage_store.eventlog.values import PayloadValue, ScalarValue
 
 Description = tuple[Any, ...]
 
@@ -47,7 +48,7 @@ def expected(payload: bytes) -> list[Description]:
         if isinstance(value, ScalarValue):
             found.append(("scalar", value.tag, value.step, bits(value.wall_time), bits(value.value)))
         elif isinstance(value, PayloadValue):
-            sizes = (value.size_bytes, value.shape, value.dtype if value.plugin == "tensor" else None)
+            sizes = (value.size_bytes, value.shape, value.dtype)
             statistics: tuple[Any, ...] = ()
             if s := value.statistics:
                 counts = (s.count, s.nan_count, s.pos_inf_count, s.neg_inf_count)
@@ -57,11 +58,7 @@ def expected(payload: bytes) -> list[Description]:
     return found
 
 
-def dtype(block: vectorised.PayloadPiece, index: int) -> str | None:
-    return DTYPE_NAMES[int(block.integers["data_type"][index])] if block.plugin == "tensor" else None
-
-
-def by_frame(decoded: vectorised.Decoded) -> dict[int, list[Description]]:
+def by_frame(decoded: Decoded) -> dict[int, list[Description]]:
     """What the fast path says, frame by frame, values in their places."""
     rows: dict[int, list[tuple[int, Description]]] = defaultdict(list)
     for piece in decoded.scalars:
@@ -74,7 +71,7 @@ def by_frame(decoded: vectorised.Decoded) -> dict[int, list[Description]]:
             sizes = (
                 int(block.size_bytes[i]),
                 tuple(block.shape[i, : block.rank[i]].tolist()),
-                dtype(block, i),
+                block.dtype[i],
             )
             names = ("count", "nan_count", "pos_inf_count", "neg_inf_count") if block.floats else ()
             counts = tuple(int(block.integers[name][i]) for name in names)

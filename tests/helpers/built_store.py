@@ -56,6 +56,7 @@ def add_file(
         "name": f"events.out.events.summary.{time}.{0 if device is None else device}.host_{suffix}",
         "generation": 1,
         "current": True,
+        "format": "mindspore",
         "kind": kind,
         "file_time": time,
         "device": device,

@@ -5,19 +5,21 @@ In: a file's name, its ids and its job. Out: a KnownFile of which nothing was re
 
 from __future__ import annotations
 
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.store.records import KnownFile
 
 
 def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:
     """The log file `number` of a job."""
-    parsed = filenames.parse(name)
-    assert parsed is not None
+    recognised = formats.recognise(name)
+    assert recognised is not None
+    log_format, parsed = recognised
     return KnownFile(
         job_id=job_id,
         file_no=number,
         train_id=train_id,
         name=name,
+        format=log_format.name,
         kind=parsed.kind,
         file_time=parsed.timestamp,
         device=parsed.device,

@@ -22,8 +22,9 @@ from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
 from lineage_store.eventlog.mindspore import filenames, vectorised
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
-from lineage_store.ingest.decode.rows import Rows, Stretch, from_stretches
-from lineage_store.store.records import Column, FileKey, KnownFile, SampleColumns
+from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.rows import Rows, from_chunks
+from lineage_store.store.records import Column, FileKey, FileSight, KnownFile, SampleColumns
 
 
 def known(number: int, byte_offset: int = 0) -> KnownFile:
@@ -53,10 +54,10 @@ def by_series(samples: Sequence[SampleColumns]) -> dict[tuple[str, FileKey, str]
     return found
 
 
-def check(*stretches: Stretch) -> Rows:
+def check(*chunks: Chunk) -> Rows:
     """Hold both paths against each other; the rows of the fast one."""
     plain, taken = (
-        from_stretches(stretches, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES, vectorised=vectorised)
+        from_chunks(chunks, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES, vectorised=vectorised)
         for vectorised in (False, True)
     )
     assert taken.files == plain.files
@@ -65,10 +66,16 @@ def check(*stretches: Stretch) -> Rows:
     return taken
 
 
-def stretches_of(chance: random.Random, *contents: bytes) -> list[Stretch]:
+def chunk_of(file: KnownFile, content: bytes, *, give_up_before: int = 0, is_last: bool = False) -> Chunk:
+    """All that is behind a file's bookmark."""
+    sight = FileSight(file.byte_offset + len(content), 0, closed=is_last, stat_stamp="")
+    return Chunk(file, sight, b"", content, give_up_before)
+
+
+def chunks_of(chance: random.Random, *contents: bytes) -> list[Chunk]:
     """Of files with these contents behind their bookmarks; damage in them waits, or is given up."""
     return [
-        Stretch(
+        chunk_of(
             known(number, chance.choice([0, 5000])),
             content,
             give_up_before=chance.choice([0, 2**40]),
@@ -94,7 +101,7 @@ def test_an_empty_tag_stays_empty_on_both_paths_and_a_graph_is_called_by_its_fil
     values = [histogram("", [0.5, 1.5]), image("", [[[0, 1, 2]]]), tensor("", [1.0, 2.0])]
     frames = [event(step, value, tensor("features", [0.5])) for step in range(40) for value in values]
     log = Log().version().graph("Conv2D").landscape("", [[0.0, 1.0], [2.0, 3.0]])
-    found = by_series(check(Stretch(known(0), log.content + b"".join(frames))).samples)
+    found = by_series(check(chunk_of(known(0), log.content + b"".join(frames))).samples)
     assert {(plugin, tag) for plugin, _, tag in found} == {
         *((plugin, "") for plugin in ("histogram", "image", "tensor", "landscape")),
         ("tensor", "features"),
@@ -108,7 +115,7 @@ def test_regular_frames_of_some_files_give_the_same_rows(chance: random.Random) 
     contents = [b"".join(regular(chance, chance.randrange(64, 100))) for _ in range(chance.randrange(1, 4))]
     decoded = vectorised.decode(contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
     assert len(decoded.left) < vectorised.FEWEST_TO_WALK  # else this would compare the plain path with itself
-    rows = check(*stretches_of(chance, *contents))
+    rows = check(*chunks_of(chance, *contents))
     assert all(each.sample_count >= 64 for each in rows.files)
 
 
@@ -120,17 +127,17 @@ def test_frames_of_every_sort_shuffled_and_cut_give_the_same_rows(chance: random
         chance.shuffle(frames)
         return flipped(cut(b"".join(frames), chance), chance)
 
-    check(*stretches_of(chance, *(content() for _ in range(chance.randrange(1, 4)))))
+    check(*chunks_of(chance, *(content() for _ in range(chance.randrange(1, 4)))))
 
 
 @given(CHANCES)
 def test_damaged_payloads_in_valid_frames_give_the_same_rows(chance: random.Random) -> None:
     some = chance.sample(real_payloads(), chance.choice([1, 3, 20]))
     frames = [encode_frame(mutated(chance.choice(some), chance)) for _ in range(100)]
-    check(*stretches_of(chance, b"".join(frames)))
+    check(*chunks_of(chance, b"".join(frames)))
 
 
 @given(CHANCES)
 def test_damaged_and_cut_files_that_mindspore_wrote_give_the_same_rows(chance: random.Random) -> None:
     some = chance.choices(SUMMARY_FILES, k=chance.randrange(1, 4))
-    check(*stretches_of(chance, *(flipped(cut(path.read_bytes(), chance), chance) for path in some)))
+    check(*chunks_of(chance, *(flipped(cut(path.read_bytes(), chance), chance) for path in some)))

@@ -98,7 +98,7 @@ def test_a_signal_ends_it_with_the_batch_finished_and_the_lease_free(
     with running(sqlite_url, base_dir) as process:
         wait_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample")[0] > 0)
         process.send_signal(number)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     read = column(engine, "SELECT event_count FROM log_file")[0]
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [read - 1]
     assert ledger_is_closed(engine)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.known_files import unread
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.ingest.scan.diff import Change, diff, is_rewritten
 from lineage_store.ingest.scan.discovery import FoundFile
 from lineage_store.store.records import FileSight
@@ -28,9 +28,9 @@ KNOWN = unread(NAME, train_id="./a")._replace(
 
 
 def found(train_id: str = "./a", stamp: str = "stamp") -> FoundFile:
-    parsed = filenames.parse(NAME)
-    assert parsed is not None
-    return FoundFile(train_id, NAME, parsed, FileSight(100, 0, False, stamp))
+    recognised = formats.recognise(NAME)
+    assert recognised is not None
+    return FoundFile(train_id, NAME, *recognised, FileSight(100, 0, False, stamp))
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,14 @@ def test_a_fifo_with_the_name_of_a_log_file_hangs_nothing(sqlite_engine: Engine,
 
 
 def test_a_file_that_turns_into_a_fifo_hangs_nothing(sqlite_engine: Engine, base_dir: Path) -> None:
+    from lineage_store.eventlog.formats import FORMATS
     from lineage_store.ingest.read.log_reader import open_log_file
 
     os.mkfifo(base_dir / NAME)
-    with pytest.raises(OSError, match="no regular file"), open_log_file(str(base_dir / NAME), base_dir):
+    with (
+        pytest.raises(OSError, match="no regular file"),
+        open_log_file(str(base_dir / NAME), base_dir, FORMATS[0]),
+    ):
         pass
 
 

@@ -30,7 +30,7 @@ RARELY_SEARCHING: dict[str, Any] = {**EAGER, "discovery_interval_s": 3600}
 
 def until(condition: Callable[[], object], *followers: Follower) -> None:
     """Tick until it is so; generously bounded, since nothing here is about speed."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it never came to be"
         for follower in followers:

@@ -22,8 +22,7 @@ from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, L
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.read.chunks import Look, look
-from lineage_store.ingest.read.log_reader import Wanted
+from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, open_engine, reading, writing
@@ -123,15 +122,15 @@ def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, 
 # --- bookmarks ---
 
 
-def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Look]:
+def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Batch]:
     """A look at each file, the lineage file's first."""
     with reading(engine) as connection:
         known, now = registry.known_files(connection, base_dir_id), database_time(connection)
-    looks = [look(base_dir, [Wanted(file)], Settings(), now) for file in known]
+    looks = [fill(base_dir, [file], Settings(), now) for file in known]
     return sorted((seen for seen in looks if seen.advances), key=lambda seen: seen.advances[0].file.kind)
 
 
-def write(engine: Engine, lease: Lease, *looks: Look) -> None:
+def write(engine: Engine, lease: Lease, *looks: Batch) -> None:
     advances = [advance for seen in looks for advance in seen.advances]
     commit.write_batch(engine, lease, advances, [each for seen in looks for each in seen.samples], 600)
 

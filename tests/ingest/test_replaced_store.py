@@ -32,7 +32,7 @@ def following(engine: Engine, base_dir: Path) -> Iterator[Callable[[Callable[[],
     follower = Follower(engine, base_dir, SETTINGS)
 
     def until(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < end, "it never came to be"
             follower.tick()

@@ -13,6 +13,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import events
 from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.values import ScalarValue
 from lineage_store.ingest import refresh
 
 
@@ -55,7 +56,7 @@ def test_a_rewritten_file_is_read_anew(new: Log, way: str, sqlite_engine: Engine
 def _written(log: Log) -> list[tuple[int, float]]:
     frames, _ = framing.read_frames(log.content)
     values = [value for frame in frames for value in events.decode_summary(frame.payload)]
-    return [(value.step, value.value) for value in values if isinstance(value, events.ScalarValue)]
+    return [(value.step, value.value) for value in values if isinstance(value, ScalarValue)]
 
 
 def test_equal_size_and_equal_modification_time_do_not_hide_a_rewrite(engine: Engine, base_dir: Path) -> None:

@@ -24,6 +24,7 @@ from helpers.ingesting import visible_scalars
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.errors import ExitCode
 from lineage_store.ingest.daemon import scheduler, status_file, watchdog
 from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import ClockWatch, Pulse, StandstillWatch
@@ -201,8 +202,7 @@ def hang(path):
     return scandir(path)
 
 os.scandir = hang
-scheduler.READING_ENDS_WITHIN_S = 0.5
-scheduler.STOPS_WITHIN_S = 0.5
+scheduler.READING_ENDS_WITHIN_S = scheduler.STOPS_WITHIN_S = float(os.environ["STOPS_WITHIN_S"])
 logs.configure("info", "json")
 patience_s = float(os.environ["PATIENCE_S"])
 settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, reading_deadline_s=patience_s,
@@ -215,7 +215,7 @@ LineageStore(url, settings=settings).run_daemon(base_dirs)
 @contextmanager
 def running(url: str, hung: Path, *base_dirs: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", DAEMON, url, str(hung), *map(str, base_dirs)]
-    settings = {**os.environ, "PATIENCE_S": "5", **environment}
+    settings = {**os.environ, "PATIENCE_S": "5", "STOPS_WITHIN_S": "0.5", **environment}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as process:
         try:
             yield process
@@ -243,7 +243,7 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
     Log().scalar(1, "other", 0.5).write_summary(hung / "job")
     with running(sqlite_url, hung, hung, base_dir) as process:
         lines = log_lines(process)
-        assert process.wait() == scheduler.STANDSTILL
+        assert process.wait() == ExitCode.STANDSTILL
     assert visible_scalars(sqlite_engine) == {1: 0.5}
     (end,) = (line for line in lines if line["message"] == "standstill")
     assert end["base_dir"] == str(hung)
@@ -263,7 +263,7 @@ def test_a_base_dir_that_hangs_is_on_the_daemons_notice_before_and_after_its_end
     with running(sqlite_url, hung, hung, base_dir) as process:
         wait_until(lambda: told().get(str(hung), "").startswith("no progress: "))
         assert told()[str(base_dir)] == "leads: "
-        assert process.wait() == scheduler.STANDSTILL
+        assert process.wait() == ExitCode.STANDSTILL
     reason = (
         f"ended: The daemon that followed it, process {process.pid}, has ended: no progress in {hung} since "
     )
@@ -280,7 +280,7 @@ def test_what_hangs_when_it_is_told_to_stop_is_not_waited_for_for_ever(
         while '"leads"' not in process.stderr.readline():
             assert process.poll() is None
         process.terminate()
-        assert process.wait() == scheduler.STANDSTILL
+        assert process.wait() == ExitCode.STANDSTILL
 
 
 # --- systemd ---
@@ -326,14 +326,14 @@ def test_the_daemon_tells_systemd_what_it_does(
             told.append(last)
             last = listening.recv(1000).decode()
         assert f"no progress in {hung}" in last
-        assert process.wait() == scheduler.STANDSTILL
+        assert process.wait() == ExitCode.STANDSTILL
 
 
 def test_the_daemon_tells_systemd_that_it_stops(
     sqlite_url: str, base_dir: Path, hung: Path, service_manager: tuple[str, socket.socket]
 ) -> None:
     name, listening = service_manager
-    with running(sqlite_url, hung, base_dir, NOTIFY_SOCKET=name) as process:
+    with running(sqlite_url, hung, base_dir, NOTIFY_SOCKET=name, STOPS_WITHIN_S="60") as process:
         assert listening.recv(1000) == b"READY=1"
         process.terminate()
         while listening.recv(1000) != b"STOPPING=1":

@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import events
-from lineage_store.eventlog.mindspore.filenames import FileKind
+from lineage_store.eventlog import formats
+from lineage_store.eventlog.values import Value
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.read.worker import ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.operations.reread import retry
@@ -184,11 +185,13 @@ def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on
 def test_a_file_that_the_decoder_cannot_bear_costs_itself(
     engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def decode(payload: bytes, kind: FileKind) -> object:
-        return 1 / 0 if b"unbearable" in payload else undisturbed(payload, kind)
+    def decode(payload: bytes, kind: str) -> Sequence[Value]:
+        if b"unbearable" in payload:
+            raise ZeroDivisionError("division by zero")
+        return mindspore.decode(payload, kind)
 
-    undisturbed = events.decode
-    monkeypatch.setattr(events, "decode", decode)
+    (mindspore,) = formats.FORMATS
+    monkeypatch.setattr(formats, "FORMATS", (replace(mindspore, decode=decode),))
     for name in ("a", "z"):
         GOOD.write_summary(base_dir / name)
     bad = Log().version().scalar(1, "unbearable", 1.0).write_summary(base_dir / "b")

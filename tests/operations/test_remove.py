@@ -250,7 +250,7 @@ def leader_of(engine: Engine, base_dir: Path) -> str | None:
 
 
 def tick_until(follower: Follower, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline, "the daemon does not get there"
         follower.tick()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,8 +16,7 @@ from unittest import mock
 from helpers.known_files import unread
 from lineage_store.config import Settings
 from lineage_store.eventlog.records import framing
-from lineage_store.ingest.read import chunks
-from lineage_store.ingest.read.log_reader import Wanted
+from lineage_store.ingest.read import batch
 from lineage_store.store.catalog.audit import QUARANTINES
 from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
@@ -47,8 +46,9 @@ class Followed:
         taken: list[Taken] = []
         has_more = True
         while has_more:
-            wanted = Wanted(self.known, grace_is_over)
-            seen = chunks.look(self.path.parent.parent, [wanted], self.settings, NOW)
+            waited = timedelta(seconds=self.settings.suspect_grace_s if grace_is_over else 0)
+            now = (self.known.suspect_since or NOW) + waited
+            seen = batch.fill(self.path.parent.parent, [self.known], self.settings, now)
             assert not [*seen.rewritten, *seen.failures], f"{self.path} at {self.known.byte_offset}: {seen}"
             has_more = False
             for advance in seen.advances:

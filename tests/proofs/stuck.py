@@ -36,6 +36,7 @@ from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.cli import main
 from lineage_store.config import Settings
+from lineage_store.errors import ExitCode
 from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon import scheduler
 from proofs import failing_databases, ledger
@@ -136,7 +137,7 @@ class _Place:
         """Do what a supervisor does: start the daemon again when it came to a standstill; whether it had."""
         if not self.child.ended():
             return False
-        assert self.child.wait() == scheduler.STANDSTILL, f"{self.home.name}: exit code {self.child.wait()}"
+        assert self.child.wait() == ExitCode.STANDSTILL, f"{self.home.name}: exit code {self.child.wait()}"
         self.start()
         return True
 

@@ -8,7 +8,8 @@ CREATE TABLE base_dir (
   leaving BOOLEAN DEFAULT false NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
-);
+)
+ WITH (autovacuum_analyze_threshold = 0);
 
 CREATE TABLE train_job (
   id SERIAL NOT NULL,
@@ -44,6 +45,7 @@ CREATE TABLE log_file (
   name TEXT COLLATE "C" NOT NULL,
   generation INTEGER NOT NULL,
   current BOOLEAN NOT NULL,
+  format TEXT NOT NULL,
   kind TEXT NOT NULL,
   file_time BIGINT NOT NULL,
   device BIGINT,
@@ -585,6 +587,7 @@ SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
   f.name AS log_file,
+  f.format AS format,
   f.kind AS kind,
   f.generation AS generation,
   f.current AS is_current,

@@ -112,7 +112,7 @@ def test_a_lock_that_nobody_lets_go_tells_where_to_look(postgres_url: str) -> No
 @pytest.mark.parametrize(
     ("before", "hint"),
     [
-        ("SET LOCAL ROLE pg_read_all_data", "role that owns the tables"),
+        ("SET LOCAL ROLE pg_read_all_data", "--ingest ROLE"),
         ("SET TRANSACTION READ ONLY", "only reads"),
     ],
 )

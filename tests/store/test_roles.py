@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
+from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.ingest import refresh
 from lineage_store.store.admin.roles import Roles, grant, statements
 from lineage_store.store.database.engine import open_engine
@@ -21,7 +21,7 @@ from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 
-NAMES = {"owner": 'test "owner"', "ingest": "test_ingest", "analyst": "test_Analyst"}
+NAMES = {"owner": 'test "owner"', "ingest": "test_ingest", "reader": "test_reader", "analyst": "test_Analyst"}
 TABLES = [table.name for table in metadata.sorted_tables]
 DENIED = psycopg.errors.InsufficientPrivilege
 
@@ -37,13 +37,13 @@ def as_role(url: str, role: str) -> str:
 
 @pytest.fixture
 def granted(postgres_url: str) -> Iterator[str]:
-    """A store on which the three roles have been granted what is theirs."""
+    """A store on which the roles have been granted what is theirs."""
     with psycopg.connect(plain(postgres_url), autocommit=True) as admin:
         for name in NAMES.values():
             admin.execute(f'CREATE ROLE "{name.replace(chr(34), chr(34) * 2)}" LOGIN')
     engine = open_engine(postgres_url)
     try:
-        grant(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["analyst"],)))
+        grant(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["reader"],), (NAMES["analyst"],)))
         yield postgres_url
     finally:
         engine.dispose()
@@ -96,6 +96,7 @@ def test_each_role_may_do_what_is_its_own(granted: str) -> None:
         for role in NAMES
     }
     assert allowed["analyst"] == set()
+    assert allowed["reader"] == {("read", table) for table in TABLES}
     assert allowed["ingest"] == {(verb, table) for verb in ("read", "insert", "delete") for table in TABLES}
     assert allowed["owner"] == {(verb, table) for verb in VERBS for table in TABLES}
 
@@ -106,12 +107,14 @@ def test_every_role_reads_the_views(granted: str, role: str) -> None:
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE t (i int)", "CREATE TEMP TABLE t (i int)"])
-def test_an_analyst_makes_nothing(granted: str, statement: str) -> None:
-    assert outcome(granted, "analyst", statement) == "denied"
+@pytest.mark.parametrize("role", ["reader", "analyst"])
+def test_who_only_reads_makes_nothing(granted: str, role: str, statement: str) -> None:
+    assert outcome(granted, role, statement) == "denied"
 
 
-def test_an_analyst_has_limits(granted: str) -> None:
-    with psycopg.connect(plain(granted), user=NAMES["analyst"]) as connection:
+@pytest.mark.parametrize("role", ["reader", "analyst"])
+def test_who_only_reads_has_limits(granted: str, role: str) -> None:
+    with psycopg.connect(plain(granted), user=NAMES[role]) as connection:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
         assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -132,8 +135,37 @@ def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path
     with LineageStore(url) as store:
         assert refresh.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
         assert store.filter_lineage()["count"] == 1
-        with pytest.raises(DatabaseUnavailableError):
+        with pytest.raises(PermissionDeniedError, match="A superuser grants, or the owner") as denied:
             grant(store.engine, Roles(analysts=(NAMES["analyst"],)))
+        assert denied.value.exit_code == 1
+
+
+def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
+    """As docs/operations.md says: the owner of the database who has made the roles."""
+    database = make_url(granted).database
+    made = ("test_admin", "test_made_owner", "test_made_reader")
+    with psycopg.connect(plain(granted), autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE test_admin LOGIN CREATEROLE")
+        superuser.execute(f"ALTER DATABASE {database} OWNER TO test_admin")
+        superuser.execute(f"GRANT {quoted('owner')} TO test_admin")
+    try:
+        with psycopg.connect(plain(granted), user="test_admin", autocommit=True) as admin:
+            admin.execute("CREATE ROLE test_made_owner")
+            admin.execute("CREATE ROLE test_made_reader LOGIN")
+            admin.execute("GRANT test_made_owner TO test_admin WITH SET TRUE")
+        engine = open_engine(make_url(granted).set(username="test_admin").render_as_string(False))
+        grant(engine, Roles(owner="test_made_owner", readers=("test_made_reader",)))
+        engine.dispose()
+        reader = make_url(granted).set(username="test_made_reader").render_as_string(hide_password=False)
+        with LineageStore(reader, settings=Settings(), read_only=True) as store:
+            assert store.filter_lineage()["count"] == 0
+    finally:
+        with psycopg.connect(plain(granted), autocommit=True) as superuser:
+            superuser.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER")
+            for role in reversed(made):
+                superuser.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
+                superuser.execute(f"DROP OWNED BY {role}")
+                superuser.execute(f"DROP ROLE {role}")
 
 
 def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:

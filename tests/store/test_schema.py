@@ -27,6 +27,8 @@ SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid
 FROM pg_constraint WHERE connamespace = 'public'::regnamespace
 UNION ALL
 SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL
+SELECT 'storage', relname, reloptions::text, '' FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL
 """
 
 

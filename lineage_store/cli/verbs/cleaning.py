@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped, instant
+from lineage_store.cli.cells import escaped
 from lineage_store.cli.durations import seconds
 from lineage_store.cli.output import Style, style_options, write_rows
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.cli.where import combined
+from lineage_store.times import instant
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore

@@ -12,7 +12,7 @@ from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.errors import LineageFileNotFoundError
-from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
+from lineage_store.fields import PREFIXES
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -58,9 +58,8 @@ def _lineage(store: LineageStore, base_dir: str, train_id: str) -> dict[str, Any
 
 
 def _flat(lineage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    groups = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
-    yield from ((name, value) for name, value in lineage.items() if name not in groups)
-    for group, prefix in groups.items():
+    yield from ((name, value) for name, value in lineage.items() if name not in PREFIXES)
+    for group, prefix in PREFIXES.items():
         yield from ((f"{prefix}{name}", value) for name, value in lineage[group].items())
 
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped, instant
+from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json, write_table
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.times import instant
 
 if TYPE_CHECKING:
-    from lineage_store.eventlog.mindspore.inspection import Part
+    from lineage_store.eventlog.formats import LogFormat
+    from lineage_store.eventlog.inspection import Part
+    from lineage_store.eventlog.values import FileKind
 
 SHOWN_FRAMES = 20
 COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
@@ -36,21 +39,20 @@ def inspect_verb(session: Session, file: str, everything: bool, as_json: bool) -
     lineage-store inspect events.out.events.summary.1795251905.0.host_MS
     lineage-store inspect --json FILE
     """
-    from lineage_store.eventlog.mindspore import filenames
-    from lineage_store.eventlog.mindspore.inspection import summarise
+    from lineage_store.eventlog import formats
+    from lineage_store.eventlog.inspection import summarise
 
-    named = filenames.parse(Path(file).name)
-    kind = named.kind if named else "lineage" if file.endswith(filenames.LINEAGE_SUFFIX) else "summary"
-    totals = summarise(_parts(session, file, kind))
+    name = Path(file).name
+    log_format, kind = formats.assumed(name)
+    totals = summarise(_parts(session, file, log_format, kind))
     if as_json:
-        parts = [asdict(part) for part in _parts(session, file, kind)]
-        write_json({"file": file, "kind": kind, "totals": totals, "parts": parts})
+        parts = [asdict(part) for part in _parts(session, file, log_format, kind)]
+        about = {"file": file, "format": log_format.name, "kind": kind}
+        write_json({**about, "totals": totals, "parts": parts})
         return
-    if named is None:
-        session.note(
-            f"Ingest leaves it out: {filenames.ignored_reason(Path(file).name)}. Read as a {kind} file."
-        )
-    write_table(COLUMNS, map(_row, _shown(_parts(session, file, kind), everything)))
+    if reason := formats.ignored_reason(name):
+        session.note(f"Ingest leaves it out: {reason}. Read as a {kind} file.")
+    write_table(COLUMNS, map(_row, _shown(_parts(session, file, log_format, kind), everything)))
     click.echo(f"\n{kind} file, {totals['frames']:,} frames: {_ledger(totals)}.")
 
 
@@ -79,12 +81,12 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
             click.echo(escaped(f"  {reason.remedy}"))
 
 
-def _parts(session: Session, file: str, kind: str) -> Iterator[Part]:
-    from lineage_store.eventlog.mindspore.inspection import inspect
+def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[Part]:
+    from lineage_store.eventlog.inspection import inspect
 
     longest = session.settings().settings.max_frame_bytes
     with open(file, "rb") as stream:
-        yield from inspect(stream, "lineage" if kind == "lineage" else "summary", max_frame_bytes=longest)
+        yield from inspect(stream, log_format, kind, max_frame_bytes=longest)
 
 
 def _shown(parts: Iterator[Part], everything: bool) -> Iterator[Part]:

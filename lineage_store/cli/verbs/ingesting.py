@@ -14,13 +14,13 @@ import click
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
     from lineage_store.api.reports import IngestReport
 
 SHOWN_PROBLEMS = 3
-PARTLY_DONE = 3
 
 
 @click.command("ingest")
@@ -50,7 +50,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
             click.echo(escaped(str(report), keep_lines=True))
             if not report.complete:
                 _show_problems(session, store, report)
-                code = PARTLY_DONE
+                code = ExitCode.PARTLY_DONE
             if ended:
                 session.note("Stopped early; the next run goes on where this one ended.")
                 return 128 + ended[0]

@@ -11,7 +11,7 @@ from lineage_store.cli.output import Style, style_options, write_json, write_pai
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.words import one_of
-from lineage_store.fields import JOB_STATES
+from lineage_store.states import JobState
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import JobReport
@@ -43,7 +43,7 @@ _FILE_COLUMNS = (
 @click.command("jobs")
 @click.argument("base_dir", required=False)
 @click.option(
-    "--state", callback=one_of(JOB_STATES), help=f"Only jobs in this state: {', '.join(JOB_STATES)}."
+    "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
 @style_options
 @pass_session

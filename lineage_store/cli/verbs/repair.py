@@ -12,11 +12,10 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json, write_pairs
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Reread
-
-PARTLY_DONE = 3
 
 
 @click.command("problems")
@@ -93,7 +92,7 @@ def _tell(session: Session, done: Reread, left: Sequence[Mapping[str, Any]]) -> 
     )
     for row in left:
         session.note(f"{_place(row)}: {row['reason']} {row['remedy']}")
-    return PARTLY_DONE if left else 0
+    return ExitCode.PARTLY_DONE if left else 0
 
 
 def _place(row: Mapping[str, Any]) -> str:

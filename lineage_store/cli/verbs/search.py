@@ -14,7 +14,7 @@ from lineage_store.cli.output import Style, style_options, write_json, write_row
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
 from lineage_store.cli.words import refusal
-from lineage_store.fields import LISTED, METRIC_PREFIX, USER_PREFIX
+from lineage_store.fields import LISTED, METRIC_PREFIX, PREFIXES, PRINTED, USER_PREFIX
 
 PAGE_JOBS = 20
 ALL_COLUMNS = (
@@ -22,7 +22,7 @@ ALL_COLUMNS = (
     *(field.name for field in LISTED),
 )
 PREFIXED = (f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<key>")
-COLUMNS = ("summary_dir", "network", "optimizer", "learning_rate", "epoch", "batch_size", "loss")
+COLUMNS = tuple(field.name for field in PRINTED)
 
 
 @click.command("filter")
@@ -120,7 +120,7 @@ def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> No
 
 
 def _default_columns(answer: Mapping[str, Any]) -> list[str]:
-    metrics = [name for name in answer["customized"] if name.startswith("metric/")]
+    metrics = [name for name in answer["customized"] if name.startswith(METRIC_PREFIX)]
     with_base_dir = any("base_dir" in found for found in answer["object"])
     annotated = [
         name for name in ("tag", "remark") if any(name in found["added_info"] for found in answer["object"])
@@ -137,15 +137,15 @@ def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> 
 
 
 def _is_named(column: str) -> bool:
-    return any(column.startswith(prefix) and column != prefix for prefix in (METRIC_PREFIX, USER_PREFIX))
+    return any(column.startswith(prefix) and column != prefix for prefix in PREFIXES.values())
 
 
 def _cell(found: Mapping[str, Any], name: str) -> object:
     """What a job has under a public name."""
     lineage = found.get("model_lineage", {})
-    for group in ("metric", "user_defined"):
-        if name.startswith(f"{group}/"):
-            return lineage.get(group, {}).get(name.removeprefix(f"{group}/"))
+    for group, prefix in PREFIXES.items():
+        if name.startswith(prefix):
+            return lineage.get(group, {}).get(name.removeprefix(prefix))
     places = (found, lineage, found["added_info"])
     return next((place[name] for place in places if name in place), None)
 

@@ -77,26 +77,35 @@ def check_verb(session: Session) -> None:
 @click.option("--owner", metavar="ROLE", help="Owns the tables: upgrades.")
 @click.option("--ingest", metavar="ROLE", help="Reads and writes rows: the daemon.")
 @click.option(
-    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views; repeat it for more."
+    "--reader", "readers", metavar="ROLE", multiple=True, help="Reads everything; repeat it for more."
+)
+@click.option(
+    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views alone; repeat it for more."
 )
 @click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
 @pass_session
 def grant_verb(
-    session: Session, owner: str | None, ingest: str | None, analysts: tuple[str, ...], dry_run: bool
+    session: Session,
+    owner: str | None,
+    ingest: str | None,
+    readers: tuple[str, ...],
+    analysts: tuple[str, ...],
+    dry_run: bool,
 ) -> None:
     """Let PostgreSQL roles do what is theirs, and no more.
 
-    The roles must exist. Analysts read the views, with limits on time. Run it as the owner of the database, and again
-    after an upgrade that brings new tables or views.
+    The roles must exist. Readers use every verb that only asks, analysts `sql` on the views; both with limits on time.
+    Run it as an administrator (a superuser, or the owner of the database who may alter the roles), and again after an
+    upgrade that brings new tables or views.
 
     \b
-    lineage-store db grant --owner lineage_owner --ingest lineage_ingest --analyst lineage_analyst
+    lineage-store db grant --owner lineage_owner --ingest lineage_ingest --reader lineage_reader
     lineage-store db grant --analyst grafana --dry-run
     """
     from lineage_store.api import without_store
 
     settings = session.settings().settings
-    roles, statements = without_store.grant(settings, owner, ingest, analysts, dry_run=dry_run)
+    roles, statements = without_store.grant(settings, owner, ingest, readers, analysts, dry_run=dry_run)
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:

@@ -12,13 +12,13 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.durations import seconds
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import DatabaseUnavailableError, ExitCode
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Finding, Standing
 
 PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
-STANDSTILL, SOME_FILES = 1, 3
+STANDSTILL, SOME_FILES = ExitCode.FAILED, ExitCode.PARTLY_DONE
 """What `status --check` exits with when something is not well."""
 DAEMON_COLUMNS = ("base_dir", "holder", "what", "since", "reason", "remedy")
 CYCLE_COLUMNS = (

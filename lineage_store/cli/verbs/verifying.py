@@ -12,13 +12,13 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json
 from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
     from lineage_store.api.reports import FileVerdict
 
 SHOWN_OF_A_FILE = 10
-DIFFERENT, PARTLY_DONE = 1, 3
 
 
 @click.command("verify")
@@ -60,7 +60,9 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
             f"{files:,} log files, {size:,} bytes = {ingested:,} ingested + {quarantined:,} quarantined + "
             f"{pending:,} pending; {different:,} differ, {unreadable:,} could not be verified."
         )
-    return DIFFERENT if different else PARTLY_DONE if unreadable else 0
+    if different:
+        return ExitCode.FAILED
+    return ExitCode.PARTLY_DONE if unreadable else ExitCode.OK
 
 
 def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Iterator[FileVerdict]:

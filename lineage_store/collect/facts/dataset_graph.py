@@ -12,7 +12,7 @@ from typing import Any
 
 from mindspore import dataset as sources
 
-from lineage_store.collect.facts.int32 import fits_int32
+from lineage_store.collect.wire_bytes import fits_int32
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 _Parameters = lineage_pb2.OperationParameter

@@ -13,7 +13,6 @@ from typing import Any
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import UserValue
 from lineage_store.collect.facts import datasets, learning_rates
-from lineage_store.collect.facts.int32 import fits_int32
 from lineage_store.collect.facts.run import (
     RunArguments,
     checkpoint_of,
@@ -23,6 +22,7 @@ from lineage_store.collect.facts.run import (
     optimizer_of,
     size_of,
 )
+from lineage_store.collect.wire_bytes import fits_int32
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 

@@ -10,91 +10,28 @@ described here and read back by `payloads`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
+from lineage_store import plugins
 from lineage_store.eventlog.mindspore import lineage_content
-from lineage_store.eventlog.mindspore.filenames import FileKind
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
+from lineage_store.eventlog.values import (
+    HistogramStatistics,
+    LineageEvent,
+    PayloadValue,
+    ScalarValue,
+    SummaryValue,
+    Version,
+)
 from lineage_store.texts import to_stored
 
 LONGEST_KEPT_BYTES = 65_536
 """Longer dataset pipelines are decoded each time."""
 
-PayloadPlugin = Literal["histogram", "image", "tensor", "graph", "landscape"]
-LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]
 
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """What opens a summary file: "MindSpore.Event:1"."""
-
-    wall_time: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarValue:
-    """One scalar of one step; the value may be NaN or infinite."""
-
-    wall_time: float
-    """Seconds since the epoch, as the file says: not monotonic, and not necessarily a time at all (NaN)."""
-    step: int
-    tag: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramStatistics:
-    """What a histogram says about all its values. `min`, `max` and `sum` are of the finite ones only."""
-
-    count: int
-    """All values, NaN and infinities included."""
-    nan_count: int
-    pos_inf_count: int
-    neg_inf_count: int
-    min: float
-    max: float
-    sum: float
-
-
-@dataclass(frozen=True, slots=True)
-class PayloadValue:
-    """One value that stays in the log file, described."""
-
-    wall_time: float
-    step: int
-    """0 where the event has none, as with graphs."""
-    plugin: PayloadPlugin
-    tag: str
-    """Empty for a graph, which has no tag on the wire."""
-    value_index: int
-    """Place of the value in its event; with the frame's position it finds the payload again."""
-    dtype: str | None
-    """"png" of an image; the declared type of a tensor or landscape, e.g. "float32"; else None."""
-    shape: tuple[int, ...]
-    """Image (height, width, channels) · tensor its dims · landscape those of z · histogram (buckets,) ·
-    graph (nodes,)."""
-    size_bytes: int
-    """Bytes of the encoded value in the file."""
-    statistics: HistogramStatistics | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LineageEvent:
-    """One lineage event; `content` is plain and JSON-able, see `lineage_content`."""
-
-    wall_time: float
-    kind: LineageKind
-    content: dict[str, Any]
-
-
-SummaryValue = Version | ScalarValue | PayloadValue
-
-
-def decode(payload: bytes, kind: FileKind) -> list[SummaryValue] | list[LineageEvent]:
+def decode(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
     """The values of one frame of a log file of this kind; raises EventDecodeError."""
     return decode_summary(payload) if kind == "summary" else decode_lineage(payload)
 
@@ -111,7 +48,9 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
         case "graph_def":
             graph = event.graph_def
             shape = (len(graph.node),)
-            return [PayloadValue(wall_time, event.step, "graph", "", 0, None, shape, graph.ByteSize())]
+            return [
+                PayloadValue(wall_time, event.step, plugins.GRAPH, None, 0, None, shape, graph.ByteSize())
+            ]
         case _:
             return []
 
@@ -163,15 +102,28 @@ def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -
     values: list[SummaryValue] = []
     for index, value in enumerate(summary.value):
         field = value.WhichOneof("value")
-        if field == "scalar_value":
-            values.append(ScalarValue(wall_time, step, _stored_tag(value.tag), value.scalar_value))
-        elif field is not None:
-            plugin, describe = _DESCRIPTIONS[field]
-            message = getattr(value, field)
-            dtype, shape, statistics = describe(message)
-            tag = _stored_tag(value.tag)
-            size = message.ByteSize()
-            values.append(PayloadValue(wall_time, step, plugin, tag, index, dtype, shape, size, statistics))
+        plugin = plugins.BY_FIELD.get(field) if field else None
+        if plugin is None:
+            continue
+        content, tag = getattr(value, plugin.field), _stored_tag(value.tag)
+        if plugin.has_value:
+            values.append(ScalarValue(wall_time, step, tag, content))
+            continue
+        describe = _DESCRIPTIONS.get(plugin.name)
+        dtype, shape, statistics = describe(content) if describe else _NOTHING_TO_SAY
+        values.append(
+            PayloadValue(
+                wall_time,
+                step,
+                plugin.name,
+                tag,
+                index,
+                dtype or plugin.dtype,
+                shape,
+                content.ByteSize(),
+                statistics,
+            )
+        )
     return values
 
 
@@ -183,7 +135,7 @@ def _describe_histogram(histogram: summary_pb2.Summary.Histogram) -> Description
 
 
 def _describe_image(image: summary_pb2.Summary.Image) -> Description:
-    return "png", (image.height, image.width, image.colorspace), None
+    return None, (image.height, image.width, image.colorspace), None
 
 
 def _describe_tensor(tensor: anf_ir_pb2.TensorProto) -> Description:
@@ -194,12 +146,13 @@ def _describe_landscape(landscape: summary_pb2.LossLandscape) -> Description:
     return _describe_tensor(landscape.landscape.z)
 
 
-_DESCRIPTIONS: dict[str, tuple[PayloadPlugin, Callable[[Any], Description]]] = {
-    "histogram": ("histogram", _describe_histogram),
-    "image": ("image", _describe_image),
-    "tensor": ("tensor", _describe_tensor),
-    "loss_landscape": ("landscape", _describe_landscape),
+_DESCRIPTIONS: dict[str, Callable[[Any], Description]] = {
+    plugins.HISTOGRAM: _describe_histogram,
+    plugins.IMAGE: _describe_image,
+    plugins.TENSOR: _describe_tensor,
+    plugins.LANDSCAPE: _describe_landscape,
 }
+_NOTHING_TO_SAY: Description = None, (), None
 
 # A file repeats few tags very often.
 _stored_tag = lru_cache(maxsize=4096)(to_stored)

@@ -1,6 +1,6 @@
 """Which names are log files, what a name says, and how the writer composes one.
 
-In: the name of a file (no directory). Out: a LogFileName, or the reason why the name does not count.
+In: the name of a file (no directory). Out: a LogFileName, or why a name that looks like one does not count.
 MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
 device, MindInsight 0.3 without the prefix. A log file is, as in MindInsight, any name with `summary.` and
 digits in it; it holds lineage when it ends in `_lineage`. Ours in addition: hidden and temporary names, and
@@ -10,14 +10,13 @@ explanations, do not count. It does not know whether the file exists or what is 
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-FileKind = Literal["summary", "lineage"]
+from lineage_store.eventlog.values import FileKind
+from lineage_store.times import CALENDAR_END
 
 SUMMARY_SUFFIX = "_MS"
 LINEAGE_SUFFIX = "_lineage"
-MAX_TIMESTAMP = 253_402_300_799
-"""The last second of the year 9999, which is the last that Python and SQL can write as a date."""
 
 _LOG_FILE = re.compile(r"summary\.(?P<timestamp>\d+)")
 # A number before the host is the device, unless it is the first quarter of an IPv4 address in an older name.
@@ -49,7 +48,7 @@ class LogFileName(NamedTuple):
 def parse(name: str) -> LogFileName | None:
     """What the name says, or None when it does not count as a log file (`ignored_reason` tells why)."""
     match = _LOG_FILE.search(name)
-    if match is None or _ignored_reason(name, match) is not None:
+    if match is None or _ignored_reason(name, match):
         return None
     before, after = name[: match.start()], name[match.end() :]
     device = _DEVICE.match(after)
@@ -66,13 +65,12 @@ def parse(name: str) -> LogFileName | None:
 
 
 def ignored_reason(name: str) -> str | None:
-    """Why the name does not count as a log file; None when it does."""
-    return _ignored_reason(name, _LOG_FILE.search(name))
+    """Why a name with `summary.` and digits in it does not count as a log file; None when it does, or has none."""
+    match = _LOG_FILE.search(name)
+    return _ignored_reason(name, match) if match else None
 
 
-def _ignored_reason(name: str, match: re.Match[str] | None) -> str | None:
-    if match is None:
-        return "no log file: the name has no 'summary.<digits>' in it"
+def _ignored_reason(name: str, match: re.Match[str]) -> str | None:
     if name.endswith("_explain"):
         return "an explanation file of MindInsight's XAI, which is out of scope"
     if name.endswith(".pb"):
@@ -82,7 +80,7 @@ def _ignored_reason(name: str, match: re.Match[str] | None) -> str | None:
     if _TEMPORARY.search(name):
         return "a temporary or backup file, by its name"
     # int() refuses very long digit strings; no file system has names as long as this.
-    if len(match["timestamp"]) > 255 or int(match["timestamp"]) > MAX_TIMESTAMP:
+    if len(match["timestamp"]) > 255 or int(match["timestamp"]) > CALENDAR_END:
         return "the timestamp in the name lies behind the year 9999"
     return None
 

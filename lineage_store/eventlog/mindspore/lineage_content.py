@@ -10,7 +10,6 @@ own values here and all keys are read.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Mapping
@@ -19,18 +18,11 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from lineage_store.errors import LineageStoreError
-from lineage_store.eventlog.mindspore.messages import EventDecodeError, text
+from lineage_store.eventlog.mindspore.messages import text
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
+from lineage_store.eventlog.values import EventDecodeError
 
 Content = dict[str, Any]
-
-DEEPEST_METRIC = 50
-"""Levels of lists and objects in a metric; deeper ones are nobody's result, and would exhaust the stack of a reader."""
-
-
-class MetricTextError(LineageStoreError, ValueError):
-    """The metric text of an evaluation is no JSON object."""
 
 
 def train(message: lineage_pb2.TrainLineage) -> Content:
@@ -39,40 +31,11 @@ def train(message: lineage_pb2.TrainLineage) -> Content:
 
 
 def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
-    """`{"metric": JSON text or None, "valid_dataset": dict}`; `parse_metric` reads the text."""
+    """`{"metric": JSON text or None, "valid_dataset": dict}`."""
     return {
         "metric": text(message.metric) if message.HasField("metric") else None,
         "valid_dataset": _fields(message.valid_dataset),
     }
-
-
-def parse_metric(metric: str | None) -> Content:
-    """The metrics in the JSON text of an evaluation; absent or empty text holds none.
-
-    Values keep their JSON types; NaN and Infinity are read as floats. Raises MetricTextError, a ValueError.
-    """
-    if not metric:
-        return {}
-    try:
-        metrics = json.loads(metric)
-    except (ValueError, RecursionError) as error:
-        raise MetricTextError(
-            f"The metric text {metric[:80]!r} of an evaluation is no JSON: {error}."
-        ) from error
-    if not isinstance(metrics, dict):
-        raise MetricTextError(
-            f"The metric text {metric[:80]!r} of an evaluation is JSON, but no object of name: value."
-        )
-    if _is_deeper(metrics, DEEPEST_METRIC):
-        raise MetricTextError(f"The metric text {metric[:80]!r} of an evaluation is nested too deep.")
-    return metrics
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:

@@ -11,14 +11,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from lineage_store.errors import LineageStoreError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
+from lineage_store.eventlog.values import EventDecodeError
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-
-class EventDecodeError(LineageStoreError):
-    """The payload of a frame is no event of this kind of log file."""
 
 
 def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:

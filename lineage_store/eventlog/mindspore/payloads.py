@@ -9,38 +9,19 @@ where the bytes came from.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store import plugins
 from lineage_store.eventlog.mindspore import graphs
-from lineage_store.eventlog.mindspore.events import HistogramStatistics, statistics_of
-from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, EventDecodeError, parse, text
+from lineage_store.eventlog.mindspore.events import statistics_of
+from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse, text
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
-from lineage_store.eventlog.records import framing
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Buckets [left, left + width), the last one closed, and how many values are in each; equal lengths."""
-
-    left: NDArray[np.float64]
-    width: NDArray[np.float64]
-    count: NDArray[np.int64]
-    statistics: HistogramStatistics
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One encoded image; sizes in pixels."""
-
-    png: bytes
-    height: int
-    width: int
-    channels: int
+from lineage_store.eventlog.values import EventDecodeError, Histogram, Image, Landscape, Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +38,9 @@ class Tensor:
     """The declared type, e.g. "int64"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Coordinates of a loss landscape: x and y in the plane, z the loss."""
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    z: NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Landscape:
-    """A loss landscape, with the training's path over it where the writer had one."""
-
-    surface: Points
-    path: Points | None
-    intervals: tuple[int, ...]
-    """The steps or epochs of the path's points."""
-    convergence: Points | None
-    decomposition: str
-    unit: str
-    """"step" or "epoch"."""
-    step_per_epoch: int
-
-
-def payload_of(frame: bytes, checksum: int) -> bytes:
-    """The payload of exactly one whole frame; EventDecodeError when these bytes are not the frame of that checksum."""
-    found = framing.next_frame(frame, max_frame_bytes=len(frame))
-    if not isinstance(found, framing.Frame) or (found.length, found.checksum) != (len(frame), checksum):
-        raise EventDecodeError("The bytes are not the frame that was there.")
-    return found.payload
+def decode(plugin: str, payload: bytes, value_index: int) -> Any:
+    """The value at that place of the event: a Histogram, Image or Landscape, a tensor's array, a graph's dict."""
+    return DECODERS[plugin](payload, value_index)
 
 
 def decode_histogram(payload: bytes, value_index: int) -> Histogram:
@@ -132,6 +86,16 @@ def decode_graph(payload: bytes) -> graphs.Graph:
     if not event.HasField("graph_def"):
         raise EventDecodeError(f"The event holds no graph but {event.WhichOneof('what') or 'nothing known'}.")
     return graphs.from_message(event.graph_def)
+
+
+DECODERS: dict[str, Callable[[bytes, int], Any]] = {
+    plugins.HISTOGRAM: decode_histogram,
+    plugins.IMAGE: decode_image,
+    plugins.TENSOR: lambda payload, value_index: decode_tensor(payload, value_index).values,
+    plugins.GRAPH: lambda payload, _: asdict(decode_graph(payload)),
+    plugins.LANDSCAPE: decode_landscape,
+}
+"""Of each plugin whose values stay in the log file: what a reader gets of one, by its place in the event."""
 
 
 def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:

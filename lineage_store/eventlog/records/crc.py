@@ -14,14 +14,14 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-_MASK = 0xA282EAD8
+MASK = 0xA282EAD8
 _PART_BYTES = 1 << 20
 
 
 def masked_crc32c(content: bytes) -> int:
     """The masked CRC-32C of `content`, 0 <= n < 2**32."""
     crc = crc32c(content)
-    return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + MASK) & 0xFFFFFFFF
 
 
 @lru_cache(maxsize=4096)
@@ -35,7 +35,7 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
     crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK)
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK)
 
 
 @cache

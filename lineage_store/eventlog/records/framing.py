@@ -60,6 +60,13 @@ class NeedData:
     length: int
     """Bytes of the whole frame where its header is complete and valid, else the least that a frame has."""
 
+    def wanted(self, available: int) -> int:
+        """How much to read from `position` on, where `available` bytes were too few.
+
+        A format whose frames do not tell their length asks for one byte more each time: twice as much is read then.
+        """
+        return self.length if self.length > available + 1 else 2 * available + 1
+
 
 class SuspectReason(StrEnum):
     """Why no frame can be read at a place."""

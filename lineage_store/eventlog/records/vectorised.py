@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
+from lineage_store.eventlog.records import crc
 from lineage_store.eventlog.records.crc import crcs_of_slices, length_checksum
 from lineage_store.eventlog.records.framing import HEADER_BYTES, OVERHEAD_BYTES
 
@@ -27,7 +28,7 @@ Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _HEADER = struct.Struct("<QI")
-MASK = np.uint32(0xA282EAD8)
+MASK = np.uint32(crc.MASK)
 LONGEST_IN_GROUP = 512
 """Payloads that are longer are checked one by one: there the call is no longer the cost."""
 FEWEST_IN_GROUP = 16

@@ -1,7 +1,9 @@
-"""How long to leave something alone that has failed, and how often to talk about it.
+"""When to look again: at what has failed, and how often to talk about it; at live jobs.
 
-In: failures, each of a kind; successes. Out: log lines, and when to try again. Promises: a database that is back is
-used within two seconds; a trouble that lasts is told once a minute, and its end is told too.
+In: failures, each of a kind; successes; how long a look took. Out: log lines, and when to try again. Promises: a
+database that is back is used within two seconds; a trouble that lasts is told once a minute, and its end is told too.
+Looks at live jobs take a fifth of a core at most, as far as three intervals allow; one that read a backlog does not
+keep the next waiting longer.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
 TOLD_EVERY_S = 60.0
+SHARE = 0.2
+"""Looks may take this share of a core, without the reading process, which takes about half as much again."""
+LONGEST = 3
+"""So many intervals are the longest wait."""
 _FAILS = "fails"
 _LOG = "It is tried again; the daemon's log tells more."
 
@@ -85,3 +91,8 @@ def _trouble(error: Exception, since: datetime) -> Trouble:
 def _name(trouble: Trouble) -> str:
     """What tells a trouble from another one; how a database words its refusal does not."""
     return trouble.reason if trouble.what == _FAILS else trouble.what
+
+
+def next_look_s(interval_s: float, took_s: float) -> float:
+    """Seconds until the next look; `took_s` is the CPU time of one that began just before."""
+    return min(max(interval_s, took_s / SHARE), LONGEST * interval_s)

@@ -29,8 +29,7 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.daemon.backoff import Patience
-from lineage_store.ingest.daemon.pace import next_look_s
+from lineage_store.ingest.daemon.backoff import Patience, next_look_s
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Standing
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
@@ -261,8 +260,9 @@ class Follower:
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
-            for engine in (self._engine, self._renewing):
-                renew(engine)  # what was connected before it came back may never work again
+            if error.cause != "busy":
+                for engine in (self._engine, self._renewing):
+                    renew(engine)  # what was connected before it came back may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

@@ -26,17 +26,15 @@ from apscheduler.triggers.base import BaseTrigger
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import ConfigError
+from lineage_store.errors import ConfigError, ExitCode
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Noticeboard, Standing, Trouble
 from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
-from lineage_store.store.database.engine import identity
+from lineage_store.store.database.engine import identity, require_writable
 
 log = logging.getLogger(__name__)
 
-STANDSTILL = 7
-"""Exit code of a daemon that came to a standstill. Nothing is lost: it goes on at its bookmarks."""
 STOPS_WITHIN_S = 20.0
 """How long the transaction at hand may take when it is told to stop; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
@@ -46,10 +44,12 @@ READING_ENDS_WITHIN_S = 15.0
 def run(
     engine: Engine, base_dirs: Sequence[Path], settings: Settings, stop: threading.Event | None = None
 ) -> None:
-    """Follow base dirs until `stop` is set or a signal comes. Raises ConfigError when there is nothing to follow.
+    """Follow base dirs until `stop` is set or a signal comes.
 
-    Ends the whole process, with exit code STANDSTILL, when a follower makes no progress or does not stop.
+    Raises ConfigError when there is nothing to follow, ReadOnlyStoreError where nothing may be written. Ends the whole
+    process, with exit code ExitCode.STANDSTILL, when a follower makes no progress or does not stop.
     """
+    require_writable(engine)
     if not base_dirs:
         raise ConfigError(
             "There is no base dir to follow.",
@@ -145,10 +145,10 @@ def _end(
     reason: str, fields: dict[str, object], board: Noticeboard, standings: Sequence[Standing]
 ) -> NoReturn:
     """End the process at once: a thread that hangs would keep an orderly end waiting."""
-    log.critical("standstill", extra={**fields, "reason": reason, "exit_code": STANDSTILL})
+    log.critical("standstill", extra={**fields, "reason": reason, "exit_code": int(ExitCode.STANDSTILL)})
     board.post(standings, ended=reason)
     notify(f"STATUS=Ended: {reason}.")
-    os._exit(STANDSTILL)
+    os._exit(ExitCode.STANDSTILL)
 
 
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types

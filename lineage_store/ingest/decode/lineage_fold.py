@@ -16,13 +16,11 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from lineage_store.eventlog.mindspore.lineage_content import parse_metric
 from lineage_store.fields import LISTED, TRAINED
-from lineage_store.ingest.decode.named_values import float_kind, named_values
+from lineage_store.ingest.decode.named_values import float_kind, named_values, parse_metric
 from lineage_store.store.records import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
 from lineage_store.texts import canonical_json, to_stored
 
-_KINDS = {"learning_rate": "learning_rate_kind", "loss": "loss_kind"}
 MARK_DIGITS = 12
 LONGEST_KEPT = 65_536
 """Longer pipelines are folded each time."""
@@ -77,7 +75,7 @@ def _columns(values: Mapping[str, Any]) -> dict[str, object]:
         else:
             number = None if value is None else float(value)  # reads "NaN" and "Infinity" too
             columns[field.column] = None if number is None or math.isnan(number) else number
-            columns[_KINDS[field.name]] = None if number is None else float_kind(number)
+            columns[f"{field.kind_column}"] = None if number is None else float_kind(number)
     return columns
 
 

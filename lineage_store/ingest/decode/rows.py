@@ -1,6 +1,6 @@
 """From bytes of log files to rows. Pure: which table, which column, what NaN and text become is decided here only.
 
-In: stretches of log files, each beginning at its file's bookmark. Out: frozen rows, and where the next stretches begin.
+In: chunks of log files, each beginning at its file's bookmark. Out: frozen rows, and where the next chunks begin.
 Promises: bytes that are no frame are never passed over silently: they wait, are suspect, or are quarantined with the
 range and the reason; a frame that holds no readable event costs that frame alone; no file has a say in what another
 one holds, though they are decoded together. Knows no database and no disk.
@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from lineage_store.eventlog.mindspore import events
-from lineage_store.eventlog.mindspore.events import LineageEvent, Version
-from lineage_store.eventlog.mindspore.lineage_content import parse_metric
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
-from lineage_store.eventlog.mindspore.vectorised import decode as decode_columns
-from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.formats import DecodeColumns, LogFormat, format_of
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
+from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
+from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.lineage_fold import fold
-from lineage_store.ingest.decode.named_values import named_values
+from lineage_store.ingest.decode.named_values import named_values, parse_metric
 from lineage_store.ingest.decode.sample_columns import SampleGatherer
 from lineage_store.store.records import (
     FileRows,
     FoldedLineage,
-    KnownFile,
     LineageRow,
     Problem,
     SampleColumns,
@@ -40,25 +37,8 @@ QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it wi
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Bytes of a log file from its bookmark on."""
-
-    file: KnownFile
-    content: bytes
-    give_up_before: int = 0
-    """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
-    is_last: bool = False
-    """Whether it reaches to the end of a file to which nobody writes any more."""
-
-    @property
-    def position(self) -> int:
-        """Where `content` begins in the file."""
-        return self.file.byte_offset
-
-
-@dataclass(frozen=True, slots=True)
 class Rows:
-    """What stretches hold: for each its rows and the outcome that ended it, and the samples of all."""
+    """What chunks hold: for each its rows and the outcome that ended it, and the samples of all."""
 
     files: tuple[FileRows, ...]
     outcomes: tuple[NeedData | Suspect, ...]
@@ -67,13 +47,14 @@ class Rows:
 
 @dataclass(slots=True)
 class _Collected:
-    """Rows of one stretch in the making."""
+    """Rows of one chunk in the making."""
 
     number: int
-    stretch: Stretch
+    chunk: Chunk
+    format: LogFormat
     samples: SampleGatherer
     index: int = 0
-    """How far the stretch has been read."""
+    """How far the chunk has been read."""
     lineage_events: list[LineageRow] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     version_times: list[float] = field(default_factory=list)
@@ -85,16 +66,18 @@ class _Collected:
         self.problems.append(Problem(kind, reason, QUARANTINE_REMEDY, start, end))
 
 
-def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
-    """The rows of every complete frame of some files, one stretch of each.
+def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
+    """The rows of every complete frame of some files, one chunk of each.
 
     `vectorised` takes the fast path where it can; the rows are the same without it.
     """
-    files = [stretch.file for stretch in stretches]
-    samples = SampleGatherer(files)
-    collected = [_Collected(number, stretch, samples) for number, stretch in enumerate(stretches)]
+    samples = SampleGatherer([chunk.file for chunk in chunks])
+    collected = [
+        _Collected(number, chunk, format_of(chunk.file.format), samples)
+        for number, chunk in enumerate(chunks)
+    ]
     if vectorised:
-        _take_many([each for each in collected if each.stretch.file.kind == "summary"], max_frame_bytes)
+        _take_together(collected, max_frame_bytes)
     outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]
     gathered = samples.gathered()
     rows = map(_rows, collected, outcomes, gathered.counts, gathered.latest)
@@ -102,38 +85,39 @@ def from_stretches(stretches: Sequence[Stretch], *, max_frame_bytes: int, vector
 
 
 def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
-    """Read on to the end of the stretch, past what is given up."""
-    stretch = collected.stretch
-    view = memoryview(stretch.content)
+    """Read on to the end of the chunk, past what is given up."""
+    chunk = collected.chunk
+    view, framing = memoryview(chunk.content), collected.format.framing
     while True:
         found = framing.next_frame(
-            view, collected.index, base=stretch.position, max_frame_bytes=max_frame_bytes
+            view, collected.index, base=chunk.position, max_frame_bytes=max_frame_bytes
         )
-        if isinstance(found, NeedData) and stretch.is_last:
+        if isinstance(found, NeedData) and chunk.is_last:
             following = framing.find_frame(
-                view, collected.index + 1, base=stretch.position, max_frame_bytes=max_frame_bytes
+                view, collected.index + 1, base=chunk.position, max_frame_bytes=max_frame_bytes
             )
             if isinstance(following, Frame):  # what is missing will not come
                 found = Suspect(found.position, SuspectReason.CUT_SHORT)
         if isinstance(found, Frame):
             _take_frame(collected, found)
             collected.index += found.length
-        elif isinstance(found, Suspect) and _end(found) <= stretch.give_up_before:
+        elif isinstance(found, Suspect) and _end(collected, found) <= chunk.give_up_before:
             collected.index = _give_up(collected, view, found, max_frame_bytes)
-            if vectorised and stretch.file.kind == "summary":
-                _take_many([collected], max_frame_bytes)
+            if vectorised:
+                _take_together([collected], max_frame_bytes)
         else:
             return found
 
 
-def _end(suspect: Suspect) -> int:
+def _end(collected: _Collected, suspect: Suspect) -> int:
     """Behind the bytes that are suspect: the frame's, or its header's where that tells no length."""
-    return suspect.end if suspect.end is not None else suspect.position + framing.HEADER_BYTES
+    header_bytes = collected.format.framing.HEADER_BYTES
+    return suspect.end if suspect.end is not None else suspect.position + header_bytes
 
 
 def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine a place that makes no frame; the index in the buffer where reading goes on."""
-    start, base = suspect.position, collected.stretch.position
+    start, base, framing = suspect.position, collected.chunk.position, collected.format.framing
     following = framing.find_frame(view, start - base + 1, base=base, max_frame_bytes=max_frame_bytes)
     searched = base + len(view) - framing.HEADER_BYTES + 1  # the bytes from here on may begin a header
     end = suspect.end if suspect.end is not None and _is_searched(collected, suspect.end, searched) else None
@@ -146,15 +130,24 @@ def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_fram
 
 def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
     """Whether every frame that begins before `end` can be seen in the buffer, or is not there to be seen."""
-    stretch = collected.stretch
-    return end <= searched or stretch.position + len(stretch.content) >= stretch.give_up_before
+    chunk = collected.chunk
+    return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
-def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:
-    """Take all valid frames from where each stretch has been read to, of all at once."""
-    if not several:
-        return
-    contents = [each.stretch.content for each in several]
+def _take_together(several: Sequence[_Collected], max_frame_bytes: int) -> None:
+    """Take the frames of all summary files of a format at once, where it can decode them so."""
+    by_format: dict[str, list[_Collected]] = defaultdict(list)
+    for each in several:
+        if each.chunk.file.kind == "summary":
+            by_format[each.format.name].append(each)
+    for alike in by_format.values():
+        if decode_columns := alike[0].format.decode_columns:
+            _take_many(alike, decode_columns, max_frame_bytes)
+
+
+def _take_many(several: Sequence[_Collected], decode_columns: DecodeColumns, max_frame_bytes: int) -> None:
+    """Take all valid frames from where each chunk has been read to, of all at once."""
+    contents = [each.chunk.content for each in several]
     sizes = np.array([len(content) for content in contents])
     begins = np.cumsum(sizes) - sizes
     buffer = contents[0] if len(contents) == 1 else b"".join(contents)
@@ -162,9 +155,8 @@ def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:
     segments = list(zip(unread.tolist(), (begins + sizes).tolist(), strict=True))
     decoded = decode_columns(buffer, segments, max_frame_bytes=max_frame_bytes)
     frames = decoded.frames
-    positions = (
-        frames.start + (np.array([each.stretch.position for each in several]) - begins)[frames.segment]
-    )
+    offsets = np.array([each.chunk.position for each in several]) - begins
+    positions = frames.start + offsets[frames.segment]
     several[0].samples.add_decoded(
         decoded, np.array([each.number for each in several])[frames.segment], positions
     )
@@ -183,9 +175,8 @@ def _take_many(several: Sequence[_Collected], max_frame_bytes: int) -> None:
 
 
 def _take_frame(collected: _Collected, frame: Frame) -> None:
-    kind = collected.stretch.file.kind
     try:
-        values = events.decode(frame.payload, "lineage" if kind == "lineage" else "summary")
+        values = collected.format.decode(frame.payload, collected.chunk.file.kind)
     except EventDecodeError as error:
         collected.quarantine(frame.position, frame.end, "undecodable_event", str(error))
         return
@@ -223,7 +214,7 @@ def _rows(
     times = [event.wall_time for event in collected.lineage_events] + [latest]
     times += map(_wall_time, collected.version_times)
     return FileRows(
-        end=collected.stretch.position + collected.index,
+        end=collected.chunk.position + collected.index,
         event_count=collected.event_count,
         quarantined_bytes=collected.quarantined_bytes,
         last_wall_time=max((time for time in times if time is not None), default=None),
@@ -237,7 +228,7 @@ def _rows(
 
 def _folded(collected: _Collected) -> FoldedLineage | None:
     """What a lineage file comes to, read from its beginning: in most jobs it is the only one."""
-    file, events = collected.stretch.file, collected.lineage_events
+    file, events = collected.chunk.file, collected.lineage_events
     if file.byte_offset or not events:
         return None
     return fold(StoredEvent(file.file_no, event.kind, event.content) for event in events)

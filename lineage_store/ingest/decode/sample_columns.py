@@ -1,4 +1,4 @@
-"""The samples of several stretches, gathered into columns by plugin, from whichever path decoded them.
+"""The samples of several chunks, gathered into columns by plugin, from whichever path decoded them.
 
 In: values of single events, and whole blocks of the fast path. Out: SampleColumns, one per plugin.
 Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN); within a file
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.mindspore.events import PayloadValue, ScalarValue
-from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
-from lineage_store.eventlog.mindspore.vectorised import Decoded, Frames, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.columns import Decoded, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.records.framing import Frame
-from lineage_store.ingest.decode.series_tags import series_tag
+from lineage_store.eventlog.records.vectorised import Frames
+from lineage_store.eventlog.values import PayloadValue, ScalarValue
+from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 from lineage_store.texts import key
@@ -66,7 +66,7 @@ class Gathered:
 
 
 class SampleGatherer:
-    """Gathers the samples of stretches, one of each of `files`, which go by their place in that list."""
+    """Gathers the samples of chunks, one of each of `files`, which go by their place in that list."""
 
     def __init__(self, files: Sequence[KnownFile]) -> None:
         self._files = files
@@ -78,17 +78,17 @@ class SampleGatherer:
     def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
         """One value of a frame, at its place in the event."""
         if isinstance(value, ScalarValue):
-            plugin, row = "scalar", {"wall_time": value.wall_time, "value": value.value}
+            plugin, tag, row = SCALAR, value.tag, {"wall_time": value.wall_time, "value": value.value}
         else:
-            plugin, row = value.plugin, _payload_row(frame, value)
-        tag = series_tag(plugin, value.tag, self._files[file].name)
+            plugin, tag = value.plugin, value.series_tag(self._files[file].name)
+            row = _payload_row(frame, value)
         self._single[plugin, tag].append((file, frame.position, place, value.step, row))
 
     def add_decoded(self, decoded: Decoded, files: Integers, positions: Integers) -> None:
-        """What the fast path read, which is never a graph; `files` and file `positions` of the frames."""
+        """What the fast path read, all of which has a tag; `files` and file `positions` of the frames."""
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
-            self._pieces["scalar"].append(_placed(scalars, files, positions, values))
+            self._pieces[SCALAR].append(_placed(scalars, files, positions, values))
         for block in decoded.payloads:
             columns = _payload_columns(decoded.frames, positions, block)
             self._pieces[block.plugin].append(_placed(block, files, positions, columns))
@@ -134,26 +134,18 @@ def _payload_row(frame: Frame, value: PayloadValue) -> dict[str, Any]:
 
 
 def _payload_columns(frames: Frames, positions: Integers, block: PayloadPiece) -> dict[str, Column]:
-    numbers = dict(block.integers)
-    data_type = numbers.pop("data_type", None)
     return {
         "wall_time": block.wall_time,
         "frame_offset": positions[block.frame],
         "frame_length": frames.length[block.frame],
         "value_index": block.value_index,
         "checksum": frames.checksum[block.frame].astype(np.int64),
-        "dtype": _dtypes(block.plugin, len(block.frame), data_type),
+        "dtype": block.dtype,
         "shape": _shape_texts(block.shape, block.rank),
         "size_bytes": block.size_bytes,
-        **numbers,
+        **block.integers,
         **block.floats,
     }
-
-
-def _dtypes(plugin: str, count: int, data_type: Integers | None) -> NDArray[np.object_]:
-    if data_type is None:
-        return np.full(count, "png" if plugin == "image" else None, np.object_)
-    return np.array([DTYPE_NAMES[number] for number in data_type.tolist()], np.object_)
 
 
 def _shape_texts(shapes: Integers, ranks: Integers) -> NDArray[np.object_]:
@@ -214,7 +206,7 @@ def _last_writes(joined: _Joined) -> SampleColumns:
         kept = order[is_last]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
-    values = np.asarray(columns["value"], np.float64) if joined.plugin == "scalar" else None
+    values = np.asarray(columns["value"], np.float64) if BY_NAME[joined.plugin].has_value else None
     found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
     return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
 

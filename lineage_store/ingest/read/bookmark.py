@@ -6,32 +6,32 @@ learn nothing. Does not know the disk or the database.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, Reading, digest
+from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, digest
+from lineage_store.states import FileEvent, FileState, after
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
-
-_LATEST = 253_402_300_799
-"""The last second of the year 9999, the end of Python's and SQL's calendars."""
+from lineage_store.times import from_unix
 
 
-def advance(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
+def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
     """The move of the bookmark; None when there is none and nothing else is new, which is how most looks end."""
-    file, sight = reading.wanted.file, reading.sight
-    after = _after(reading, found, now, caught_up=caught_up)
+    file, sight = chunk.file, chunk.sight
+    known = _after(chunk, found, now, caught_up=caught_up)
     same = (
-        after.byte_offset == file.byte_offset
-        and after.state == file.state
+        known.byte_offset == file.byte_offset
+        and known.state == file.state
         and sight.stat_stamp == file.stat_stamp
         and (found.suspect is None) == (file.suspect_since is None)
         and file.strikes == 0
     )
-    return None if same else Advance(file, sight, found, after, caught_up)
+    return None if same else Advance(file, sight, found, known, caught_up)
 
 
-def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
-    file, sight = reading.wanted.file, reading.sight
-    state = _state(file, sight, found, caught_up)
+def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
+    file, sight = chunk.file, chunk.sight
+    state = after(file.state, _event(file, sight, found, caught_up))
     fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
     anchor, anchor_bytes = file.anchor, file.anchor_bytes
     if found.end > file.byte_offset:
@@ -39,12 +39,12 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
         # The fingerprint grows with a short file, so that it does not tell in which steps the file grew.
         if fingerprint_bytes < anchor_bytes:
             fingerprint_bytes = anchor_bytes
-            fingerprint = digest(reading.bytes_before(fingerprint_bytes, fingerprint_bytes))
-        anchor = digest(reading.bytes_before(found.end, anchor_bytes))
+            fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
+        anchor = digest(chunk.bytes_before(found.end, anchor_bytes))
     suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
     times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
     return file._replace(
-        current=file.current or state != "replacing",
+        current=file.current or state != FileState.REPLACING,
         state=state,
         size_bytes=sight.size_bytes,
         byte_offset=found.end,
@@ -63,15 +63,16 @@ def _after(reading: Reading, found: FileRows, now: datetime, *, caught_up: bool)
     )
 
 
-def _state(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> str:
+def _event(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> FileEvent:
     # Bytes that make no frame yet may hide what readers see of the older generation: it waits until they are settled.
     if not file.current and not (caught_up and found.suspect is None and found.end > 0):
-        return "replacing"
+        return FileEvent.NOT_SETTLED
     if found.suspect is not None:
-        return "suspect"
+        return FileEvent.NO_FRAME
     if not sight.closed:
-        return "open"
-    return "torn" if caught_up and found.end < sight.size_bytes else "closed"
+        return FileEvent.READ
+    cut_short = caught_up and found.end < sight.size_bytes
+    return FileEvent.CUT_SHORT if cut_short else FileEvent.READ_CLOSED
 
 
 def _suspicion(
@@ -90,9 +91,5 @@ def _suspicion(
 
 def _grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | None:
     if file.grown_at is None:  # the first look
-        return min(now, _from_unix(sight.modified_s))
+        return min(now, from_unix(sight.modified_s))
     return now if sight.size_bytes > file.size_bytes else file.grown_at
-
-
-def _from_unix(seconds: int) -> datetime:
-    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)

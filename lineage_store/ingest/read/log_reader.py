@@ -14,9 +14,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from lineage_store.config import Settings
+from lineage_store.eventlog.formats import LogFormat, format_of
+from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.scan.diff import is_rewritten
 from lineage_store.ingest.scan.discovery import path_of, sight_of
 from lineage_store.store.records import FileSight, KnownFile
@@ -48,7 +51,9 @@ def digest(content: bytes) -> str:
 
 
 @contextmanager
-def open_log_file(path: str, base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenLogFile]:
+def open_log_file(
+    path: str, base_dir: Path, log_format: LogFormat, *, follow_symlinks: bool = False
+) -> Iterator[OpenLogFile]:
     """Open for reading. Raises OSError (ELOOP for a symbolic link, EISDIR and the like for what is no file)."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     if not follow_symlinks:
@@ -60,18 +65,9 @@ def open_log_file(path: str, base_dir: Path, *, follow_symlinks: bool = False) -
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path} is no regular file")
-        yield OpenLogFile(descriptor, sight_of(status))
+        yield OpenLogFile(descriptor, sight_of(status, log_format))
     finally:
         os.close(descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A file to look at."""
-
-    file: KnownFile
-    grace_is_over: bool = False
-    """Whether its suspect bytes have been waited for long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +78,27 @@ class Rewritten:
     sight: FileSight
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read of a file: the bytes before its bookmark, as far as digests need them, and those behind it."""
-
-    wanted: Wanted
-    sight: FileSight
-    before: bytes
-    content: bytes
-
-    def bytes_before(self, end: int, length: int) -> bytes:
-        """The `length` bytes before the file position `end`, which lies in what was read."""
-        index = end - self.wanted.file.byte_offset
-        if index >= length:
-            return self.content[index - length : index]
-        return (self.before + self.content[:index])[-length:]
-
-
-def read_on(base_dir: Path, wanted: Wanted, settings: Settings, length: int) -> Reading | Rewritten:
+def read_chunk(
+    base_dir: Path, file: KnownFile, settings: Settings, length: int, now: datetime
+) -> Chunk | Rewritten:
     """Up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
-    file = wanted.file
-    path = path_of(base_dir, file.train_id, file.name)
-    with open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log:
+    path, links = path_of(base_dir, file.train_id, file.name), settings.follow_symlinks
+    with open_log_file(path, base_dir, format_of(file.format), follow_symlinks=links) as log:
         kept = min(file.byte_offset, DIGESTED_BYTES)
         before = log.read(file.byte_offset - kept, kept)
         beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
         found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
         if is_rewritten(file, log.sight.size_bytes, *found):
             return Rewritten(file, log.sight)
-        unread = log.sight.size_bytes - file.byte_offset
-        return Reading(wanted, log.sight, before, log.read(file.byte_offset, min(length, unread)))
+        content = log.read(file.byte_offset, min(length, log.sight.size_bytes - file.byte_offset))
+        return Chunk(file, log.sight, before, content, _give_up_before(file, log.sight, settings, now))
+
+
+def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: datetime) -> int:
+    """Suspect bytes are given up once the grace time is over, or when a closed file was opened a second time."""
+    if file.suspect_since is None or file.suspect_size is None:
+        return 0
+    if sight.closed:
+        return sight.size_bytes
+    waited_s = (now - file.suspect_since).total_seconds()
+    return file.suspect_size if waited_s >= settings.suspect_grace_s else 0

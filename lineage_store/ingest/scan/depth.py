@@ -11,7 +11,7 @@ from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
 
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog import formats
 from lineage_store.texts import to_stored
 
 SHOWN = 3
@@ -27,7 +27,7 @@ def is_one_job(train_ids: Collection[str]) -> bool:
 def holds_log_files(directory: Path, *, recursive: bool) -> bool:
     """Whether a search would find any: a look that ends with the first. Links are not followed."""
     for path, below, names in os.walk(directory):
-        if any(filenames.parse(name) and _is_file(os.path.join(path, name)) for name in names):
+        if any(formats.recognise(name) and _is_file(os.path.join(path, name)) for name in names):
             return True
         if not recursive and path != str(directory):
             below.clear()
@@ -47,7 +47,7 @@ def deeper_jobs(directory: Path, levels: int) -> list[str]:
     for path, _, names in islice(os.walk(directory), MOST_DIRECTORIES):
         below = os.path.relpath(path, directory)
         depth = 0 if below == os.curdir else below.count(os.sep) + 1
-        if depth > levels and any(map(filenames.parse, names)):
+        if depth > levels and any(map(formats.recognise, names)):
             hits.append(to_stored(below))
         if len(hits) == SHOWN:
             break

@@ -12,7 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.states import FileState
 from lineage_store.store.records import KnownFile
+
+_UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 
 
 class Change(Enum):
@@ -43,7 +46,9 @@ def diff(
         match = by_path.pop((file.train_id, file.name), None)
         changes.append(PathChange(_change(file, match, distrust), file, match))
     changes.extend(
-        PathChange(Change.MISSING, None, match) for match in by_path.values() if match.state != "missing"
+        PathChange(Change.MISSING, None, match)
+        for match in by_path.values()
+        if match.state != FileState.MISSING
     )
     return changes
 
@@ -51,9 +56,9 @@ def diff(
 def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:
     if known is None:
         return Change.NEW
-    if known.state == "poisoned":
+    if known.state == FileState.POISONED:
         return Change.UNCHANGED  # until somebody asks for another try
-    looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in ("missing", "unreadable")
+    looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
     waits = known.suspect_since is not None or not known.current
     if looked_at and not waits and not (distrust and not known.closed):
         return Change.UNCHANGED

@@ -146,9 +146,10 @@ class Memory:
         grown = []
         for file in files:
             path = from_stored(f"{file.train_id}/{file.name}")
-            sight = sight_of(os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks))
+            status = os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks)
+            sight = sight_of(status, file.format)
             if sight.stat_stamp != file.sight.stat_stamp:
-                grown.append(FoundFile(file.train_id, file.name, file.parsed, sight))
+                grown.append(file._replace(sight=sight))
         return grown
 
     def _next_round(self, share: int) -> Mapping[str, tuple[int, float]]:
@@ -195,7 +196,7 @@ def _as_remembered(change: PathChange) -> FoundFile | None:
     if file is None:
         return None
     if change.change is not Change.UNCHANGED:
-        return FoundFile(file.train_id, file.name, file.parsed, _UNSEEN)
+        return file._replace(sight=_UNSEEN)
     return None if file.sight.closed else file
 
 

@@ -17,8 +17,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from lineage_store.eventlog.mindspore import filenames
-from lineage_store.eventlog.mindspore.filenames import LogFileName
+from lineage_store.eventlog import formats
+from lineage_store.eventlog.formats import LogFormat
+from lineage_store.eventlog.values import ParsedName
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored, to_stored
@@ -38,7 +39,8 @@ class FoundFile(NamedTuple):
 
     train_id: str
     name: str
-    parsed: LogFileName
+    format: LogFormat
+    parsed: ParsedName
     sight: FileSight
 
 
@@ -79,11 +81,11 @@ def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
     return os.path.join(base_dir, *from_stored(train_id).split("/")[1:], from_stored(name)).rstrip("/")
 
 
-def sight_of(status: os.stat_result) -> FileSight:
+def sight_of(status: os.stat_result, log_format: LogFormat) -> FileSight:
     """What a stat says of a log file. The stamp is a hint only: it may prove change, never sameness on NFS."""
     stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_mode:o}"
-    closed = not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-    return FileSight(status.st_size, int(status.st_mtime_ns // 1_000_000_000), closed, stamp)
+    modified_s = int(status.st_mtime_ns // 1_000_000_000)
+    return FileSight(status.st_size, modified_s, log_format.is_finished(status), stamp)
 
 
 def scan(
@@ -156,7 +158,7 @@ class _Walk:
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         try:
             if entry.is_symlink() and not self._may_follow(entry):
-                if filenames.parse(entry.name) or entry.is_dir():
+                if formats.recognise(entry.name) or entry.is_dir():
                     self.found.ignored[SYMBOLIC_LINK] += 1
                 return
             if entry.is_dir():
@@ -177,16 +179,18 @@ class _Walk:
             below.append(child)
 
     def _file(self, train_id: str, entry: os.DirEntry[str]) -> None:
-        parsed = filenames.parse(entry.name)
-        if parsed is None:
-            if reason := filenames.ignored_reason(entry.name):
+        recognised = formats.recognise(entry.name)
+        if recognised is None:
+            if reason := formats.ignored_reason(entry.name):
                 self.found.ignored[reason] += 1
             return
         status = entry.stat()
         if not stat.S_ISREG(status.st_mode):
             self.found.ignored["no regular file"] += 1
             return
-        self.found.files.append(FoundFile(train_id, to_stored(entry.name), parsed, sight_of(status)))
+        log_format, parsed = recognised
+        sight = sight_of(status, log_format)
+        self.found.files.append(FoundFile(train_id, to_stored(entry.name), log_format, parsed, sight))
 
     def _may_follow(self, entry: os.DirEntry[str]) -> bool:
         if not self.follow_symlinks:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import filenames
+from lineage_store.eventlog.formats import format_of
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.scan.depth import is_one_job
 from lineage_store.ingest.scan.diff import Change, PathChange, diff
@@ -150,11 +150,10 @@ def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange])
 
 def next_generation(file: KnownFile) -> NewFile:
     """A file that is read again from its beginning."""
-    parsed = filenames.parse(from_stored(file.name))
+    parsed = format_of(file.format).recognise(from_stored(file.name))
     host = to_stored(parsed.host) if parsed and parsed.host else None
-    return NewFile(
-        file.train_id, file.name, file.kind, file.file_time, file.device, host, file.generation + 1
-    )
+    again = file.generation + 1
+    return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
 
 
 def _known(changes: Sequence[PathChange], kind: Change) -> list[KnownFile]:
@@ -168,4 +167,5 @@ def _new_files(changes: Iterable[PathChange]) -> list[NewFile]:
 def _new_file(found: FoundFile) -> NewFile:
     parsed = found.parsed
     host = to_stored(parsed.host) or None
-    return NewFile(found.train_id, found.name, parsed.kind, parsed.timestamp, parsed.device, host)
+    about = parsed.kind, parsed.timestamp, parsed.device, host
+    return NewFile(found.train_id, found.name, found.format.name, *about)

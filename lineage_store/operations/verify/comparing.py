@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row
 
 from lineage_store.operations.verify.claims import Key, canonical
 from lineage_store.operations.verify.walking import PAYLOAD_COLUMNS, SCALAR_COLUMNS, Walk
+from lineage_store.plugins import BY_NAME
 from lineage_store.store.catalog import audit
 from lineage_store.store.records import FileKey
 
@@ -67,11 +68,12 @@ def _lineage_events(connection: Connection, walk: Walk, file: FileKey) -> Iterat
 
 def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> Iterator[Found]:
     name = f"{key[0]} {key[1]!r}"
-    columns = SCALAR_COLUMNS if key[0] == "scalar" else PAYLOAD_COLUMNS
+    has_value = BY_NAME[key[0]].has_value
+    columns = SCALAR_COLUMNS if has_value else PAYLOAD_COLUMNS
     counted = _Counted()
     stored = (
         (row.step, canonical([getattr(row, column) for column in columns], signed_zero=walk.signed_zero))
-        for row in counted.passed(audit.samples(connection, series), has_value=key[0] == "scalar")
+        for row in counted.passed(audit.samples(connection, series), has_value=has_value)
     )
     for step, mine, theirs in _merged(stored, walk.claims.of(key)):
         if theirs is None:

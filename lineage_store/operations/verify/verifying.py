@@ -16,6 +16,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.config import Settings
+from lineage_store.errors import UnknownFormatError
+from lineage_store.eventlog.formats import format_of
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read.log_reader import OpenLogFile, digest, open_log_file
@@ -77,19 +79,22 @@ def verify(
 
 
 def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settings) -> FileVerdict:
-    path = path_of(base_dir, row.train_id, row.name)
+    path, links = path_of(base_dir, row.train_id, row.name), settings.follow_symlinks
     try:
+        log_format = format_of(row.format)
         with (
-            open_log_file(path, base_dir, follow_symlinks=settings.follow_symlinks) as log,
+            open_log_file(path, base_dir, log_format, follow_symlinks=links) as log,
             Claims() as claims,
         ):
             if _is_rewritten(log, row):
                 return _verdict(path, row, log, [(0, REWRITTEN)], "`lineage-store ingest` reads it anew.")
             signed_zero = engine.dialect.name != "sqlite"
-            walk = Walk(row.kind, row.name, claims, signed_zero)
+            walk = Walk(log_format, row.kind, row.name, claims, signed_zero)
             return _follow(engine, path, row, log, walk, settings)
     except OSError as error:
         return FileVerdict(path, unreadable=unreadable_file(path, error).reason)
+    except UnknownFormatError as error:
+        return FileVerdict(path, unreadable=error.message)
 
 
 def _follow(

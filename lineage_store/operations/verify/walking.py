@@ -1,4 +1,4 @@
-"""Read a log file frame by frame up to a bookmark, in the plainest way: `framing`, `events`, `payloads`.
+"""Read a log file frame by frame up to a bookmark, in the plainest way that its format has.
 
 In: an open log file, and the ranges that the store says were given up. Out: claims, lineage events and counts; and a
 fault wherever the file does not bear out the bookmark. Promises: memory is bounded by one chunk, or one frame
@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import events, payloads
-from lineage_store.eventlog.mindspore.events import LineageEvent, PayloadValue, ScalarValue
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
-from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.records.framing import Frame, NeedData
-from lineage_store.ingest.decode.series_tags import series_tag
+from lineage_store.eventlog.values import EventDecodeError, LineageEvent, PayloadValue, ScalarValue
 from lineage_store.ingest.read.log_reader import OpenLogFile
 from lineage_store.operations.verify.claims import Claims, canonical
+from lineage_store.plugins import SCALAR
 
 _STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
 PAYLOAD_COLUMNS = (
@@ -36,19 +34,13 @@ PAYLOAD_COLUMNS = (
 )
 SCALAR_COLUMNS = ("wall_time", "value")
 """The columns of the tables, in the order in which claims have them."""
-_DECODERS: dict[str, Callable[[bytes, int], object]] = {
-    "histogram": payloads.decode_histogram,
-    "image": payloads.decode_image,
-    "tensor": payloads.decode_tensor,
-    "landscape": payloads.decode_landscape,
-    "graph": lambda payload, _: payloads.decode_graph(payload),
-}
 
 
 @dataclass(slots=True)
 class Walk:
     """What was read so far of one file."""
 
+    format: LogFormat
     kind: str
     name: str
     claims: Claims
@@ -71,11 +63,11 @@ class Walk:
                 continue
             if not base <= self.position <= base + len(content):
                 content, base = b"", self.position
-            found = framing.next_frame(
+            found = self.format.framing.next_frame(
                 memoryview(content), self.position - base, base=base, max_frame_bytes=settings.max_frame_bytes
             )
             if isinstance(found, NeedData):
-                wanted = max(settings.chunk_bytes, found.length)
+                wanted = max(settings.chunk_bytes, found.wanted(base + len(content) - self.position))
                 more = log.read(self.position, min(wanted, max(end - self.position, 0)))
                 if len(more) < found.length:
                     return self._fault("no whole frame before the bookmark")
@@ -93,7 +85,7 @@ class Walk:
 
     def _take(self, frame: Frame) -> None:
         try:
-            values = events.decode(frame.payload, "lineage" if self.kind == "lineage" else "summary")
+            values = self.format.decode(frame.payload, self.kind)
         except EventDecodeError as error:
             self.faults.append((frame.position, f"The frame holds no event: {error}"))
             return
@@ -104,13 +96,13 @@ class Walk:
                 self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
             elif isinstance(value, ScalarValue):
                 row = canonical((_time(value.wall_time), value.value), signed_zero=self.signed_zero)
-                self.claims.add(("scalar", value.tag), value.step, row)
+                self.claims.add((SCALAR, value.tag), value.step, row)
             elif isinstance(value, PayloadValue):
                 self._take_payload(frame, value)
 
     def _take_payload(self, frame: Frame, value: PayloadValue) -> None:
         try:
-            _DECODERS[value.plugin](frame.payload, value.value_index)
+            self.format.decode_payload(value.plugin, frame.payload, value.value_index)
         except EventDecodeError as error:
             self.faults.append(
                 (frame.position, f"A {value.plugin} of {value.tag!r} cannot be decoded: {error}")
@@ -120,8 +112,7 @@ class Walk:
         about = (value.dtype, json.dumps(value.shape), value.size_bytes)
         statistics = [getattr(found, name) if found else None for name in _STATISTICS]
         row = canonical((_time(value.wall_time), *place, *about, *statistics), signed_zero=self.signed_zero)
-        tag = series_tag(value.plugin, value.tag, self.name)
-        self.claims.add((value.plugin, tag), value.step, row)
+        self.claims.add((value.plugin, value.series_tag(self.name)), value.step, row)
 
 
 def _time(seconds: float) -> float | None:

@@ -25,6 +25,8 @@ class FramePlace:
     base_dir: str
     train_id: str
     log_file: str
+    format: str
+    """The log format that the file is of."""
     frame_offset: int
     frame_length: int
     checksum: int

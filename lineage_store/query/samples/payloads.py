@@ -8,25 +8,19 @@ otherwise PayloadUnavailableError says which file, where and why.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
-from lineage_store.eventlog.mindspore import payloads as decoding
+from lineage_store.eventlog.formats import format_of
+from lineage_store.plugins import BY_NAME, PLUGINS
 from lineage_store.query.samples.log_bytes import FramePlace, read_frame
 from lineage_store.query.samples.series import Series, find_series, step_bounds
 from lineage_store.store.schema.tables import payload_sample
 
-_DECODERS: dict[str, Callable[[bytes, int], Any]] = {
-    "histogram": decoding.decode_histogram,
-    "image": decoding.decode_image,
-    "tensor": lambda payload, value_index: decoding.decode_tensor(payload, value_index).values,
-    "graph": lambda payload, value_index: asdict(decoding.decode_graph(payload)),
-    "landscape": decoding.decode_landscape,
-}
+READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,9 @@ class PayloadSample:
         """
         frame = read_frame(self.place)
         try:
-            payload = decoding.payload_of(frame, self.place.checksum)
-            return _DECODERS[self.plugin](payload, self.value_index)
+            log_format = format_of(self.place.format)
+            payload = log_format.payload_of(frame, self.place.checksum)
+            return log_format.decode_payload(self.plugin, payload, self.value_index)
         except LineageStoreError as error:
             raise self.place.unavailable(error.message.rstrip(".")) from error
 
@@ -103,15 +98,15 @@ def payloads(
         SampleNotFoundError: no such tag; the message names close ones.
         LineageParamTypeError, LineageParamValueError: a step is no whole number; no such plugin.
     """
-    if plugin not in _DECODERS:
-        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(_DECODERS)}.")
+    if plugin not in READ_FROM_FILES:
+        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
     first, end = step_bounds(start, stop)
     found: dict[int, PayloadSample] = {}
     for series in find_series(connection, job_id, plugin, tag, device):
         statement = select(payload_sample).where(series.effective(payload_sample, first, end))
         for row in connection.execute(statement).mappings():
             frame = row["frame_offset"], row["frame_length"], row["checksum"]
-            place = FramePlace(base_dir_path, train_id, series.log_file, *frame)
+            place = FramePlace(base_dir_path, train_id, series.log_file, series.format, *frame)
             found[row["step"]] = _sample(row, series, plugin, tag, place)
     return [found[step] for step in sorted(found)]
 
@@ -126,7 +121,7 @@ def _sample(row: RowMapping, series: Series, plugin: str, tag: str, place: Frame
         dtype=row["dtype"],
         shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
         size_bytes=row["size_bytes"],
-        statistics=_summary(row) if plugin == "histogram" else None,
+        statistics=_summary(row) if BY_NAME[plugin].has_statistics else None,
         place=place,
         value_index=row["value_index"],
     )

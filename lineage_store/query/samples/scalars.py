@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.plugins import SCALAR
 from lineage_store.query.samples.series import Series, find_series, step_bounds
 from lineage_store.store.schema.tables import scalar_sample
 
@@ -80,7 +81,7 @@ def scalars(
         LineageParamTypeError: a step is no whole number.
     """
     first, end = step_bounds(start, stop)
-    found = find_series(connection, job_id, "scalar", tag, device)
+    found = find_series(connection, job_id, SCALAR, tag, device)
     parts = [part for series in found for part in _read(connection, series, first, end)]
     return Scalars(*_interleaved(parts))
 

@@ -16,9 +16,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
+from lineage_store.plugins import BY_NAME
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series
 
-_SUFFIXES = {"landscape": ("/loss_landscape", "/landscape")}
 _LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
 
@@ -32,6 +32,8 @@ class Series:
     """Within the job."""
     log_file: str
     """Its real name."""
+    format: str
+    """The log format that it is of."""
     device: int | None
     superseded_from: int | None
 
@@ -98,14 +100,16 @@ def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | 
 
 
 def _spellings(plugin: str, tag: str) -> Sequence[str]:
-    suffixes = _SUFFIXES.get(plugin, (f"/{plugin}",))
-    shorter = [tag.removesuffix(suffix) for suffix in suffixes if tag.endswith(suffix)]
+    suffixes = [suffix for suffix in BY_NAME[plugin].suffixes if tag.endswith(suffix)]
+    shorter = [tag.removesuffix(suffix) for suffix in suffixes]
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
 
 
 def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
     rows = connection.execute(
-        select(series.c.series_no, log_file.c.name, series.c.device, series.c.superseded_from)
+        select(
+            series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from
+        )
         .join(log_file, of_file(series))
         .where(
             series.c.job_id == job_id,
@@ -117,7 +121,9 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
         .order_by(log_file.c.file_time, log_file.c.name)
     )
     return [
-        Series(job_id, row.series_no, texts.from_stored(row.name), row.device, row.superseded_from)
+        Series(
+            job_id, row.series_no, texts.from_stored(row.name), row.format, row.device, row.superseded_from
+        )
         for row in rows
     ]
 

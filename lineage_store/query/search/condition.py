@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import BY_NAME, METRIC_PREFIX, SEARCHABLE, USER_PREFIX
+from lineage_store.fields import BY_NAME, CONTROL_KEYS, METRIC_PREFIX, SEARCHABLE, USER_PREFIX
 from lineage_store.query.search.literals import MAX_CHOICES, Choices
 from lineage_store.query.search.operators import OPERATORS, SubjectType, Value
 from lineage_store.query.search.parameters import Parameters
@@ -38,10 +38,8 @@ MAX_PAGE_NUMBER = 100_000
 MAX_DEPTH = 16
 MAX_COMPARISONS = 300
 MAX_SORT_KEYS = 16
-CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 
 _OLD_METRIC_PREFIX = "metric_"
-_SEARCHABLE_NAMES = {field.name for field in SEARCHABLE}
 _LINEAGE_TYPES = ("model", "dataset")
 _FIELDS_ALLOWED = ", ".join(
     [*(field.name for field in SEARCHABLE), f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<name>"]
@@ -162,7 +160,7 @@ class _TreeReader:
 def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
     """The field, metric or user-defined value of a public name, in any of its spellings."""
     if isinstance(name, str):
-        if name in _SEARCHABLE_NAMES:
+        if name in BY_NAME and BY_NAME[name].searchable:
             return Subject(BY_NAME[name].type, name)
         prefixes: tuple[tuple[str, SubjectType], ...] = (
             (METRIC_PREFIX, "metric"),
@@ -172,7 +170,7 @@ def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
         for prefix, subject_type in prefixes:
             if name.startswith(prefix) and len(name) > len(prefix):
                 return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
-    close = texts.closest(name, _SEARCHABLE_NAMES) if isinstance(name, str) else None
+    close = texts.closest(name, [field.name for field in SEARCHABLE]) if isinstance(name, str) else None
     raise LineageSearchConditionParamError(
         f"Search condition: {_shown(name)} is not a field: use one of {allowed}.",
         hint=f"Did you mean {close}?" if close else None,

@@ -123,9 +123,10 @@ def _valued_operand(row: FromClause) -> Operand:
 
 def field_column(subject: Subject) -> ColumnElement[Any]:
     """Where a lineage field stands."""
-    return train_job.c.train_id if subject.name == "summary_dir" else lineage.c[BY_NAME[subject.name].column]
+    field = BY_NAME[subject.name]
+    return (train_job if field.table == "train_job" else lineage).c[field.column]
 
 
 def kind_column(subject: Subject) -> ColumnElement[Any]:
     """Where it stands whether a float field is finite."""
-    return lineage.c[f"{BY_NAME[subject.name].column}_kind"]
+    return lineage.c[f"{BY_NAME[subject.name].kind_column}"]

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lineage_store import texts
-from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
+from lineage_store.fields import PREFIXES
 from lineage_store.query.search.compiler import Found
 from lineage_store.query.search.tree import SearchCondition
-
-_PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 
 
 def to_answer(
@@ -56,13 +54,13 @@ def _customized(lineages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Every metric and user-defined value of the page, as they appear, with the type that fits all its values."""
     types: dict[tuple[str, str], set[type]] = {}
     for lineage in lineages:
-        for group in _PREFIXES:
+        for group in PREFIXES:
             for name, value in lineage[group].items():
                 if (group, name) in types:
                     types[group, name].add(type(value))
                 else:
                     types[group, name] = {type(value)}
-    labelled = ((f"{_PREFIXES[group]}{name}", group, found) for (group, name), found in types.items())
+    labelled = ((f"{PREFIXES[group]}{name}", group, found) for (group, name), found in types.items())
     return {
         label: {"label": label, "required": group == "metric", "type": _common_type(found)}
         for label, group, found in labelled

@@ -29,7 +29,7 @@ def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
     if source is None:
         raise LineageStoreError(
             "Only a SQLite store can be published as a file.",
-            hint="On PostgreSQL give readers a role: GRANT SELECT ON ALL TABLES IN SCHEMA public TO analyst.",
+            hint="On PostgreSQL give readers a role: lineage-store db grant --reader ROLE.",
         )
     if target.exists() and target.samefile(source):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")

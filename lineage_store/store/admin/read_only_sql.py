@@ -103,7 +103,8 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
 @contextmanager
 def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator[Answer]:
     url = engine.url.render_as_string(hide_password=False)
-    reader = open_engine(url, read_only=True, allow_network_filesystem=True)
+    # Its own deadline ends the statement.
+    reader = open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
     pooled: Any = connected(reader)
     connection: sqlite3.Connection = pooled.driver_connection
     connection.set_progress_handler(deadline.check, _STEPS_BETWEEN_CHECKS)

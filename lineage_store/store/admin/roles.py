@@ -1,8 +1,8 @@
-"""Three roles on PostgreSQL: one owns and upgrades, one ingests, others ask the views and can do nothing else.
+"""Roles on PostgreSQL: one owns and upgrades, one ingests, readers ask everything, analysts ask the views alone.
 
 In: an engine whose user may grant, and names of roles that exist. Out: the statements, run in one transaction or only
-given out. Promises: granting again changes nothing; an analyst has the views, and limits on time; no password passes
-through here. New tables and views of a later release need another grant; those that stay keep theirs.
+given out. Promises: granting again changes nothing; readers and analysts can only read, with limits on time; no
+password passes through here. New tables and views of a later release need another grant; those that stay keep theirs.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
 
-from lineage_store.errors import LineageStoreError
+from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
 from lineage_store.store.schema.views import VIEWS
 
-ANALYST_LIMITS = {
+READING_LIMITS = {
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
     "lock_timeout": "5s",
     "default_transaction_read_only": "on",
 }
-"""Set for an analyst's sessions in this database. An administrator may set others afterwards."""
+"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards."""
+_WHO_GRANTS = (
+    "A superuser grants, or the owner of database and tables who may alter these roles (CREATEROLE, ADMIN "
+    "OPTION and SET on each): `lineage-store db grant … --dry-run` prints the SQL for one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +37,28 @@ class Roles:
 
     owner: str | None = None
     ingest: str | None = None
+    readers: tuple[str, ...] = ()
     analysts: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
-        yield from (role for role in (self.owner, self.ingest, *self.analysts) if role is not None)
+        yield from (
+            role for role in (self.owner, self.ingest, *self.readers, *self.analysts) if role is not None
+        )
 
 
 def grant(engine: Engine, roles: Roles) -> list[str]:
     """Grant in one transaction; returns the statements.
 
     Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser;
-    DatabaseUnavailableError when this user may not grant.
+    PermissionDeniedError when this user may not grant.
     """
     found = statements(engine, roles)
-    with writing(engine) as connection:
-        for statement in found:
-            connection.exec_driver_sql(statement)
+    try:
+        with writing(engine) as connection:
+            for statement in found:
+                connection.exec_driver_sql(statement)
+    except PermissionDeniedError as error:
+        raise PermissionDeniedError(error.message, hint=_WHO_GRANTS, cause=error.cause) from error
     return found
 
 
@@ -67,8 +77,10 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
     if roles.ingest is not None:
         found += _of_ingest(quoted(roles.ingest), place)
+    for reader in roles.readers:
+        found += _of_reader(quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
-        found += _of_analyst(quoted(analyst), place)
+        found += _of_reader(quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
     if roles.owner is not None:
         found += _of_owner(quoted(roles.owner), place)
     return found
@@ -98,16 +110,16 @@ def _of_ingest(role: str, place: _Place) -> list[str]:
     ]
 
 
-def _of_analyst(role: str, place: _Place) -> list[str]:
+def _of_reader(role: str, place: _Place, names: Sequence[str]) -> list[str]:
     limits = [
         f"ALTER ROLE {role} IN DATABASE {place.database} SET {name} = '{value}'"
-        for name, value in ANALYST_LIMITS.items()
+        for name, value in READING_LIMITS.items()
     ]
     return [
         f"REVOKE TEMPORARY ON DATABASE {place.database} FROM PUBLIC",
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {place.schema} FROM {role}",
         f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
-        f"GRANT SELECT ON {place.named([*_VIEWS, VERSION_TABLE])} TO {role}",
+        f"GRANT SELECT ON {place.named(names)} TO {role}",
         *limits,
     ]
 
@@ -120,7 +132,7 @@ def _of_owner(role: str, place: _Place) -> list[str]:
 
 def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:
     if not names:
-        raise LineageStoreError("No role is named.", hint="Give --owner, --ingest or --analyst.")
+        raise LineageStoreError("No role is named.", hint="Give --owner, --ingest, --reader or --analyst.")
     if twice := [name for name in names if names.count(name) > 1]:
         raise LineageStoreError(
             f"The role {twice[0]!r} is named twice.", hint="Each needs a role of its own."

@@ -16,8 +16,7 @@ from lineage_store.store.schema.tables import (
     lineage,
     lineage_event,
     log_file,
-    payload_sample,
-    scalar_sample,
+    samples_of,
     series,
     train_job,
 )
@@ -70,7 +69,7 @@ def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     """The samples of a series, by step."""
-    table: Table = scalar_sample if of.plugin == "scalar" else payload_sample
+    table = samples_of(of.plugin)
     query = select(table).where(table.c.job_id == of.job_id, table.c.series_no == of.series_no)
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)

@@ -14,13 +14,15 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
 
+from lineage_store import states
+from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, among_rows, execute_rows, update_by_key, upsert
+from lineage_store.store.database.dialects import among, execute_rows, upsert
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
 
-UNSETTLED = log_file.c.state.in_([literal_column("'replaced'"), literal_column("'suspect'")])
+UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes > log_file.c.byte_offset
 """The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
 
@@ -95,9 +97,9 @@ def next_numbers(
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
     """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
     of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
-    growing = of_base_dir.where(train_job.c.state == "live")
+    growing = of_base_dir.where(train_job.c.state == JobState.LIVE)
     suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
-        UNSETTLED, log_file.c.state == "suspect"
+        UNSETTLED, log_file.c.state == FileState.SUSPECT
     )
     return frozenset(connection.execute(growing.union(suspect)).scalars())
 
@@ -105,31 +107,6 @@ def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
 def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
     """A base dir was searched in full."""
     connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
-
-
-def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
-    """Log files that are no longer on disk, whatever their generation, keep their rows."""
-    paths = ((file.job_id, file.name) for file in files)
-    there = among_rows(connection, (log_file.c.job_id, log_file.c.name), paths)
-    gone = update(log_file).where(there, log_file.c.state != "replaced")
-    connection.execute(gone.values(state="missing", stat_stamp=None, last_problem="no longer on disk"))
-
-
-def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str]) -> None:
-    """Log files that could not be read, with the reason; they are tried again."""
-    failed = {"state": "unreadable", "stat_stamp": None}
-    rows = [{**_of(file), **failed, "last_problem": reason} for file, reason in reasons.items()]
-    update_by_key(connection, log_file, rows)
-
-
-def mark_struck(connection: Connection, file: KnownFile, strikes: int, reason: str, state: str) -> None:
-    """A log file whose reading failed the reader so many times in a row."""
-    values = {"strikes": strikes, "state": state, "stat_stamp": None, "last_problem": reason}
-    update_by_key(connection, log_file, [{**_of(file), **values}])
-
-
-def _of(file: KnownFile) -> dict[str, int]:
-    return {"of_job_id": file.job_id, "of_file_no": file.file_no}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +125,7 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     pending = (
         select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(mine, PENDING, log_file.c.state.not_in(["replaced", "missing"]))
+        .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
         # SQLite would look through the files of every job, which lie together.
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
@@ -192,7 +169,8 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 def _ensure_jobs(
     connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
 ) -> dict[str, int]:
-    fresh = {"state": "stalled", "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
+    state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
+    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
     rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
     execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
@@ -201,17 +179,19 @@ def _ensure_jobs(
 
 
 def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, object]:
+    event = FileEvent.FOUND if file.generation == 1 else FileEvent.REWRITTEN
     return {
         "job_id": job,
         "file_no": file_no,
         "name": file.name,
         "generation": file.generation,
         "current": file.generation == 1,
+        "format": file.format,
         "kind": file.kind,
         "file_time": file.file_time,
         "device": file.device,
         "host": file.host,
-        "state": "open" if file.generation == 1 else "replacing",
+        "state": FILE_TRANSITIONS[event].after,
         "size_bytes": 0,
         "byte_offset": 0,
         "quarantined_bytes": 0,

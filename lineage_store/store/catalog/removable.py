@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
+from lineage_store.states import JobState
 from lineage_store.store.schema.tables import train_job
 
 
@@ -50,7 +51,9 @@ def removable(
         train_job.c.state,
         train_job.c.last_wall_time,
         train_job.c.log_bytes,
-    ).where(train_job.c.base_dir_id == base_dir_id, train_job.c.id > after, train_job.c.state != "live")
+    ).where(
+        train_job.c.base_dir_id == base_dir_id, train_job.c.id > after, train_job.c.state != JobState.LIVE
+    )
     if rules.older_than_s is not None:
         wanted = wanted.where(*_older(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:

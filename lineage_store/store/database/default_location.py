@@ -18,21 +18,28 @@ FILE_NAME = "store.db"
 FALLBACK = Path("/var/tmp") / f"lineage-store-{os.getuid()}"  # noqa: S108 - made private, and only used if ours
 
 
-def default_url() -> str:
-    """The URL of this user's own store; its directory is made (mode 0700) if need be.
+def default_url(*, make_directory: bool = True) -> str:
+    """The URL of this user's own store; its directory is made (mode 0700) if need be, and if it may be.
 
     Raises DatabaseUnavailableError when no directory can be made.
     """
     home = user_state_path("lineage-store")
-    for directory in [FALLBACK] if is_network(filesystem_type(home)) else [home, FALLBACK]:
+    candidates = [FALLBACK] if is_network(filesystem_type(home)) else [home, FALLBACK]
+    if not make_directory:
+        return _url(next((each for each in candidates if (each / FILE_NAME).exists()), candidates[0]))
+    for directory in candidates:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             ours = directory.stat().st_uid == os.getuid()  # anybody may make directories in /var/tmp
         except OSError:
             continue
         if ours:
-            return f"sqlite:///{directory / FILE_NAME}"
+            return _url(directory)
     raise DatabaseUnavailableError(
         f"No directory for the store can be made, neither {home} nor {FALLBACK}.",
         hint="Name one: LINEAGE_STORE_DATABASE_URL=sqlite:////path/to/store.db.",
     )
+
+
+def _url(directory: Path) -> str:
+    return f"sqlite:///{directory / FILE_NAME}"

@@ -24,15 +24,24 @@ from sqlalchemy.exc import (
     OperationalError,
     ProgrammingError,
 )
+from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
 from sqlalchemy.pool import PoolProxiedConnection
 
-from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    ConfigError,
+    DatabaseUnavailableError,
+    PermissionDeniedError,
+    ReadOnlyStoreError,
+)
 from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
 from lineage_store.texts import without_passwords
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
+_READ_ONLY = "lineage_store_read_only"
+_DEFAULTS = Settings()
 _SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
 """SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
 none of them operational."""
@@ -71,17 +80,37 @@ def _check_names_a_file(url: URL, shown: str) -> None:
         )
 
 
-def open_engine(url: str, *, read_only: bool = False, allow_network_filesystem: bool = False) -> Engine:
-    """Make an engine; nothing is connected yet. Raises ConfigError, UnsafeStoreLocationError."""
+def open_engine(
+    url: str,
+    *,
+    read_only: bool = False,
+    allow_network_filesystem: bool = False,
+    pool_size: int = _DEFAULTS.pool_size,
+    statement_timeout_s: float = _DEFAULTS.statement_timeout_s,
+) -> Engine:
+    """Make an engine; nothing is connected yet. Raises ConfigError, UnsafeStoreLocationError.
+
+    Args:
+        read_only: nothing is ever written or made; `writing` raises ReadOnlyStoreError.
+        pool_size, statement_timeout_s: as in the settings.
+    """
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
         engine = sqlite.make_engine(
-            parsed, sqlite_path(url), read_only=read_only, allow_network_filesystem=allow_network_filesystem
+            parsed,
+            sqlite_path(url),
+            read_only=read_only,
+            allow_network_filesystem=allow_network_filesystem,
+            pool_size=pool_size,
+            statement_timeout_s=statement_timeout_s,
         )
         event.listen(engine, "begin", _begin_on_sqlite)
-        return engine
-    engine = postgresql.make_engine(parsed)
-    event.listen(engine, "begin", _begin_on_postgresql)
+    else:
+        engine = postgresql.make_engine(
+            parsed, read_only=read_only, pool_size=pool_size, statement_timeout_s=statement_timeout_s
+        )
+        event.listen(engine, "begin", _begin_on_postgresql)
+    engine.update_execution_options(**{_READ_ONLY: read_only})
     return engine
 
 
@@ -89,6 +118,20 @@ def apart(engine: Engine, *, allow_network_filesystem: bool = False) -> Engine:
     """Make an engine for the same database that has connections of its own; nothing is connected yet."""
     url = engine.url.render_as_string(hide_password=False)
     return open_engine(url, allow_network_filesystem=allow_network_filesystem)
+
+
+def is_read_only(engine: Engine) -> bool:
+    """Whether the engine was opened for reading only."""
+    return bool(engine.get_execution_options()[_READ_ONLY])
+
+
+def require_writable(engine: Engine) -> None:
+    """Raise ReadOnlyStoreError where the engine was opened for reading only."""
+    if is_read_only(engine):
+        raise ReadOnlyStoreError(
+            f"The store {safe_url(engine.url)} is open for reading only: nothing is changed in it.",
+            hint="Open it without read_only, as somebody who may write.",
+        )
 
 
 @contextmanager
@@ -138,10 +181,13 @@ def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
     When COMMIT fails, nobody knows whether it happened: the connection is dropped, so that nothing of it can still
     come to pass, and whoever wrote reads the bookmarks again.
 
+    Raises ReadOnlyStoreError where the engine was opened for reading only.
+
     Args:
         synced: on the disk when committed, with all that was committed before. Else a power cut, or the death of the
             server, may take it back as a whole: for what log files tell again.
     """
+    require_writable(engine)
     with _failures_named(engine), engine.connect() as connection:
         connection = connection.execution_options(**{_WRITE: True, _SYNCED: synced})
         with connection.begin() as transaction:
@@ -187,6 +233,8 @@ def sqlite_path(url: str) -> Path | None:
 def _failures_named(engine: Engine) -> Iterator[None]:
     try:
         yield
+    except NoConnectionFreeError as error:
+        raise _no_connection_free(engine) from error
     except DBAPIError as error:
         sure = getattr(error.orig, "sqlstate", None) in _SURE_FAILURES
         unfit_url = isinstance(error, ProgrammingError) and error.statement is None
@@ -201,8 +249,16 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     why = cause_of(error.orig, cause, path)
+    kind = PermissionDeniedError if why.kind == "denied" else DatabaseUnavailableError
+    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind)
+
+
+def _no_connection_free(engine: Engine) -> DatabaseUnavailableError:
     return DatabaseUnavailableError(
-        f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind
+        f"All connections of this process to the database {safe_url(engine.url)} are in use, and none came back within "
+        f"{pool.WAIT_S:g} s.",
+        hint=f"Allow more than {pool.size_of(engine)} with the setting pool_size, or ask with fewer threads at once.",
+        cause="busy",
     )
 
 

@@ -19,7 +19,7 @@ class Cause:
     """What is the matter with a database."""
 
     kind: str
-    """down, locked, full, read-only, refused, or failed where it is none of these."""
+    """down, locked, full, read-only, refused, denied, timeout, or failed where it is none of these."""
     remedy: str
 
 
@@ -27,14 +27,24 @@ UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
 SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
 ONLY_READS = "This server or role only reads: ingest where it may write."
 READ_ONLY = "The file or its directory is read-only for this user."
-_OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 13: "full"}
-"""By primary result code: BUSY, LOCKED, READONLY, FULL."""
+_NOT_GRANTED = (
+    "An administrator of the database grants what is missing: `lineage-store db grant --reader ROLE` for questions, "
+    "`--ingest ROLE` for ingest, `--owner ROLE` for upgrades. With the views alone (`--analyst`) only `sql` works."
+)
+_NOT_READABLE = (
+    "This user may not read the file: its owner lets others read it and the files beside it (chmod g+r), or makes a "
+    "snapshot for them (`lineage-store publish FILE`)."
+)
+TOO_LONG = "The statement was ended: ask for less, or allow more with the setting statement_timeout_s."
+_OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 9: "timeout", 13: "full"}
+"""By primary result code: BUSY, LOCKED, READONLY, INTERRUPT, FULL."""
 _OF_SQLSTATE = {
     "25006": "read-only",
     "40P01": "locked",
-    "42501": "refused",
+    "42501": "denied",
     "53100": "full",
     "55P03": "locked",
+    "57014": "timeout",
     "57P01": "down",
     "57P02": "down",
     "57P03": "down",
@@ -48,11 +58,16 @@ _REMEDIES = (
         "Another session holds a lock, such as an upgrade or a transaction that was left open: "
         "pg_blocking_pids() and the view pg_stat_activity tell which.",
     ),
+    ("permission denied", "denied", _NOT_GRANTED),
+    ("must be owner", "denied", _NOT_GRANTED),
+    ("must be able to SET ROLE", "denied", _NOT_GRANTED),
+    ("statement timeout", "timeout", TOO_LONG),
+    ("interrupted", "timeout", TOO_LONG),
     (
-        "permission denied",
-        "refused",
-        "Writing is for the role that owns the tables, and for those it has granted that. "
-        "SELECT is enough for questions, with refresh=False or --no-refresh too.",
+        "conflict with recovery",
+        "failed",
+        "This server is a standby that had to take in what the question was reading: ask again; "
+        "hot_standby_feedback or a longer max_standby_streaming_delay make it rare.",
     ),
     (
         "read-only transaction",
@@ -84,6 +99,8 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Caus
     kind = _kind_by_code(error) or kind
     if path is None:
         return Cause(kind, remedy)
+    if path.exists() and not os.access(path, os.R_OK):
+        return Cause("denied", _NOT_READABLE)
     if kind == "locked":
         return Cause(kind, locked_remedy(path))
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):

@@ -52,10 +52,10 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
         found = _identity(path)
         if found == record.info["file"]:
             return
-        if reads_snapshots:
-            raise InvalidatePoolError
         if found is not None and (log := _identity(log_path)) in _held_open():
             known.old_log = log
+        if reads_snapshots:
+            raise InvalidatePoolError
         engine.dispose()
         raise _gone(path) if found is None else _replaced(path, "Try again: the new one is used from now on.")
 

@@ -14,10 +14,23 @@ from typing import Any
 
 from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
+WAIT_S = 30.0
+"""How long a thread waits for a connection while all are in use."""
 _RESTED_AFTER_S = 1.0
 _RENEWED_AT = "lineage_store_renewed_at"
+
+
+def bounded(size: int) -> dict[str, Any]:
+    """Arguments of `create_engine`: that many connections at most, and who finds none waits for one."""
+    return {"pool_size": size, "max_overflow": 0, "pool_timeout": WAIT_S}
+
+
+def size_of(engine: Engine) -> int:
+    """How many connections an engine opens at most."""
+    assert isinstance(engine.pool, QueuePool)
+    return engine.pool.size()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,37 +24,51 @@ CONNECTING = {
     "tcp_user_timeout": 60_000,
 }
 """In seconds; the last in milliseconds."""
+_LONGEST_MS = 2**31 - 1
+_SHORTEN_TIMEOUT = """
+SELECT set_config('statement_timeout', %(timeout_ms)s::text, false)
+FROM (SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval) AS ms) here
+WHERE ms = 0 OR ms > %(timeout_ms)s
+"""
+"""A shorter limit, which an administrator gave to the role, stays."""
 
 
-def make_engine(url: URL) -> Engine:
+def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_s: float) -> Engine:
     """An engine for a database of a server. Raises ConfigError where there is no driver."""
     try:
-        engine = create_engine(url, connect_args=CONNECTING)
+        engine = create_engine(url, connect_args=CONNECTING, **pool.bounded(pool_size))
     except (ImportError, NoSuchModuleError) as error:
         raise ConfigError(
             "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
         ) from error
-    event.listen(engine, "connect", _prepare)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            _prepare(cursor)
+            if statement_timeout_s:
+                cursor.execute(_SHORTEN_TIMEOUT, {"timeout_ms": _milliseconds(statement_timeout_s)})
+            if read_only:
+                cursor.execute("SET default_transaction_read_only = on")
+        connection.commit()
+
     pool.look_after(engine, pings=True)
     pool.close_what_comes_back_late(engine)
     return engine
 
 
-def _prepare(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SET TIME ZONE 'UTC'")
-        cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
-        cursor.execute("SET lock_timeout = '30s'")
-        # A statement that hangs ends; the limit that an administrator gave to a role stays.
-        cursor.execute(
-            "SELECT set_config('statement_timeout', '15min', false)"
-            " WHERE current_setting('statement_timeout') = '0'"
-        )
-        # The server's C library gives memory back after each statement and asks for it again, page fault by page fault,
-        # until it once freed as large a piece as this: without it, a page's statement takes a quarter longer.
-        cursor.execute("SELECT length(repeat(repeat(' ', 512), 1024))")
-        # One condition's values say nothing about the next one's: some match a thousandth of the jobs, some all.
-        cursor.execute("SET plan_cache_mode = force_custom_plan")
-        # What a condition asks, hash joins do as well; merge joins take a sixth of a page's time merely to think of.
-        cursor.execute("SET enable_mergejoin = off")
-    connection.commit()
+def _milliseconds(seconds: float) -> int:
+    return min(max(1, round(seconds * 1000)), _LONGEST_MS)
+
+
+def _prepare(cursor: Any) -> None:
+    cursor.execute("SET TIME ZONE 'UTC'")
+    cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+    cursor.execute("SET lock_timeout = '30s'")
+    # The server's C library gives memory back after each statement and asks for it again, page fault by page fault,
+    # until it once freed as large a piece as this: without it, a page's statement takes a quarter longer.
+    cursor.execute("SELECT length(repeat(repeat(' ', 512), 1024))")
+    # One condition's values say nothing about the next one's: some match a thousandth of the jobs, some all.
+    cursor.execute("SET plan_cache_mode = force_custom_plan")
+    # What a condition asks, hash joins do as well; merge joins take a sixth of a page's time merely to think of.
+    cursor.execute("SET enable_mergejoin = off")

@@ -2,7 +2,8 @@
 
 In: the URL of a file that may not exist yet. Out: an engine, nothing connected yet.
 Promises: a file is made 0600 and never on a network filesystem; one that is not ours is not touched, one that may not
-be written is only read. Does not know transactions (`engine`), nor tables.
+be written is only read; an engine that is for reading only makes nothing, no side files either where this user may not
+write the store. Does not know transactions (`engine`), nor tables.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Engine, FromClause, create_engine, event
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
@@ -21,6 +23,7 @@ from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.store.database import file_watch, pool
 from lineage_store.store.database.failures import UNABLE_TO_OPEN
 from lineage_store.store.database.filesystem import filesystem_type, is_network, refuse_network_filesystem
+from lineage_store.store.database.sqlite_timeout import TimedConnection
 
 LEAST_VERSION = (3, 35)
 """The first that knows RETURNING."""
@@ -31,9 +34,19 @@ APPLICATION_ID = 0x4C537472
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 """A write-ahead log that a long reader made longer is cut to this when the reader has ended."""
 _CACHE_KIB = 64 * 1024
+_WAL_VERSION = slice(18, 20)
+"""Where a file's header says whether it has a write-ahead log."""
 
 
-def make_engine(url: URL, path: Path | None, *, read_only: bool, allow_network_filesystem: bool) -> Engine:
+def make_engine(
+    url: URL,
+    path: Path | None,
+    *,
+    read_only: bool,
+    allow_network_filesystem: bool,
+    pool_size: int,
+    statement_timeout_s: float,
+) -> Engine:
     """An engine for the file `path`, or for a database in memory. Raises ConfigError, UnsafeStoreLocationError."""
     if sqlite3.sqlite_version_info < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
@@ -41,27 +54,27 @@ def make_engine(url: URL, path: Path | None, *, read_only: bool, allow_network_f
             f"This Python has SQLite {sqlite3.sqlite_version}; {least} or newer is needed.",
             hint="Use a Python with a newer SQLite, or PostgreSQL.",
         )
-    if path is not None:
-        if not (read_only or allow_network_filesystem):
-            # A published snapshot belongs to someone else: it can be read, from anywhere, and not written.
-            read_only = _is_write_protected(path) and is_network(filesystem_type(path))
-            if not read_only:
-                refuse_network_filesystem(path)
-        url = url.set(database=str(path))
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+    read_only = read_only or (path is not None and _is_only_read(path, allow_network_filesystem))
+    connecting: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S}
+    if statement_timeout_s:
+        connecting["factory"] = TimedConnection
+    if path is None:
+        engine = create_engine(url, connect_args=connecting)
+    else:
+        bounds = pool.bounded(pool_size)
+        engine = create_engine(url.set(database=str(path)), connect_args=connecting, **bounds)
     engine.dialect.statement_compiler = _HintingCompiler
     file_watch.watch(engine, path, reads_snapshots=read_only)
     pool.look_after(engine, pings=False)
     pool.close_what_comes_back_late(engine)
-
-    @event.listens_for(engine, "do_connect")
-    def create_private(_dialect: Any, _record: Any, _args: Any, _kwargs: Any) -> None:
-        if path is not None and not path.exists() and not read_only:
-            _create_private(path)
+    if path is not None:
+        _open_as(engine, path, read_only=read_only)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own
+        if isinstance(connection, TimedConnection):
+            connection.end_statements_after(statement_timeout_s)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if read_only or (path is not None and _is_write_protected(path)):
@@ -72,6 +85,27 @@ def make_engine(url: URL, path: Path | None, *, read_only: bool, allow_network_f
             connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
 
     return engine
+
+
+def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
+    """Whether it is a published snapshot, which can be read from anywhere. Raises UnsafeStoreLocationError."""
+    if allow_network_filesystem:
+        return False
+    if _is_write_protected(path) and is_network(filesystem_type(path)):
+        return True
+    refuse_network_filesystem(path)
+    return False
+
+
+def _open_as(engine: Engine, path: Path, *, read_only: bool) -> None:
+    """Make a file that is not there private to its user; only read it where that is wanted."""
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        if read_only:
+            arguments[0], options["uri"] = _read_only_uri(path), True
+        elif not path.exists():
+            _create_private(path)
 
 
 class _HintingCompiler(SQLiteCompiler):
@@ -113,6 +147,31 @@ def _create_private(path: Path) -> None:
         raise DatabaseUnavailableError(
             f"The SQLite store {path} cannot be made: {error.strerror}.", hint=UNABLE_TO_OPEN
         ) from error
+
+
+def _read_only_uri(path: Path) -> str:
+    """A file's name by which SQLite only reads it. Raises DatabaseUnavailableError where SQLite cannot."""
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+    if not path.exists() or os.access(path, os.W_OK):
+        return uri
+    beside = [Path(f"{os.path.realpath(path)}{suffix}") for suffix in ("-wal", "-shm")]
+    if _has_write_ahead_log(path) and not all(each.exists() for each in beside):
+        raise DatabaseUnavailableError(
+            f"The SQLite store {path} cannot be read now: it keeps a write-ahead log, nobody has it open, and "
+            f"this user may not make {beside[0].name} and {beside[1].name}, without which SQLite does not read it.",
+            hint="Read it while its user's daemon runs, read a snapshot that its user makes "
+            "(`lineage-store publish FILE`), or be its user.",
+            cause="closed",
+        )
+    return f"{uri}&readonly_shm=1"  # one of our own would lock its user out
+
+
+def _has_write_ahead_log(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(_WAL_VERSION.stop)[_WAL_VERSION] == b"\2\2"
+    except OSError:
+        return False
 
 
 def _is_write_protected(path: Path) -> bool:

@@ -30,8 +30,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from lineage_store.fields import SEARCHABLE, TRAINED, FieldType
+from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
+from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
+from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
+from lineage_store.texts import either
 
 metadata = MetaData(
     naming_convention={
@@ -91,15 +94,20 @@ def _revision(comment: str) -> Column[int]:
 
 
 def _trained_columns() -> list[Column[Any]]:
-    return [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    columns = [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    kinds = [field.kind_column for field in TRAINED if field.kind_column]
+    return [*columns, *(Column(kind, Text, comment=FLOAT_KINDS) for kind in kinds)]
 
 
-_UNSETTLED = text("state IN ('replaced', 'suspect')")
+_UNSETTLED = text(f"state IN {sql_list(UNSETTLED)}")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
 """Few files are ever in these states, and every pass asks for them."""
 _PENDING = text("size_bytes > byte_offset")
 _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
 """Few files have bytes pending, and the history of passes sums them up."""
+
+_ANALYSED_WHEN_SMALL: dict[str, Any] = {"postgresql_with": {"autovacuum_analyze_threshold": 0}}
+"""PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
 
 base_dir = Table(
     "base_dir",
@@ -118,6 +126,7 @@ base_dir = Table(
         comment="holds what is being removed: readers and ingest do not see it",
     ),
     comment="a directory that holds job directories",
+    **_ANALYSED_WHEN_SMALL,
 )
 
 train_job = Table(
@@ -126,7 +135,7 @@ train_job = Table(
     _id(),
     _of("base_dir", "its base dir"),
     Column("train_id", Name, nullable=False, comment="./name below the base dir"),
-    Column("state", Text, nullable=False, comment="live, stalled, finished or missing"),
+    Column("state", Text, nullable=False, comment=either(JobState)),
     Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
     Column("host", Text, comment="host in the name of the newest log file"),
     Column(
@@ -158,6 +167,7 @@ log_file = Table(
     Column("name", Name, nullable=False, comment="file name"),
     Column("generation", Integer, nullable=False, comment="1, and one more each time the file was rewritten"),
     Column("current", Boolean, nullable=False, comment="whether readers see the rows of this generation"),
+    Column("format", Text, nullable=False, comment="log format, such as mindspore"),
     Column("kind", Text, nullable=False, comment="summary or lineage"),
     Column("file_time", BigInteger, nullable=False, comment="timestamp in the name, unix s"),
     Column("device", BigInteger, comment="device number in the name"),
@@ -166,7 +176,7 @@ log_file = Table(
         "state",
         Text,
         nullable=False,
-        comment="open, closed, torn, suspect, unreadable, poisoned, missing, replacing, replaced",
+        comment=", ".join(FileState),
     ),
     Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
     Column(
@@ -188,7 +198,7 @@ log_file = Table(
         "closed",
         Boolean,
         nullable=False,
-        comment="nobody may write to it (mode 0400): the writer has finished",
+        comment="the writer has finished, as its format tells (MindSpore: mode 0400)",
     ),
     Column(
         "stat_stamp", Text, comment="inode, size and times when last looked at: a hint that nothing changed"
@@ -261,9 +271,7 @@ lineage = Table(
     metadata,
     _of("train_job", "its job", primary_key=True),
     *_trained_columns(),
-    Column("learning_rate_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("loss_kind", Text, comment="finite, nan, +inf or -inf; NULL when unknown"),
-    Column("dataset_mark", Name, nullable=False, comment="equal for jobs with equal dataset pipelines"),
+    Column("dataset_mark", Name, nullable=False, comment=BY_NAME["dataset_mark"].meaning),
     Column(
         "dataset_graph_id",
         Key,
@@ -279,22 +287,18 @@ lineage = Table(
 
 # A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
 # local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+_searched = [field for field in SEARCHABLE if field.table == "lineage"]
 Index(
     "ix_lineage_fields",
     lineage.c.job_id,
-    *(
-        lineage.c[field.column]
-        for field in SEARCHABLE
-        if field.column in lineage.c and "path" not in field.name
-    ),
-    lineage.c.learning_rate_kind,
-    lineage.c.loss_kind,
+    *(lineage.c[field.column] for field in _searched if not field.long),
+    *(lineage.c[field.kind_column] for field in _searched if field.kind_column),
     info={"only_on": "sqlite"},
 ).ddl_if(dialect="sqlite")
 
 # Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
-for _field in SEARCHABLE:
-    if _field.type == "text" and _field.column in lineage.c:
+for _field in _searched:
+    if _field.type == "text":
         Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
 
 
@@ -396,7 +400,7 @@ series = Table(
     _job_id(),
     _series_no("number of the series within its job"),
     _file_no("the log file that holds it"),
-    Column("plugin", Text, nullable=False, comment="scalar, histogram, image, tensor, graph or landscape"),
+    Column("plugin", Text, nullable=False, comment=either(PLUGIN_BY_NAME)),
     Column("tag_key", BigInteger, nullable=False, comment="64 bits of the tag's SHA-256"),
     Column("tag", Name, nullable=False, comment="name of the value"),
     Column("device", BigInteger, comment="device number of the log file"),
@@ -527,6 +531,11 @@ def exists_on(dialect: str, item: SchemaItem) -> bool:
     return only_on == dialect
 
 
+def samples_of(plugin: str) -> Table:
+    """The table of a plugin's samples."""
+    return metadata.tables[PLUGIN_BY_NAME[plugin].table]
+
+
 CURRENT_FILE = log_file.c.current
 """The condition every reader puts on log files."""
 
@@ -541,4 +550,5 @@ __all__ = [name for name, value in globals().items() if isinstance(value, Table)
     "exists_on",
     "metadata",
     "of_file",
+    "samples_of",
 ]

@@ -45,7 +45,7 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
 
     Grants on views survive. Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
     """
-    engine = open_engine(url, allow_network_filesystem=allow_network_filesystem)
+    engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _suspend_foreign_keys)
     with _closing(engine), writing(engine) as connection:

@@ -9,9 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, select, update
 
+from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file, series, train_job
+from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
 
@@ -19,15 +21,14 @@ def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows may go from now on."""
     generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
     this = log_file.c.file_no == file.file_no
-    connection.execute(update(log_file).where(generations, ~this).values(current=False, state="replaced"))
+    connection.execute(after_event(FileEvent.SUPERSEDED, generations & ~this).values(current=False))
     connection.execute(update(log_file).where(generations, this).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
     this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-    waiting = this & ~log_file.c.current
-    connection.execute(update(log_file).where(waiting).values(state="replaced"))
+    connection.execute(after_event(FileEvent.SUPERSEDED, this & ~log_file.c.current))
 
 
 def any_replaced(connection: Connection, base_dir_id: int) -> bool:
@@ -52,6 +53,6 @@ def _one_replaced(connection: Connection, base_dir_id: int) -> Row[Any, Any] | N
     return connection.execute(
         select(log_file.c.job_id, log_file.c.file_no)
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(train_job.c.base_dir_id == base_dir_id, UNSETTLED, log_file.c.state == "replaced")
+        .where(train_job.c.base_dir_id == base_dir_id, UNSETTLED, log_file.c.state == FileState.REPLACED)
         .limit(1)
     ).first()

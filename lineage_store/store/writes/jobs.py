@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
 
+from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
 from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.schema.tables import log_file, train_job
-
-LATEST_FILE_TIME = 253_402_300_799
+from lineage_store.times import CALENDAR_END
 
 
 def refresh_jobs(
@@ -32,15 +32,15 @@ def refresh_jobs(
 def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_within_s: float) -> list[int]:
     """Jobs that are called live but have not grown for too long."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
-    wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == "live") & quiet
+    wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == JobState.LIVE) & quiet
     return list(connection.execute(select(train_job.c.id).where(wanted)).scalars())
 
 
 def _streams(dialect_name: str) -> Subquery:
     """The files of some jobs that continue each other: of one kind, written by one device."""
     file = log_file.c
-    present = file.state != "missing"
-    time = case((file.file_time <= LATEST_FILE_TIME, file.file_time))
+    present = file.state != FileState.MISSING
+    time = case((file.file_time <= CALENDAR_END, file.file_time))
     newest = func.max(file.file_time)
     streams = select(
         file.job_id,
@@ -56,8 +56,14 @@ def _streams(dialect_name: str) -> Subquery:
     )
     mine = one_of(dialect_name, file.job_id, bindparam("jobs"))
     return (
-        streams.where(mine, file.state != "replaced").group_by(file.job_id, file.kind, file.device).subquery()
+        streams.where(mine, file.state != FileState.REPLACED)
+        .group_by(file.job_id, file.kind, file.device)
+        .subquery()
     )
+
+
+def _after(event: JobEvent) -> str:
+    return JOB_TRANSITIONS[event].after.value
 
 
 @cache
@@ -65,10 +71,10 @@ def _refresh(dialect_name: str) -> Update:
     stream = _streams(dialect_name).c
     grown_since = bindparam("grown_since", type_=log_file.c.grown_at.type)
     state = case(
-        (func.sum(stream.present) == 0, "missing"),
-        (func.count().filter(stream.is_written) == 0, "finished"),
-        (func.max(stream.present_grown_at) >= grown_since, "live"),
-        else_="stalled",
+        (func.sum(stream.present) == 0, _after(JobEvent.GONE)),
+        (func.count().filter(stream.is_written) == 0, _after(JobEvent.CLOSED)),
+        (func.max(stream.present_grown_at) >= grown_since, _after(JobEvent.GREW)),
+        else_=_after(JobEvent.QUIET),
     )
     jobs = select(
         stream.job_id,
@@ -89,5 +95,7 @@ def _refresh(dialect_name: str) -> Update:
 
 def _newest_host() -> Select[Any]:
     file = log_file.c
-    mine = select(file.host).where(file.job_id == train_job.c.id, file.state != "replaced", file.host != "")
+    mine = select(file.host).where(
+        file.job_id == train_job.c.id, file.state != FileState.REPLACED, file.host != ""
+    )
     return mine.order_by(file.file_time.desc(), file.name.desc()).limit(1)

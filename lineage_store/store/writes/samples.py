@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, Table, select
 from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.database.dialects import among_rows, insert_plain
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName
-from lineage_store.store.schema.tables import payload_sample, scalar_sample, series
+from lineage_store.store.schema.tables import samples_of, series
 from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
 from lineage_store.store.writes.series import (
@@ -76,7 +76,7 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
     new = _create(connection, created)
-    table = scalar_sample if samples.plugin == "scalar" else payload_sample
+    table = samples_of(samples.plugin)
     series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])

@@ -8,33 +8,19 @@ and `events` would give. Removing it changes nothing but speed: the setting `vec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lineage_store.eventlog.columns import Decoded, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.mindspore.vectorised import templates, walker
-from lineage_store.eventlog.mindspore.vectorised.columns import Integers, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.records import vectorised as frames_of
-from lineage_store.eventlog.records.vectorised import Frames, Segment
-
-__all__ = ["Decoded", "Frames", "PayloadPiece", "ScalarPiece", "Segment", "decode"]
+from lineage_store.eventlog.records.vectorised import Segment
 
 FEWEST_TO_WALK = 32
 """Fewer frames are left to `events`: the walk costs some milliseconds before the first value is read (90 passes for the
 buckets of histograms alone), for which `events` decodes about so many frames, be they short or as long as half a MB."""
 LONG_BYTES = 4_194_304
 """A frame that is longer is walked though it be alone: `events` would copy all of it, twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The values of a buffer's frames, as far as they were read here."""
-
-    frames: Frames
-    scalars: list[ScalarPiece]
-    payloads: list[PayloadPiece]
-    left: Integers
-    """Indices of the frames that are left to `events`."""
 
 
 def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.mindspore.vectorised.columns import Floats, Integers
+from lineage_store.eventlog.columns import Floats, Integers
 
 Mask = NDArray[np.bool_]
 

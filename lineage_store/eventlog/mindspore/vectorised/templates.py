@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.mindspore.vectorised.columns import ScalarPiece
+from lineage_store.eventlog.columns import ScalarPiece
 from lineage_store.eventlog.records.vectorised import Group
 from lineage_store.texts import to_stored
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lineage_store.eventlog.columns import Floats, Integers, PayloadPiece, ScalarPiece, Texts
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
-from lineage_store.eventlog.mindspore.vectorised.columns import Floats, Integers, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.mindspore.vectorised.protobuf import Children, Mask, Messages, Wire
+from lineage_store.plugins import HISTOGRAM, IMAGE, TENSOR
 from lineage_store.texts import to_stored
 
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
@@ -115,6 +116,7 @@ class _Block:
     rows: Integers
     rank: Integers
     shape: Integers
+    data_type: Integers | None = None
     integers: dict[str, Integers] = field(default_factory=dict)
     floats: dict[str, Floats] = field(default_factory=dict)
 
@@ -131,9 +133,15 @@ class _Block:
             size_bytes=found.end[of] - found.start[of],
             rank=self.rank[at],
             shape=self.shape[at],
+            dtype=self._dtypes(at),
             integers={name: column[at] for name, column in self.integers.items()},
             floats={name: column[at] for name, column in self.floats.items()},
         )
+
+    def _dtypes(self, at: Integers) -> Texts:
+        if self.data_type is None:
+            return np.full(len(at), "png" if self.plugin == "image" else None, np.object_)
+        return np.array([DTYPE_NAMES[number] for number in self.data_type[at].tolist()], np.object_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mas
         if key != 0x22:
             shape[which, (key >> 3) - 1] = wire.varints(at).astype(np.int32)
     messages.require(0x08, 0x10, 0x18, 0x22)
-    return _Block("image", rows, np.full(len(rows), 3), shape)
+    return _Block(IMAGE, rows, np.full(len(rows), 3), shape)
 
 
 def _tensors(
@@ -197,7 +205,7 @@ def _tensors(
                 size = until - at
                 messages.mark_odd(which[(size == 0) | (size % 4 != 0)])
     messages.mark_odd(np.flatnonzero(~np.isin(data_type, _DATA_TYPES)))
-    return _Block("tensor", rows, rank, shape, {"data_type": data_type})
+    return _Block(TENSOR, rows, rank, shape, data_type)
 
 
 _HISTOGRAM_INTEGERS = {0x10: "nan_count", 0x18: "pos_inf_count", 0x20: "neg_inf_count", 0x40: "count"}
@@ -218,7 +226,8 @@ def _histograms(
             integers[_HISTOGRAM_INTEGERS[key]][which] = wire.varints(at)
         else:
             floats[_HISTOGRAM_FLOATS[key]][which] = wire.doubles(at)
-    return _Block("histogram", rows, np.ones(len(rows), np.int64), buckets[:, None], integers, floats)
+    ranks = np.ones(len(rows), np.int64)
+    return _Block(HISTOGRAM, rows, ranks, buckets[:, None], integers=integers, floats=floats)
 
 
 def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:

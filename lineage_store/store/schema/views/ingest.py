@@ -6,6 +6,7 @@ generation is read; those of given-up generations are not shown.
 
 from __future__ import annotations
 
+from lineage_store.states import FileState, JobState, sql_list
 from lineage_store.store.schema.views.model import (
     JOB,
     View,
@@ -17,6 +18,9 @@ from lineage_store.store.schema.views.model import (
     join_job,
     text,
 )
+from lineage_store.texts import either
+
+_SHOWN = [state for state in FileState if state != FileState.REPLACED]
 
 V_LOG_FILE = View(
     "v_log_file",
@@ -24,13 +28,16 @@ V_LOG_FILE = View(
     (
         *JOB,
         text("log_file", "f.name", "file name"),
+        text("format", "f.format", "log format, such as mindspore"),
         text("kind", "f.kind", "summary or lineage"),
         integer("generation", "f.generation", "1, and one more each time the file was rewritten"),
         boolean("is_current", "f.current", "whether the other views show this generation"),
         bigint("device", "f.device", "device number in the name"),
         text("host", "f.host", "host in the name"),
-        text("state", "f.state", "open, closed, torn, suspect, unreadable, poisoned, missing or replacing"),
-        boolean("is_closed", "f.closed", "nobody may write to it (mode 0400): the writer has finished"),
+        text("state", "f.state", either(_SHOWN)),
+        boolean(
+            "is_closed", "f.closed", "the writer has finished, as its format tells (MindSpore: mode 0400)"
+        ),
         bigint("size_bytes", "f.size_bytes", "size when last looked at"),
         bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),
         bigint(
@@ -46,7 +53,7 @@ V_LOG_FILE = View(
         instant("suspect_since", "f.suspect_since", "since when the bytes at the bookmark make no frame"),
         text("last_problem", "f.last_problem", "what is wrong with it now"),
     ),
-    f"FROM log_file f {join_job('f')} WHERE f.state <> 'replaced'",
+    f"FROM log_file f {join_job('f')} WHERE f.state <> '{FileState.REPLACED}'",
 )
 
 V_INGEST_PROBLEM = View(
@@ -65,12 +72,12 @@ V_INGEST_PROBLEM = View(
         instant("last_seen_at", "p.last_seen_at", "when last seen"),
         instant("resolved_at", "p.resolved_at", "when it went away; NULL while it lasts"),
     ),
-    """
+    f"""
 FROM ingest_problem p
 JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
 LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-WHERE f.file_no IS NULL OR f.state <> 'replaced'
+WHERE f.file_no IS NULL OR f.state <> '{FileState.REPLACED}'
 """,
 )
 
@@ -121,10 +128,10 @@ V_BASE_DIR = View(
         ),
         bigint(
             "open_problems",
-            "(SELECT count(*) FROM ingest_problem p"
+            "(SELECT count(*) FROM ingest_problem p"  # noqa: S608 - our own words
             " LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no"
             " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL"
-            " AND (pf.file_no IS NULL OR pf.state <> 'replaced'))",
+            f" AND (pf.file_no IS NULL OR pf.state <> '{FileState.REPLACED}'))",
             "unresolved problems",
         ),
         text(
@@ -146,14 +153,14 @@ V_BASE_DIR = View(
             "when the store first saw it, since it was last forgotten",
         ),
     ),
-    """
+    f"""
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,
-         count(*) FILTER (WHERE state = 'live') AS live,
-         count(*) FILTER (WHERE state = 'stalled') AS stalled,
-         count(*) FILTER (WHERE state = 'finished') AS finished,
-         count(*) FILTER (WHERE state = 'missing') AS missing
+         count(*) FILTER (WHERE state = '{JobState.LIVE}') AS live,
+         count(*) FILTER (WHERE state = '{JobState.STALLED}') AS stalled,
+         count(*) FILTER (WHERE state = '{JobState.FINISHED}') AS finished,
+         count(*) FILTER (WHERE state = '{JobState.MISSING}') AS missing
   FROM train_job GROUP BY base_dir_id
 ) j ON j.base_dir_id = b.id
 LEFT JOIN (
@@ -162,11 +169,11 @@ LEFT JOIN (
          sum(file.size_bytes - file.byte_offset) AS pending_bytes,
          sum(file.quarantined_bytes) AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
-  WHERE file.state NOT IN ('replaced', 'missing')
+  WHERE file.state NOT IN {sql_list([FileState.REPLACED, FileState.MISSING])}
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving
-""",
+""",  # noqa: S608 - our own words
 )
 
 INGEST_VIEWS = (V_LOG_FILE, V_INGEST_PROBLEM, V_INGEST_CYCLE, V_BASE_DIR)

@@ -6,7 +6,10 @@ files only.
 
 from __future__ import annotations
 
-from lineage_store.fields import BY_NAME, FieldType
+from collections.abc import Iterator
+
+from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
+from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -24,12 +27,12 @@ from lineage_store.store.schema.views.model import (
 
 _TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "float": "double precision"}
 _VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
-_FLOAT_KIND = "finite, nan, +inf or -inf; NULL when unknown"
 
 
-def _field(name: str, column: str | None = None) -> ViewColumn:
-    field = BY_NAME[name]
-    return ViewColumn(column or name, f"l.{field.column}", _TYPE[field.type], field.meaning)
+def _columns(field: LineageField) -> Iterator[ViewColumn]:
+    yield ViewColumn(f"{field.view_column}", f"l.{field.column}", _TYPE[field.type], field.meaning)
+    if field.kind_column:
+        yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
 # Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
@@ -44,35 +47,18 @@ _RESTARTS = """(
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   )"""
 
-_OPEN_PROBLEMS = """(
+_OPEN_PROBLEMS = f"""(
     SELECT count(*) FROM ingest_problem p
     LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
-  )"""
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> '{FileState.REPLACED}')
+  )"""  # noqa: S608 - our own words
 
 V_JOB = View(
     "v_job",
     "a row per job: what was trained, when, and how its log files stand",
     (
         *JOB,
-        _field("network"),
-        _field("optimizer"),
-        _field("loss_function"),
-        _field("parallel_mode"),
-        _field("learning_rate"),
-        text("learning_rate_kind", "l.learning_rate_kind", _FLOAT_KIND),
-        _field("loss"),
-        text("loss_kind", "l.loss_kind", _FLOAT_KIND),
-        _field("epoch"),
-        _field("batch_size"),
-        _field("device_num"),
-        _field("train_dataset_path"),
-        _field("train_dataset_count"),
-        _field("test_dataset_path"),
-        _field("test_dataset_count"),
-        _field("model_path"),
-        _field("model_size", "model_size_bytes"),
-        text("dataset_mark", "l.dataset_mark", BY_NAME["dataset_mark"].meaning),
+        *(column for field in VIEWED for column in _columns(field)),
         text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
         instant("first_started_at", "{instant:j.first_file_time}", "when its first log file was begun"),
         instant("last_started_at", "{instant:j.last_file_time}", "when its last log file was begun"),

@@ -12,21 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamptz"]
+from lineage_store.times import CALENDAR_END
 
-_LATEST = 253_402_300_799
-"""The last second of the year 9999."""
+ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamptz"]
 
 _MACROS: dict[str, dict[str, str]] = {
     "sqlite": {
-        "instant": f"CASE WHEN (§) BETWEEN 0 AND {_LATEST} THEN"
+        "instant": f"CASE WHEN (§) BETWEEN 0 AND {CALENDAR_END} THEN"
         " strftime('%Y-%m-%dT%H:%M:%S', CAST((§) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch')"
         " || printf('.%06dZ', CAST((§) * 1e6 + 0.5 AS INTEGER) % 1000000) END",
         "age_s": "(julianday('now') - julianday(§)) * 86400",
         "now": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
     },
     "postgresql": {
-        "instant": f"CASE WHEN (§)::double precision BETWEEN 0 AND {_LATEST} THEN timestamptz 'epoch'"
+        "instant": f"CASE WHEN (§)::double precision BETWEEN 0 AND {CALENDAR_END} THEN timestamptz 'epoch'"
         " + trunc((§)::double precision * 1e6 + 0.5) * interval '1 microsecond' END",
         "age_s": "extract(epoch FROM clock_timestamp() - (§))::double precision",
         "now": "clock_timestamp()",

@@ -6,10 +6,13 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 
 from __future__ import annotations
 
+from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
+from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
+from lineage_store.texts import either
 
 _TAG = text("tag", "r.tag", "name of the value")
-_PLUGIN = text("plugin", "r.plugin", "scalar, histogram, image, tensor, graph or landscape")
+_PLUGIN = text("plugin", "r.plugin", either(BY_NAME))
 _DEVICE = bigint("device", "r.device", "device number in the log file's name; NULL when it names none")
 _STEP = bigint("step", "s.step", "training step")
 _WALL_AT = instant("wall_at", "{instant:s.wall_time}", "when it was written")
@@ -42,15 +45,15 @@ V_SCALAR = View(
     f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}",
 )
 
-_SUPERSEDED = """CASE
+_SUPERSEDED = f"""CASE
     WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = 'scalar' THEN (
+    WHEN r.plugin = '{SCALAR}' THEN (
       SELECT count(*) FROM scalar_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
     ELSE (
       SELECT count(*) FROM payload_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END"""
+  END"""  # noqa: S608 - our own words
 
 V_SERIES = View(
     "v_series",
@@ -109,7 +112,7 @@ V_HISTOGRAM = View(
         _DEVICE,
         _EFFECTIVE,
     ),
-    f"{_OF_PAYLOAD} WHERE r.plugin = 'histogram'",
+    f"{_OF_PAYLOAD} WHERE r.plugin = '{HISTOGRAM}'",
 )
 
 V_PAYLOAD = View(
@@ -124,7 +127,11 @@ V_PAYLOAD = View(
         text("shape", "s.shape", "JSON list of dimensions"),
         text("dtype", "s.dtype", "element type, or png"),
         bigint("size_bytes", "s.size_bytes", "bytes of the encoded value"),
-        boolean("available", "f.state <> 'missing'", "whether the log file is still there to read it from"),
+        boolean(
+            "available",
+            f"f.state <> '{FileState.MISSING}'",
+            "whether the log file is still there to read it from",
+        ),
         _DEVICE,
         _EFFECTIVE,
     ),

@@ -1,29 +1,34 @@
 """A log file taken apart: every frame with its place, and every place that is no frame.
 
-In: an open binary file and its kind. Out: parts in file order, which together cover the file from 0 to its end.
+In: an open binary file, its format and kind. Out: parts in file order, which together cover the file from 0 to its end.
 Promises: memory is bounded by one frame and one chunk; nothing is passed over silently; the same checks as ingest's.
 Unlike ingest it does not wait: what is suspect is stepped over at once, and said to be so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
 
-from lineage_store.eventlog.mindspore import events
-from lineage_store.eventlog.mindspore.events import LineageEvent, PayloadValue, ScalarValue, Version
-from lineage_store.eventlog.mindspore.filenames import FileKind
-from lineage_store.eventlog.mindspore.messages import EventDecodeError
-from lineage_store.eventlog.records import framing
+from lineage_store.eventlog.formats import Framing, LogFormat
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, Frame, NeedData, Suspect
+from lineage_store.eventlog.values import (
+    EventDecodeError,
+    FileKind,
+    LineageEvent,
+    PayloadValue,
+    ScalarValue,
+    Value,
+    Version,
+)
 
 CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class PartState(StrEnum):
-    """What a stretch of the file is."""
+    """What a part of the file is."""
 
     GOOD = "good"
     """A frame with valid checksums that holds a readable event."""
@@ -49,25 +54,28 @@ class Part:
 
 
 def inspect(
-    file: BinaryIO, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    file: BinaryIO, log_format: LogFormat, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> Iterator[Part]:
     """Every part of a seekable file."""
-    position, wanted = 0, CHUNK_BYTES
+    position, wanted, framing = 0, CHUNK_BYTES, log_format.framing
     while content := _read(file, position, wanted):
-        frames, outcome = framing.read_frames(content, base=position, max_frame_bytes=max_frame_bytes)
-        for frame in frames:
-            yield _frame_part(frame, kind)
-        if isinstance(outcome, Suspect):
-            part = _suspect_part(file, outcome, max_frame_bytes)
+        view, base, end = memoryview(content), position, position + len(content)
+        while True:
+            found = framing.next_frame(view, position - base, base=base, max_frame_bytes=max_frame_bytes)
+            if not isinstance(found, Frame):
+                break
+            yield _frame_part(found, log_format, kind)
+            position = found.end
+        if isinstance(found, Suspect):
+            part = _suspect_part(file, found, framing, max_frame_bytes)
             yield part
             position, wanted = part.position + part.length, CHUNK_BYTES
         elif len(content) < wanted:  # the end of the file
-            rest = position + len(content) - outcome.position
-            if rest:
-                yield _pending_part(outcome, rest)
+            if end > position:
+                yield _pending_part(found, end - position)
             return
         else:
-            position, wanted = outcome.position, max(CHUNK_BYTES, outcome.length)
+            wanted = max(CHUNK_BYTES, found.wanted(end - position))
 
 
 def summarise(parts: Iterator[Part]) -> dict[str, int]:
@@ -79,9 +87,9 @@ def summarise(parts: Iterator[Part]) -> dict[str, int]:
     return totals
 
 
-def _frame_part(frame: Frame, kind: FileKind) -> Part:
+def _frame_part(frame: Frame, log_format: LogFormat, kind: FileKind) -> Part:
     try:
-        values = events.decode(frame.payload, kind)
+        values = log_format.decode(frame.payload, kind)
     except EventDecodeError as error:
         return Part(frame.position, frame.length, PartState.UNDECODABLE, error.message)
     step = next((value.step for value in values if isinstance(value, ScalarValue | PayloadValue)), None)
@@ -90,7 +98,7 @@ def _frame_part(frame: Frame, kind: FileKind) -> Part:
     return Part(frame.position, frame.length, PartState.GOOD, content, step, wall_time)
 
 
-def _described(values: list[events.SummaryValue] | list[LineageEvent]) -> Iterator[str]:
+def _described(values: Sequence[Value]) -> Iterator[str]:
     for value in values:
         match value:
             case Version():
@@ -104,20 +112,20 @@ def _described(values: list[events.SummaryValue] | list[LineageEvent]) -> Iterat
                 yield f"lineage {value.kind}"
 
 
-def _pending_part(outcome: NeedData, rest: int) -> Part:
-    content = f"the first {rest} bytes of a frame of at least {outcome.length}"
-    return Part(outcome.position, rest, PartState.PENDING, content)
+def _pending_part(need: NeedData, rest: int) -> Part:
+    content = f"the first {rest} bytes of a frame of at least {need.length}"
+    return Part(need.position, rest, PartState.PENDING, content)
 
 
-def _suspect_part(file: BinaryIO, suspect: Suspect, max_frame_bytes: int) -> Part:
+def _suspect_part(file: BinaryIO, suspect: Suspect, framing: Framing, max_frame_bytes: int) -> Part:
     """From the suspect place to the next frame, or to the end of the file."""
-    end = _next_frame(file, suspect.position + 1, max_frame_bytes)
+    end = _next_frame(file, suspect.position + 1, framing, max_frame_bytes)
     if suspect.end is not None and suspect.end < end:
         end = suspect.end
     return Part(suspect.position, end - suspect.position, PartState.SUSPECT, str(suspect.reason))
 
 
-def _next_frame(file: BinaryIO, position: int, max_frame_bytes: int) -> int:
+def _next_frame(file: BinaryIO, position: int, framing: Framing, max_frame_bytes: int) -> int:
     """Where the next valid frame begins at or behind `position`; the end of the file when there is none."""
     while len(content := _read(file, position, CHUNK_BYTES)) >= framing.HEADER_BYTES:
         found = framing.find_frame(content, base=position, max_frame_bytes=max_frame_bytes)

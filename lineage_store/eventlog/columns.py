@@ -1,4 +1,4 @@
-"""What the fast path gives: the values of many frames as columns, one tag at a time."""
+"""Many frames at once: their values as columns, one tag at a time, as the fast path of a format gives them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store.eventlog.records.vectorised import Frames
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Texts = NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,20 @@ class PayloadPiece:
     """How many dimensions each has."""
     shape: Integers
     """(n, greatest rank), each row as far as its rank goes."""
+    dtype: Texts
+    """As PayloadValue has it."""
     integers: Mapping[str, Integers]
-    """Of histograms: count, nan_count, pos_inf_count, neg_inf_count; of tensors: data_type."""
+    """Of histograms: count, nan_count, pos_inf_count, neg_inf_count."""
     floats: Mapping[str, Floats]
     """Of histograms: min, max, sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of a buffer's frames, as far as they were read together."""
+
+    frames: Frames
+    scalars: list[ScalarPiece]
+    payloads: list[PayloadPiece]
+    left: Integers
+    """Indices of the frames that are left to be decoded one by one."""

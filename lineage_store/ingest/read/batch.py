@@ -1,0 +1,152 @@
+"""A batch: what one write transaction takes. Files are opened afresh, a chunk of each is read, rows are made of all.
+
+In: files as the store knows them, the time. Out: their advances and samples, which were rewritten, which could not be
+read; nothing of files that have nothing new to say. Promises: a batch is bounded in rows, bytes, files and time, and
+what is held beside it by one chunk, or by one frame where that is longer; a file that cannot be read costs nobody else;
+many small files are decoded as one. Does not know the database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import length_hint
+from pathlib import Path
+
+from lineage_store.config import Settings
+from lineage_store.eventlog.records.framing import NeedData, Suspect
+from lineage_store.ingest.decode import rows
+from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.problems import unreadable_file
+from lineage_store.ingest.read import bookmark
+from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
+from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.states import FileState
+from lineage_store.store.records import Advance, FileRows, KnownFile, Problem, SampleColumns
+
+READING_SHARE = 0.1
+"""A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read for one transaction."""
+
+    advances: list[Advance] = field(default_factory=list)
+    samples: list[SampleColumns] = field(default_factory=list)
+    rewritten: list[Rewritten] = field(default_factory=list)
+    failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
+    row_count: int = 0
+    bytes_read: int = 0
+    files_taken: int = 0
+    """How many files were read, whether they had news or not."""
+    struck: tuple[KnownFile, str] | None = None
+    """A file whose reading failed the reader, and how."""
+
+    def add(self, advance: Advance) -> None:
+        """Add one file's part."""
+        self.advances.append(advance)
+        self.row_count += advance.rows.sample_count + advance.rows.event_count
+        self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
+
+    def is_full(self, settings: Settings) -> bool:
+        """Whether it is enough for a transaction."""
+        return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
+
+
+def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:
+    """Read files until the batch is full, its time is over, or all have been read."""
+    batch, waiting = Batch(), iter(files)
+    reading = _Reading(base_dir, settings, now, batch)
+    ends_at = time.monotonic() + READING_SHARE * settings.reading_deadline_s
+    while length_hint(waiting) and not batch.is_full(settings):
+        reading.read(_until(ends_at, waiting))
+        if time.monotonic() >= ends_at:
+            break
+    batch.files_taken = len(files) - length_hint(waiting)
+    return batch
+
+
+def _until(ends_at: float, files: Iterator[KnownFile]) -> Iterator[KnownFile]:
+    """One file in any case, and more until the time is over; what is not given out is left in `files`."""
+    for file in files:
+        yield file
+        if time.monotonic() >= ends_at:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    base_dir: Path
+    settings: Settings
+    now: datetime
+    batch: Batch
+
+    def read(self, files: Iterable[KnownFile]) -> None:
+        """Read files until a chunk's bytes have come together; no more than that is taken from an iterator."""
+        together = list(self._chunks(files, self.settings.chunk_bytes))
+        for file, length in self._take(together):
+            wanted = length
+            while wanted:  # the next frame is longer than a chunk
+                longer = self._take(list(self._chunks([file], wanted)))
+                wanted = longer[0][1] if longer else 0
+
+    def _chunks(self, files: Iterable[KnownFile], length: int) -> Iterator[Chunk]:
+        """Up to `length` bytes of each file, until so many were read of all."""
+        total = 0
+        for file in files:
+            try:
+                chunk = read_chunk(self.base_dir, file, self.settings, length, self.now)
+            except FileNotFoundError:
+                continue  # it went since it was found; the next pass will miss it
+            except OSError as error:
+                if file.state != FileState.UNREADABLE:
+                    path = path_of(self.base_dir, file.train_id, file.name)
+                    self.batch.failures.append((file, unreadable_file(path, error)))
+                continue
+            if isinstance(chunk, Rewritten):
+                self.batch.rewritten.append(chunk)
+                continue
+            yield chunk
+            total += len(chunk.content)
+            if total >= length:
+                return
+
+    def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
+        """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
+        most, vectorised = self.settings.max_frame_bytes, self.settings.vectorised
+        found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
+        self.batch.samples.extend(found.samples)
+        longer = []
+        for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
+            if length := _longer(chunk, of_file, ended, most):
+                longer.append((chunk.file, length))
+                continue
+            advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
+            if advance is not None:
+                self.batch.add(advance)
+        return longer
+
+
+def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:
+    """Whether nothing more can be read now. The rest of a finished file is read, whatever a frame claims."""
+    if isinstance(ended, Suspect):
+        return True
+    in_file = ended.position + ended.length <= chunk.sight.size_bytes
+    return not in_file and (not chunk.sight.closed or chunk.is_last)
+
+
+def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_bytes: int) -> int:
+    """How many bytes the first frame takes where not the chunk but the file holds it; else 0.
+
+    Of a finished file's last frame it is what there is, for other frames may follow in it.
+    """
+    if isinstance(ended, Suspect) or found.end > chunk.position:
+        return 0
+    available, in_file = len(chunk.content), chunk.sight.size_bytes - found.end
+    length = min(ended.length, max_frame_bytes, in_file if chunk.sight.closed else ended.length)
+    if not available < length <= in_file:
+        return 0
+    return max(length, min(ended.wanted(available), max_frame_bytes, in_file))

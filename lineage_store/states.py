@@ -1,0 +1,160 @@
+"""The states of a log file and of a job, and which may follow which: THE table. Pure.
+
+In: nothing. Out: two enums, and for each a transition per event: from which states it leads to which. Who writes a
+state asks `after` or takes the transition's states into the statement; indexes, comments, views and the diagrams of
+docs/schema.md are made from here. A job's state follows from its log files (store.writes.jobs); its table says what
+that can come to. Does not know SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+
+class FileState(StrEnum):
+    """What a log file is to the store."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    TORN = "torn"
+    SUSPECT = "suspect"
+    UNREADABLE = "unreadable"
+    POISONED = "poisoned"
+    MISSING = "missing"
+    REPLACING = "replacing"
+    REPLACED = "replaced"
+
+
+class FileEvent(StrEnum):
+    """What happens to a log file."""
+
+    FOUND = "found"
+    REWRITTEN = "rewritten"
+    READ = "read"
+    READ_CLOSED = "read, closed"
+    CUT_SHORT = "cut short"
+    NO_FRAME = "no frame"
+    NOT_SETTLED = "not settled"
+    FAILED = "failed"
+    FAILED_OFTEN = "failed often"
+    GONE = "gone"
+    RETRIED = "retried"
+    SUPERSEDED = "superseded"
+
+
+class JobState(StrEnum):
+    """What a job is to the store."""
+
+    LIVE = "live"
+    STALLED = "stalled"
+    FINISHED = "finished"
+    MISSING = "missing"
+
+
+class JobEvent(StrEnum):
+    """What happens to a job."""
+
+    FOUND = "found"
+    GREW = "grew"
+    QUIET = "quiet"
+    CLOSED = "closed"
+    GONE = "gone"
+
+
+State = TypeVar("State", FileState, JobState)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Generic[State]):
+    """One event: from any of the states `before` (none: a row is made) to the state `after`."""
+
+    before: frozenset[State]
+    after: State
+    meaning: str
+
+
+_READ_ONCE = frozenset({FileState.OPEN, FileState.CLOSED, FileState.TORN, FileState.SUSPECT})
+_LOOKED_AT = _READ_ONCE | {FileState.UNREADABLE, FileState.MISSING, FileState.REPLACING}
+_OF_A_NEW_GENERATION = frozenset({FileState.REPLACING, FileState.UNREADABLE, FileState.MISSING})
+_COUNTING = frozenset(FileState) - {FileState.REPLACED}
+
+FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
+    FileEvent.FOUND: Transition(frozenset(), FileState.OPEN, "the store sees it for the first time"),
+    FileEvent.REWRITTEN: Transition(
+        frozenset(),
+        FileState.REPLACING,
+        "its content is another one: a new generation, beside which readers still see the old",
+    ),
+    FileEvent.READ: Transition(_LOOKED_AT, FileState.OPEN, "what is there was read; more may come"),
+    FileEvent.READ_CLOSED: Transition(
+        _LOOKED_AT, FileState.CLOSED, "what is there was read or is being read; its writer has finished"
+    ),
+    FileEvent.CUT_SHORT: Transition(
+        _LOOKED_AT, FileState.TORN, "its writer has finished in the middle of a frame"
+    ),
+    FileEvent.NO_FRAME: Transition(
+        _LOOKED_AT - {FileState.REPLACING},
+        FileState.SUSPECT,
+        "the bytes at the bookmark make no frame, and it is too early to give them up",
+    ),
+    FileEvent.NOT_SETTLED: Transition(
+        _OF_A_NEW_GENERATION, FileState.REPLACING, "a new generation was read, but not yet to its end"
+    ),
+    FileEvent.FAILED: Transition(_LOOKED_AT, FileState.UNREADABLE, "it could not be opened or read"),
+    FileEvent.FAILED_OFTEN: Transition(
+        _LOOKED_AT, FileState.POISONED, "reading it failed the reader again and again: it is left alone"
+    ),
+    FileEvent.GONE: Transition(
+        _COUNTING - {FileState.MISSING}, FileState.MISSING, "it is no longer on disk; its rows stay"
+    ),
+    FileEvent.RETRIED: Transition(
+        frozenset({FileState.POISONED}), FileState.UNREADABLE, "somebody asks for another try"
+    ),
+    FileEvent.SUPERSEDED: Transition(
+        _COUNTING, FileState.REPLACED, "a newer generation took its place; its rows go"
+    ),
+}
+
+TROUBLED = frozenset(
+    {FileState.UNREADABLE, FileState.POISONED, FileState.SUSPECT, FileState.TORN, FileState.MISSING}
+)
+"""States in which something of the file is not in the store, and more than its pending end."""
+
+UNSETTLED = (FileState.REPLACED, FileState.SUSPECT)
+"""Few files are ever in these states, and every pass asks for them: an index has them alone."""
+
+JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
+    JobEvent.FOUND: Transition(frozenset(), JobState.STALLED, "the store sees it for the first time"),
+    JobEvent.GREW: Transition(
+        frozenset(JobState) - {JobState.LIVE}, JobState.LIVE, "a log file of it has grown lately"
+    ),
+    JobEvent.QUIET: Transition(
+        frozenset(JobState) - {JobState.STALLED},
+        JobState.STALLED,
+        "a log file of it may still be written, but none has grown lately",
+    ),
+    JobEvent.CLOSED: Transition(
+        frozenset(JobState) - {JobState.FINISHED},
+        JobState.FINISHED,
+        "the newest log file of each kind and device is closed",
+    ),
+    JobEvent.GONE: Transition(
+        frozenset(JobState) - {JobState.MISSING}, JobState.MISSING, "no log file of it is left on disk"
+    ),
+}
+
+
+def after(state: str, event: FileEvent) -> FileState:
+    """The state of a log file after an event. Raises ValueError where the event cannot follow the state."""
+    transition = FILE_TRANSITIONS[event]
+    if state not in transition.before:
+        raise ValueError(f"A log file that is {state} is not one that can be {event}: see states.py.")
+    return transition.after
+
+
+def sql_list(states: Iterable[FileState | JobState]) -> str:
+    """States as the list of an IN, in these very words: SQLite uses a partial index for no other."""
+    return "(" + ", ".join(f"'{state}'" for state in states) + ")"

@@ -1,0 +1,80 @@
+"""SQLite statements that take too long are ended, as PostgreSQL's `statement_timeout` ends them.
+
+In: a connection and seconds. Out: `sqlite3.OperationalError` (SQLITE_INTERRUPT) from the statement that took
+longer, its rows included. Promises: a signal that comes while SQLite is at work still ends it with
+KeyboardInterrupt: SQLite swallows what its handlers raise.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_STEPS_BETWEEN_LOOKS = 500_000
+"""Of SQLite's virtual machine, some 10 ms: each look takes the interpreter's lock, which other threads want too."""
+
+
+class _Deadline:
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = math.inf
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.at
+
+
+class _TimedCursor(sqlite3.Cursor):
+    """Begins its connection's time with each statement."""
+
+    connection: TimedConnection
+
+    def execute(self, *arguments: Any) -> Any:
+        return self.connection.timed(super().execute, *arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        return self.connection.timed(super().executemany, *arguments)
+
+    def fetchone(self) -> Any:
+        return self.connection.interruptible(super().fetchone)
+
+    def fetchmany(self, *arguments: Any) -> list[Any]:
+        return self.connection.interruptible(super().fetchmany, *arguments)
+
+    def fetchall(self) -> list[Any]:
+        return self.connection.interruptible(super().fetchall)
+
+
+class TimedConnection(sqlite3.Connection):
+    """A connection whose statements may be given a time."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._seconds, self._deadline = math.inf, _Deadline()
+
+    def end_statements_after(self, seconds: float) -> None:
+        """Each statement may take so long from now on."""
+        self._seconds = seconds
+        self.set_progress_handler(self._deadline.is_over, _STEPS_BETWEEN_LOOKS)
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(_TimedCursor)
+
+    def timed(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run what begins a statement."""
+        self._deadline.at = time.monotonic() + self._seconds
+        return self.interruptible(call, *arguments)
+
+    def interruptible(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a part of a statement."""
+        try:
+            return call(*arguments)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT and not self._deadline.is_over():
+                raise KeyboardInterrupt from error
+            raise

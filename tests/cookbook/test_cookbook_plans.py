@@ -1,0 +1,87 @@
+"""How the questions of the cookbook are answered in a store of many jobs below one base dir: facts about the plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from helpers.cookbook import QUERIES
+from helpers.stored_jobs import NOW, add_base_dir
+from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.database.engine import open_engine, reading, writing
+
+JOBS = 20_000
+"""With fewer of them, SQLite finds good plans whatever it knows of base dirs."""
+BY_KEY = {
+    "sqlite": "SEARCH s USING PRIMARY KEY (job_id=? AND series_no=?)",
+    "postgresql": "Index Scan using pk_scalar_sample on scalar_sample s",
+}
+_INSERTS = """
+INSERT INTO train_job
+  (id, base_dir_id, train_id, state, source_present, update_time, first_file_time, log_bytes, created_at)
+WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < :jobs)
+SELECT n, :base_dir, './run_' || n, 'finished', true, n, n, 1, :now FROM number;
+
+INSERT INTO lineage (job_id, dataset_mark, model_lineage, network)
+SELECT id, 'mark', '{}', 'network ' || (id % 8) FROM train_job;
+
+INSERT INTO log_file
+  (job_id, file_no, name, generation, current, kind, file_time, state, size_bytes, byte_offset, quarantined_bytes,
+   event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
+SELECT id, 1, 'events_MS', 1, true, 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
+FROM train_job;
+
+INSERT INTO series
+  (job_id, series_no, file_no, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count, inf_count)
+SELECT id, n, 1, 'scalar', n, tag, 10, 1, 10,
+       CASE WHEN tag = 'loss/auto' AND id % 100 = 0 THEN 1 ELSE 0 END, 0
+FROM train_job CROSS JOIN (
+  SELECT 0 AS n, 'accuracy' AS tag UNION ALL SELECT 1, 'loss/auto' UNION ALL SELECT 2, 'learning_rate'
+) tags;
+
+INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value)
+WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 10)
+SELECT job_id, series_no, n, n,
+       CASE WHEN n > nan_count THEN ((job_id * 3 + series_no) * 7919 + n * 104729) % 1000 / 1000.0 END
+FROM series CROSS JOIN number
+"""
+"""Each job has a log file with three tags of ten steps; one loss in a hundred begins with NaN."""
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        _fill(connection)
+    analyse(engine)
+    yield engine
+    engine.dispose()
+
+
+def _fill(connection: Connection) -> None:
+    given = {"base_dir": add_base_dir(connection), "now": NOW.isoformat(), "jobs": JOBS}
+    for statement in _INSERTS.split(";"):
+        used = {name: value for name, value in given.items() if f":{name}" in statement}
+        connection.execute(text(statement), used)
+
+
+def _plan(engine: Engine, question: str) -> str:
+    verb = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+    with reading(engine) as connection:
+        return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{verb} {QUERIES[question]}"))
+
+
+def test_no_question_goes_through_all_jobs_or_samples_for_each_job(engine: Engine) -> None:
+    plans = {question: _plan(engine, question) for question in ("1", "3", "14")}
+    assert BY_KEY[engine.dialect.name] in plans["1"], plans["1"]
+    if engine.dialect.name == "postgresql":
+        assert "Seq Scan on scalar_sample" not in plans["1"], plans["1"]
+        assert not re.search(r"Nested Loop Left Join.*\n.*Join Filter", plans["14"]), plans["14"]
+        return
+    for plan in (plans["1"], plans["3"]):
+        assert BY_KEY["sqlite"] in plan, plan
+        assert set(re.findall(r"SCAN (\w+)", plan)) <= {"b", "ranked"}, plan
+        assert "AUTOMATIC" not in plan, plan

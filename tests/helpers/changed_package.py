@@ -1,0 +1,65 @@
+"""The package with a few lines more, as a developer would add them, run in a process of its own.
+
+In: a folder, and what is put after which line of which file. Out: a copy of the package that `run` gives to a script,
+which makes its own SQLite store by `fresh_store` (migrations know nothing of the added lines; the schema itself does).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "lineage_store"
+HELPERS = Path(__file__).resolve().parents[1]
+
+FRESH_STORE = """
+from lineage_store import LineageStore
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.schema import descriptions, upgrade, view_ddl
+from lineage_store.store.schema.tables import metadata
+
+def fresh_store(path):
+    engine = open_engine(f"sqlite:///{path}")
+    with writing(engine) as connection:
+        metadata.create_all(connection)
+        view_ddl.create(connection)
+        descriptions.store(connection)
+        connection.exec_driver_sql(f"CREATE TABLE {upgrade.VERSION_TABLE} (version_num TEXT)")
+        connection.exec_driver_sql(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        view_ddl.mark_up_to_date(connection, upgrade.VERSION_TABLE)
+    engine.dispose()
+    return LineageStore(f"sqlite:///{path}")
+"""
+
+
+def copy_package(folder: Path) -> Path:
+    """A copy of the package below `folder`."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(PACKAGE, folder / "lineage_store", ignore=ignored))
+
+
+def add_lines(path: Path, after: str, lines: str) -> None:
+    """Put lines behind the only line of a file that is `after`."""
+    source = path.read_text(encoding="utf-8")
+    assert source.count(f"\n{after}\n") == 1, f"{path} has the line {after!r} not once"
+    path.write_text(source.replace(f"\n{after}\n", f"\n{after}\n{lines}"), encoding="utf-8")
+
+
+def run(package: Path, script: str, *arguments: str | Path) -> str:
+    """What a script prints that imports the copied package; it has `fresh_store(path)`."""
+    path = os.pathsep.join([str(package.parent), str(HELPERS)])
+    process = subprocess.run(
+        [sys.executable, "-c", FRESH_STORE + script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=package.parent,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout

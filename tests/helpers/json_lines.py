@@ -1,0 +1,159 @@
+"""A second log format, for tests alone: JSON lines with names, frames, an end and payloads of their own.
+
+In: nothing; `line`, `step` and `append` write such files. Out: JSON_LINES, the row that a table of formats needs.
+`metrics-<unix s>-<rank>.jsonl` holds a step a line, `{"time", "step", "values": {tag: number or list}}`; lists are
+tensors. `about-<unix s>.jsonl` holds lineage, `{"time", "kind", "content"}`. A frame is a line; a file that was not
+written to for an hour is finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+
+from lineage_store.eventlog.formats import LogFormat
+from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect, SuspectReason
+from lineage_store.eventlog.values import (
+    EventDecodeError,
+    FileKind,
+    LineageEvent,
+    PayloadValue,
+    ScalarValue,
+    Value,
+)
+
+QUIET_S = 3600
+_NAME = re.compile(r"(?P<what>metrics|about)-(?P<time>\d{1,10})(?:-(?P<rank>\d+))?\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a file's name says."""
+
+    kind: FileKind
+    timestamp: int
+    device: int | None
+    host: str = ""
+
+
+def _recognise(name: str) -> Name | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    rank = match["rank"]
+    return Name(
+        "summary" if match["what"] == "metrics" else "lineage",
+        int(match["time"]),
+        None if rank is None else int(rank),
+    )
+
+
+def _ignored_reason(name: str) -> str | None:
+    return "JSON lines, but not of ours" if name.endswith(".jsonl") and not _NAME.fullmatch(name) else None
+
+
+def _is_finished(status: os.stat_result) -> bool:
+    return time.time() - status.st_mtime > QUIET_S
+
+
+class Lines:
+    """A frame is a line; how long one is, nothing tells before its end."""
+
+    HEADER_BYTES = 1
+
+    def next_frame(
+        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = 2**20
+    ) -> Frame | NeedData | Suspect:
+        """The line that begins at `start`."""
+        unread = bytes(buffer[start : start + max_frame_bytes])
+        length = unread.find(b"\n") + 1
+        if length:
+            line = unread[: length - 1]
+            return Frame(base + start, length, line, google_crc32c.value(line))
+        if len(unread) == max_frame_bytes:
+            return Suspect(base + start, SuspectReason.FRAME_TOO_LONG)
+        return NeedData(base + start, len(unread) + 1)
+
+    def find_frame(
+        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = 2**20
+    ) -> Frame | NeedData | None:
+        """The line behind the next line's end."""
+        begin = bytes(buffer).find(b"\n", max(start - 1, 0)) + 1
+        found = self.next_frame(buffer, begin, base=base, max_frame_bytes=max_frame_bytes) if begin else None
+        return None if isinstance(found, Suspect) else found
+
+
+def _parsed(payload: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(payload)
+        float(parsed["time"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise EventDecodeError(f"The line is no event: {error!r}.") from error
+    return dict(parsed)
+
+
+def _decode(payload: bytes, kind: str) -> Sequence[Value]:
+    event = _parsed(payload)
+    if kind == "lineage":
+        return [LineageEvent(event["time"], event["kind"], event["content"])]
+    return list(_values(event))
+
+
+def _values(event: dict[str, Any]) -> Iterator[Value]:
+    for index, (tag, value) in enumerate(event["values"].items()):
+        when = event["time"], event["step"]
+        if isinstance(value, list):
+            size = len(json.dumps(value))
+            yield PayloadValue(*when, "tensor", tag, index, "float32", (len(value),), size)
+        else:
+            yield ScalarValue(*when, tag, float(value))
+
+
+def _decode_payload(plugin: str, payload: bytes, value_index: int) -> Any:
+    assert plugin == "tensor"
+    return np.array(list(_parsed(payload)["values"].values())[value_index], np.float32)
+
+
+JSON_LINES = LogFormat(
+    name="json-lines",
+    naming="'metrics-<seconds>-<rank>.jsonl'",
+    recognise=_recognise,
+    ignored_reason=_ignored_reason,
+    is_finished=_is_finished,
+    framing=Lines(),
+    decode=_decode,
+    decode_payload=_decode_payload,
+)
+
+
+def line(**event: Any) -> bytes:
+    """One event."""
+    return json.dumps(event).encode() + b"\n"
+
+
+def step(number: int, **values: float | list[float]) -> bytes:
+    """The values of a step."""
+    return line(time=1_700_000_000.0 + number, step=number, values=values)
+
+
+def append(path: Path, *parts: bytes) -> Path:
+    """Write to the end of a file, as its training does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as log:
+        log.write(b"".join(parts))
+    return path
+
+
+def finish(path: Path) -> None:
+    """Let an hour pass."""
+    long_ago = time.time() - 2 * QUIET_S
+    os.utime(path, (long_ago, long_ago))

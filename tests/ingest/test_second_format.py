@@ -1,0 +1,179 @@
+"""A second log format is one row of the table: whatever is done with MindSpore's files is done with its files too."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.ingesting import ledger_is_closed, open_problems, rows
+from helpers.json_lines import JSON_LINES, append, finish, line, step
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.errors import PayloadUnavailableError
+from lineage_store.eventlog import formats, inspection
+from lineage_store.ingest.base_dirs import register
+from lineage_store.operations.verify import verifying
+from lineage_store.operations.why import why
+
+SETTINGS = Settings(chunk_bytes=4096, suspect_grace_s=0)
+TRAINED = line(time=1.0, kind="train", content={"algorithm": {"network": "Transformer", "loss": 0.25}})
+TESTED = line(time=2.0, kind="eval", content={"metric": '{"accuracy": 0.75}'})
+
+
+@pytest.fixture(autouse=True)
+def two_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, JSON_LINES))
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[LineageStore]:
+    with LineageStore(database_url, settings=SETTINGS) as opened:
+        yield opened
+
+
+@pytest.fixture
+def metrics(base_dir: Path) -> Path:
+    """The samples of a job of the second format, beside a job of MindSpore's."""
+    Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / "ms")
+    Log().train(network="LeNet5", loss=0.5).write_lineage(base_dir / "ms")
+    append(base_dir / "js" / "about-1700000000.jsonl", TRAINED, TESTED)
+    (base_dir / "js" / "other.jsonl").touch()
+    return append(
+        base_dir / "js" / "metrics-1700000000-3.jsonl", step(1, loss=2.0, w=[1, 2]), step(2, loss=1.5)
+    )
+
+
+def faults(store: LineageStore, base_dir: Path) -> list[object]:
+    """What verification finds wrong."""
+    verdicts = list(verifying.verify(store.engine, base_dir, register(store.engine, base_dir), SETTINGS))
+    assert verdicts
+    return [fault for each in verdicts for fault in (*each.differences, each.unreadable) if fault]
+
+
+def test_both_formats_in_one_base_dir_are_found_read_and_asked_for(
+    store: LineageStore, base_dir: Path, metrics: Path
+) -> None:
+    counts = store.ingest(base_dir).counts
+    assert (counts.files_found, counts.ignored) == (4, {"JSON lines, but not of ours": 1})
+    found = store.filter_lineage({"loss": {"lt": 1}, "sorted_name": "loss", "sorted_type": "ascending"})[
+        "object"
+    ]
+    assert [job["model_lineage"]["network"] for job in found] == ["Transformer", "LeNet5"]
+    (best,) = store.filter_lineage({"metric/accuracy": {"ge": 0.75}})["object"]
+    assert best["model_lineage"]["network"] == "Transformer"
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
+    assert store.scalars(base_dir, "./js", "loss", device=3).steps.tolist() == [1, 2]
+    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert (weights.shape, weights.dtype, weights.read().tolist()) == ((2,), "float32", [1.0, 2.0])
+    formats_of = rows(
+        store.engine, "SELECT log_file, format FROM v_log_file WHERE train_id = './js' ORDER BY 1"
+    )
+    assert [tuple(row) for row in formats_of] == [
+        ("about-1700000000.jsonl", "json-lines"),
+        ("metrics-1700000000-3.jsonl", "json-lines"),
+    ]
+    assert faults(store, base_dir) == []
+
+
+def test_a_torn_line_waits_across_restarts_and_is_read_once_when_it_is_whole(
+    database_url: str, base_dir: Path, metrics: Path
+) -> None:
+    late = step(3, loss=1.25)
+    append(metrics, late[:7])
+    size, events = metrics.stat().st_size, []
+    for more in (b"", b"", late[7:], step(4, loss=1.0)):
+        append(metrics, more)
+        with LineageStore(database_url, settings=SETTINGS) as store:
+            events.append(store.ingest(base_dir).counts.events)
+            if not more:
+                known = "SELECT size_bytes, pending_bytes, state FROM v_log_file WHERE device = 3"
+                assert [tuple(row) for row in rows(store.engine, known)] == [(size, 7, "open")]
+            assert faults(store, base_dir) == []
+            assert ledger_is_closed(store.engine)
+    assert events == [7, 0, 1, 1]
+    with LineageStore(database_url) as store:
+        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.25, 1.0]
+
+
+def test_a_finished_file_ends_where_its_format_says(
+    store: LineageStore, base_dir: Path, metrics: Path
+) -> None:
+    append(metrics, b'{"time": 3')
+    finish(metrics)
+    store.ingest(base_dir)
+    assert open_problems(store.engine) == [("torn_file", "js/metrics-1700000000-3.jsonl")]
+
+
+def test_lines_longer_than_a_chunk_are_read(store: LineageStore, base_dir: Path, metrics: Path) -> None:
+    long = list(map(float, range(20_000)))
+    append(metrics, step(5, w=long), step(6, loss=0.5))
+    store.ingest(base_dir)
+    assert store.tensors(base_dir, "./js", "w")[-1].read().tolist() == long
+    assert store.scalars(base_dir, "./js", "loss").steps.tolist() == [1, 2, 6]
+    assert faults(store, base_dir) == []
+
+
+def test_a_line_that_is_no_event_is_lost_alone(store: LineageStore, base_dir: Path, metrics: Path) -> None:
+    append(metrics, b"<html>\n", step(3, loss=1.0))
+    store.ingest(base_dir)
+    assert store.scalars(base_dir, "./js", "loss").steps.tolist() == [1, 2, 3]
+    assert open_problems(store.engine) == [("undecodable_event", "js/metrics-1700000000-3.jsonl")]
+    assert faults(store, base_dir) == []
+
+
+def test_a_restart_in_the_other_format_supersedes_by_the_time_in_its_name(
+    store: LineageStore, base_dir: Path, metrics: Path
+) -> None:
+    Log().scalar(2, "loss", 9.0).scalar(3, "loss", 8.0).write_summary(
+        base_dir / "js", timestamp=1_700_000_001, device=3
+    )
+    store.ingest(base_dir)
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 9.0, 8.0]
+
+
+def test_a_rewritten_file_is_read_anew(store: LineageStore, base_dir: Path, metrics: Path) -> None:
+    store.ingest(base_dir)
+    metrics.write_bytes(step(1, loss=7.0))
+    store.ingest(base_dir)
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [7.0]
+    assert {row.format for row in rows(store.engine, "SELECT format FROM log_file WHERE device = 3")} == {
+        "json-lines"
+    }
+
+
+def test_a_payload_that_has_changed_is_not_given_out(
+    store: LineageStore, base_dir: Path, metrics: Path
+) -> None:
+    store.ingest(base_dir)
+    (weights,) = store.tensors(base_dir, "./js", "w")
+    metrics.write_bytes(metrics.read_bytes().replace(b"[1, 2]", b"[1, 3]"))
+    with pytest.raises(PayloadUnavailableError, match="not the frame that was there"):
+        weights.read()
+
+
+def test_without_its_row_a_format_is_neither_guessed_nor_lost(
+    store: LineageStore, base_dir: Path, metrics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.ingest(base_dir)
+    (weights,) = store.tensors(base_dir, "./js", "w")
+    monkeypatch.setattr(formats, "FORMATS", formats.FORMATS[:1])
+    with pytest.raises(PayloadUnavailableError, match="no log format 'json-lines'"):
+        weights.read()
+    assert len(faults(store, base_dir)) == 2
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
+
+
+def test_why_and_inspect_know_the_format(store: LineageStore, base_dir: Path, metrics: Path) -> None:
+    assert why(store.engine, metrics.parent.parent, SETTINGS).verdict == "not stored"
+    store.ingest(base_dir)
+    assert why(store.engine, metrics, SETTINGS).verdict == "stored"
+    told = why(store.engine, base_dir / "js" / "other.jsonl", SETTINGS)
+    assert told.reasons[0].text == "Its name does not count: JSON lines, but not of ours."
+    log_format, kind = formats.assumed(metrics.name)
+    parts = list(inspection.inspect(io.BytesIO(metrics.read_bytes() + b"{"), log_format, kind))
+    assert [(part.state, part.step) for part in parts] == [("good", 1), ("good", 2), ("pending", None)]
+    assert parts[0].content == "scalar loss = 2, tensor w float32 [2]"

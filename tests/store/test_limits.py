@@ -1,0 +1,187 @@
+"""Limits of a process on its database: connections, and the time of a statement."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.api.reports import CleanUp
+from lineage_store.config import Settings
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.store.database import pool
+from lineage_store.store.database.engine import glancing, open_engine, reading, writing
+
+NEVER_ENDING = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)"
+    " SELECT max(i) FROM n"
+)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds no free connection waits 50 ms."""
+    monkeypatch.setattr(pool, "WAIT_S", 0.05)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Of two connections at most."""
+    engine = open_engine(database_url, pool_size=2)
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("way", [reading, writing, glancing])
+def test_when_all_connections_are_in_use_the_error_names_the_setting(
+    engine: Engine, way: Callable[[Engine], AbstractContextManager[object]]
+) -> None:
+    with reading(engine), reading(engine), pytest.raises(DatabaseUnavailableError) as refused, way(engine):
+        pass
+    assert refused.value.cause == "busy"
+    assert refused.value.hint is not None
+    assert "more than 2 with the setting pool_size" in refused.value.hint
+    with way(engine):
+        pass
+
+
+def test_who_finds_no_connection_gets_the_next_that_comes_back(engine: Engine) -> None:
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(reading(engine))
+        threading.Timer(0.2, held.pop_all().close).start()
+        with reading(engine) as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+
+
+def run(connection: Connection, statement: str) -> object:
+    return connection.execute(text(statement)).scalar_one()
+
+
+def test_a_statement_that_takes_too_long_is_ended_and_the_error_names_the_setting(database_url: str) -> None:
+    engine, began = open_engine(database_url, statement_timeout_s=0.2), time.monotonic()
+    with pytest.raises(DatabaseUnavailableError) as ended, reading(engine) as connection:
+        run(connection, NEVER_ENDING)
+    assert time.monotonic() - began < 20
+    assert ended.value.cause == "timeout"
+    assert "statement_timeout_s" in str(ended.value.hint)
+    with reading(engine) as connection:
+        assert run(connection, "SELECT 1") == 1
+    engine.dispose()
+
+
+def test_the_time_is_each_statements_own(database_url: str) -> None:
+    engine = open_engine(database_url, statement_timeout_s=0.3)
+    with reading(engine) as connection:
+        for _ in range(3):
+            time.sleep(0.15)
+            assert run(connection, NEVER_ENDING.replace("1000000000", "50000")) == 50_000
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.0, "0"), (900.0, "15min"), (1e9, "2147483647ms")])
+def test_the_server_is_told_the_time_of_a_statement(postgres_url: str, seconds: float, shown: str) -> None:
+    engine = open_engine(postgres_url, statement_timeout_s=seconds)
+    with reading(engine) as connection:
+        assert run(connection, "SHOW statement_timeout") == shown
+    engine.dispose()
+
+
+def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt), reading(engine) as connection:
+        run(connection, NEVER_ENDING)
+    engine.dispose()
+
+
+# --- what uses a store ---
+
+
+@pytest.fixture
+def base_dirs(tmp_path: Path) -> list[Path]:
+    """Five base dirs of one job each."""
+    paths = [tmp_path / f"base_{number}" for number in range(5)]
+    for path in paths:
+        Log().train(network="A").write_lineage(path / "a")
+        Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    return paths
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nothing_takes_a_second_connection_while_it_holds_one(
+    database_url: str, base_dirs: list[Path]
+) -> None:
+
+    base_dir = base_dirs[0]
+    with LineageStore(database_url, settings=Settings(pool_size=1)) as store:
+        store.plan(base_dir)
+        store.ingest(base_dir)
+        assert store.filter_lineage({"limit": 1})["count"] == 1
+        assert store.filter_lineage({"limit": 1}, base_dir=base_dir, count=False)["object"]
+        assert len(list(store.iter_lineage())) == 1
+        assert store.get_lineage(base_dir, "./a")
+        assert store.explain()
+        store.annotate(base_dir, "./a", tag=1)
+        assert store.train_jobs()
+        assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+        assert store.status().base_dirs
+        assert store.job_report(base_dir, "./a").series
+        assert store.why(base_dir).verdict == "stored"
+        assert store.problems() == []
+        store.concerns()
+        store.cycles()
+        store.verify()
+        store.retry()
+        store.reingest(base_dir, "./a")
+        with writing(store.engine) as connection:
+            connection.execute(text("UPDATE train_job SET state = 'finished'"))
+        rules = CleanUp(older_than_s=0.0)
+        list(store.removable_jobs(rules))
+        store.remove_jobs(rules)
+        assert store.removed_jobs()
+        store.restore_job(base_dir, "./a")
+        store.forget(base_dir)
+
+
+def test_a_daemon_without_a_free_connection_waits_and_goes_on(
+    database_url: str,
+    base_dirs: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(pool, "WAIT_S", 0.1)
+    settings = Settings(pool_size=1, poll_interval_s=0.05, discovery_interval_s=0.05)
+    stop = threading.Event()
+    with LineageStore(database_url, settings=settings) as store, LineageStore(database_url) as other:
+        daemon = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
+        try:
+            with reading(store.engine):
+                daemon.start()
+                wait_for(lambda: "database busy" in troubles(caplog))
+            wait_for(lambda: len(other.train_jobs()) == len(base_dirs))
+        finally:
+            stop.set()
+            daemon.join()
+    assert troubles(caplog) <= {"", "database busy"}
+
+
+def troubles(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {getattr(record, "trouble", "") for record in caplog.records}
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

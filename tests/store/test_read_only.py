@@ -1,0 +1,196 @@
+"""A store that is open for reading only: nothing is written or made, and everybody who may read it can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore, filter_summary_lineage
+from lineage_store.api.reports import CleanUp
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    PermissionDeniedError,
+    ReadOnlyStoreError,
+    SchemaTooOldError,
+)
+from lineage_store.store.database import default_location
+
+ANOTHER_USER = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "base"
+    Log().train(network="A").write_lineage(path / "a")
+    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    return path
+
+
+@pytest.fixture
+def store(database_url: str, base_dir: Path) -> Iterator[LineageStore]:
+    """Holds a job, open for reading only."""
+    with LineageStore(database_url, settings=Settings()) as writer:
+        writer.ingest(base_dir)
+    with LineageStore(database_url, settings=Settings(), read_only=True) as store:
+        yield store
+
+
+def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
+    store: LineageStore, base_dir: Path
+) -> None:
+    rules = CleanUp(older_than_s=0.0)
+    writing: list[Callable[[], object]] = [
+        lambda: store.ingest(base_dir),
+        lambda: store.run_daemon([base_dir]),
+        lambda: store.annotate(base_dir, "./a", tag=1),
+        lambda: store.retry(),
+        lambda: store.reingest(base_dir, "./a"),
+        lambda: store.remove_jobs(rules),
+        lambda: store.restore_job(base_dir, "./a"),
+        lambda: store.forget(base_dir),
+    ]
+    for write in writing:
+        with pytest.raises(ReadOnlyStoreError, match="open for reading only"):
+            write()
+
+
+def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None:
+    assert store.filter_lineage({"limit": 1}, count=False)["object"]
+    assert len(list(store.iter_lineage())) == 1
+    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert store.status().base_dirs
+    assert store.verify()
+    with store.sql("SELECT train_id FROM v_job") as answer:
+        assert list(answer.rows) == [("./a",)]
+
+
+@pytest.mark.parametrize("refresh", [None, True, False])
+def test_a_question_reads_no_log_files_and_is_answered(
+    store: LineageStore, base_dir: Path, refresh: bool | None
+) -> None:
+    Log().train(network="B").write_lineage(base_dir / "b")
+    assert filter_summary_lineage(base_dir, store=store, refresh=refresh)["count"] == 1
+
+
+def test_an_empty_database_stays_empty(empty_database_url: str) -> None:
+    with pytest.raises((SchemaTooOldError, DatabaseUnavailableError), match="no lineage store"):
+        LineageStore(empty_database_url, settings=Settings(), read_only=True)
+    if empty_database_url.startswith("sqlite"):
+        assert not Path(empty_database_url.removeprefix("sqlite:///")).exists()
+
+
+def test_no_directory_is_made_for_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(default_location, "FALLBACK", tmp_path / "fallback")
+    with pytest.raises((SchemaTooOldError, DatabaseUnavailableError), match="no lineage store"):
+        LineageStore(settings=Settings(), read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_not_even_sql_of_ones_own_writes(store: LineageStore) -> None:
+    with store.engine.connect() as connection, pytest.raises(Exception, match=r"read-?only"):
+        connection.exec_driver_sql("DELETE FROM train_job")
+
+
+# --- SQLite files of another user ---
+
+_HOLD = """
+import sys
+from lineage_store import LineageStore
+from lineage_store.store.database.engine import reading
+store = LineageStore(sys.argv[1])
+with reading(store.engine):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def foreign(base_dir: Path) -> Iterator[Path]:
+    """A store that others may read, in a directory that they may only look into."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest closes its own to others
+    directory.chmod(0o755)
+    path = directory / "store.db"
+    with LineageStore(f"sqlite:///{path}", settings=Settings()) as store:
+        store.ingest(base_dir)
+    path.chmod(0o644)
+    yield path
+    shutil.rmtree(directory)
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Let what is done here be done as another user."""
+    os.setresuid(ANOTHER_USER, ANOTHER_USER, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@contextmanager
+def open_elsewhere(path: Path) -> Iterator[None]:
+    """Its user has it open in another process, as a daemon does."""
+    command = [sys.executable, "-c", _HOLD, f"sqlite:///{path}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def jobs(path: Path) -> list[str]:
+    with LineageStore(f"sqlite:///{path}", settings=Settings(), read_only=True) as store:
+        return [job.train_id for job in store.train_jobs()]
+
+
+@needs_root
+def test_a_user_who_may_only_read_reads_while_the_store_is_in_use(foreign: Path) -> None:
+    with open_elsewhere(foreign):
+        files = set(foreign.parent.iterdir())
+        with another_user():
+            assert jobs(foreign) == ["./a"]
+        assert set(foreign.parent.iterdir()) == files
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_where_sqlite_cannot_read_the_error_says_why_and_nothing_is_made(foreign: Path, mode: int) -> None:
+    foreign.parent.chmod(mode)
+    with (
+        another_user(),
+        pytest.raises(DatabaseUnavailableError, match="write-ahead log, nobody has it") as refused,
+    ):
+        jobs(foreign)
+    assert refused.value.cause == "closed"
+    assert "lineage-store publish" in str(refused.value.hint)
+    assert list(foreign.parent.iterdir()) == [foreign]
+
+
+@needs_root
+def test_a_user_who_may_not_read_is_told_so(foreign: Path) -> None:
+    foreign.chmod(0o600)
+    with another_user(), pytest.raises(PermissionDeniedError, match="unable to open") as denied:
+        jobs(foreign)
+    assert "chmod g+r" in str(denied.value.hint)
+    assert denied.value.exit_code == 1
+
+
+@needs_root
+def test_a_published_snapshot_is_read_by_anybody(foreign: Path) -> None:
+    with LineageStore(f"sqlite:///{foreign}", settings=Settings()) as store:
+        store.publish(foreign.parent / "snapshot.db")
+    with another_user():
+        assert jobs(foreign.parent / "snapshot.db") == ["./a"]
