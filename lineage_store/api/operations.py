@@ -20,6 +20,7 @@ from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundE
 from lineage_store.query import status as statuses
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.catalog import registry, tombstones
+from lineage_store.store.database.paging import Page
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -103,16 +104,24 @@ class Operations(OpenedStore):
 
     # --- what is wrong, and trying again ----------------------------------------------------------------------------
 
-    def problems(self, base_dir: PathLike | None = None, *, resolved: bool = False) -> Sequence[Row]:
+    def problems(
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        resolved: bool = False,
+        limit: int | None = None,
+        page: int = 0,
+    ) -> Sequence[Row]:
         """Rows of v_ingest_problem, newest first: the open ones of one base dir or of all, and `resolved` ones too.
 
-        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        `limit` and `page` as for `train_jobs`. Raises LineageParamSummaryPathError when the store does not know the
+        base dir.
         """
+        part = Page(limit, page)
         with self._reading() as connection:
-            places = [to_stored(str(each.path)) for each in base_dirs.find_all(connection, base_dir)]
-            found = [statuses.read_problems(connection, path, resolved=resolved) for path in places]
-        rows = [row for of_base_dir in found for row in of_base_dir]
-        return sorted(rows, key=lambda row: row["first_seen_at"], reverse=True)
+            place = None if base_dir is None else base_dirs.find(connection, base_dir)
+            path = None if place is None else to_stored(str(place.path))
+            return statuses.read_problems(connection, path, resolved=resolved, page=part)
 
     def problems_below(self, path: PathLike | None = None) -> Sequence[Row]:
         """The open problems of a log file, or of a job or base dir and all in it; None: all there are."""
@@ -211,16 +220,20 @@ class Operations(OpenedStore):
                 done = done.plus(remove.total(page))
         return done
 
-    def removed_jobs(self, base_dir: PathLike | None = None) -> list[RemovedJob]:
-        """The jobs that have a tombstone, of one base dir or of all, latest first within each."""
+    def removed_jobs(
+        self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+    ) -> list[RemovedJob]:
+        """The jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
         from lineage_store.operations.remove import RemovedJob
 
+        part = Page(limit, page)
         with self._reading() as connection:
-            return [
-                RemovedJob(str(place.path), from_stored(stone.train_id), stone.removed_at, stone.reason)
-                for place in base_dirs.find_all(connection, base_dir)
-                for stone in tombstones.of_base_dir(connection, place.id)
-            ]
+            base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
+            found = tombstones.latest(connection, base_dir_id, page=part)
+        return [
+            RemovedJob(from_stored(each.base_dir), from_stored(each.train_id), each.removed_at, each.reason)
+            for each in found
+        ]
 
     def restore_job(self, base_dir: PathLike, train_id: str) -> None:
         """Take a job's tombstone away: the next ingest reads its log files.

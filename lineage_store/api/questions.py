@@ -25,6 +25,7 @@ from lineage_store.query.search.explain import Explanation, explain
 from lineage_store.query.search.tree import SearchCondition
 from lineage_store.store.catalog import registry
 from lineage_store.store.database import engine as engines
+from lineage_store.store.database.paging import Page
 from lineage_store.store.writes import remarks
 from lineage_store.texts import from_stored, to_stored
 
@@ -153,10 +154,24 @@ class Questions(OpenedStore):
         with self._reading() as connection:
             return [from_stored(path) for _, path in registry.base_dirs(connection)]
 
-    def train_jobs(self, base_dir: PathLike | None = None) -> list[TrainJob]:
-        """The jobs of a base dir, or of all, most recently updated first."""
+    def train_jobs(
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        state: str | None = None,
+        limit: int | None = None,
+        page: int = 0,
+    ) -> list[TrainJob]:
+        """The jobs of a base dir, or of all, most recently updated first.
+
+        Args:
+            state: only those that are live, stalled, finished or missing.
+            limit: so many a page; None for all of them.
+            page: which page, from 0.
+        """
+        part = Page(limit, page)
         with self._reading() as connection:
-            return jobs.train_jobs(connection, _ids(connection, base_dir))
+            return jobs.train_jobs(connection, _ids(connection, base_dir), state=state, page=part)
 
 
 def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lineage_store.api.kept import kept_store
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.api.store import LineageStore
 from lineage_store.errors import (
@@ -40,7 +41,8 @@ def filter_summary_lineage(
     Args:
         summary_base_dir: the directory of the job directories.
         search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
-        store: a LineageStore or its URL; None for the default store.
+        store: a LineageStore or its URL; None for the default store. What is opened for a question stays open for the
+            next ones of this process.
         refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
         count: as for `LineageStore.filter_lineage`.
 
@@ -122,7 +124,7 @@ def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
     if isinstance(store, LineageStore):
         yield store
     else:
-        with LineageStore(store) as opened:
+        with kept_store(store) as opened:
             yield opened
 
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import click
 
@@ -23,6 +23,8 @@ from lineage_store.cli.tables import Column, Layout, layout, records
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]
+PAGE_ROWS = 20
+"""Of a page, where nobody says how many."""
 _CSV_ROWS_AT_A_TIME = 1000
 
 
@@ -42,6 +44,27 @@ def _set_style(context: click.Context, option: click.Parameter, given: bool) -> 
         raise click.UsageError("--json and --csv exclude each other: give one of them.")
     if given:
         context.params["style"] = option.name
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --limit and --page, which arrive as `limit` (None: all) and `page` (from 1, or None)."""
+    limit = click.IntRange(min=1)
+    command = click.option("--page", type=limit, help="Which page, from 1.  [default: 1]")(command)
+    return click.option(
+        "--limit", type=limit, help=f"Rows in a page.  [default: all; with --page {PAGE_ROWS}]"
+    )(command)
+
+
+class PageArguments(TypedDict):
+    """A page as the API takes it, from 0."""
+
+    limit: int | None
+    page: int
+
+
+def page_arguments(limit: int | None, page: int | None) -> PageArguments:
+    """What the options said, for the API."""
+    return {"limit": limit or (None if page is None else PAGE_ROWS), "page": (page or 1) - 1}
 
 
 def write_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,6 +47,8 @@ _MEMORIES: dict[tuple[URL, Path, Settings], tuple[Lease | None, Memory]] = {}
 """What the last question about each base dir has seen, and the lease that had ended last by then."""
 LEADER_PATIENCE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+"""Between two looks at what it has read."""
 
 
 def ingest(
@@ -167,25 +169,35 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
-    seen = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
-    deadline = time.monotonic() + LEADER_PATIENCE_S
-    while True:
-        with reading(engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
-            known = registry.known_files(connection, base_dir_id) if base_dir_id is not None else []
-            stones = tombstones.of_base_dir(connection, base_dir_id) if base_dir_id is not None else []
-        removed = {stone.train_id for stone in stones}
-        looked_at = {
-            (file.train_id, file.name): file.size_bytes
-            for file in known
-            if file.stat_stamp or file.suspect_since
-        }
-        if all(looked_at.get(path, -1) >= size or path[0] in removed for path, size in seen.items()):
-            return
+    behind = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
+    deadline, pause_s = time.monotonic() + LEADER_PATIENCE_S, _FIRST_PAUSE_S
+    while behind := _still_behind(engine, base_dir, behind):
         if time.monotonic() > deadline:
             log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)
             return
-        time.sleep(0.2)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _still_behind(
+    engine: Engine, base_dir: Path, sizes: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], int]:
+    """Those of some files, by job and name, that the leader has not read up to their sizes."""
+    jobs = {train_id for train_id, _ in sizes}
+    with reading(engine) as connection:
+        base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
+        if base_dir_id is None:
+            return dict(sizes)
+        known = registry.known_files(connection, base_dir_id, only=jobs)
+        removed = tombstones.removed_among(connection, base_dir_id, jobs)
+    looked_at = {
+        (file.train_id, file.name): file.size_bytes for file in known if file.stat_stamp or file.suspect_since
+    }
+    return {
+        path: size
+        for path, size in sizes.items()
+        if looked_at.get(path, -1) < size and path[0] not in removed
+    }
 
 
 def _answers_as_it_is(engine: Engine, base_dir: Path) -> bool:

@@ -83,7 +83,7 @@ def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
     with reading(engine) as connection:
         summary = registry.summary(connection, place.base_dir_id)
         known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
-        removed = {stone.train_id for stone in tombstones.of_base_dir(connection, place.base_dir_id)}
+        removed = {stone.train_id for stone in tombstones.latest(connection, place.base_dir_id)}
     text = (
         f"It is a base dir of the store: {summary.jobs:,} jobs, {summary.pending_bytes:,} bytes pending, "
         f"{summary.problems:,} open problems."

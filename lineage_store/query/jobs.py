@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from sqlalchemy import Connection, select
 
+from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.texts import from_stored
 
@@ -41,15 +42,24 @@ class TrainJob:
         return PurePath(self.base_dir, self.train_id)
 
 
-def train_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> list[TrainJob]:
-    """All jobs of some base dirs (None: of all), most recently updated first, then by id."""
-    there = (base_dir.c.id == train_job.c.base_dir_id) & ~base_dir.c.leaving
-    query = select(train_job, base_dir.c.path).join_from(train_job, base_dir, there)
+def train_jobs(
+    connection: Connection,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    state: str | None = None,
+    page: Page = ALL,
+) -> list[TrainJob]:
+    """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id."""
+    # As a join, SQLite would begin with the base dirs, and sort all their jobs.
+    path = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
+    query = select(train_job, path.label("path"))
+    query = query.where(train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving)))
     if base_dir_ids is not None:
         query = query.where(train_job.c.base_dir_id.in_(base_dir_ids))
-    rows = connection.execute(
-        query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, base_dir.c.path)
-    )
+    if state is not None:
+        query = query.where(train_job.c.state == state)
+    ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
+    rows = connection.execute(page.of(ordered))
     return [
         TrainJob(
             base_dir=from_stored(row.path),

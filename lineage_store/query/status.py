@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lineage_store.query.views import view_rows
+from lineage_store.store.database.paging import ALL, Page
 
 Row = Mapping[str, Any]
 
@@ -53,10 +54,16 @@ def read_status(connection: Connection, base_dir: str | None = None, *, problems
     return StoreStatus(base_dirs, opened, [row for found in cycles for row in found])
 
 
-def read_problems(connection: Connection, base_dir: str, *, resolved: bool) -> list[dict[str, Any]]:
-    """Every open problem of a base dir (stored path), newest first; with `resolved`, those that went away too."""
-    wanted = {"base_dir": base_dir, **({} if resolved else {"resolved_at": None})}
-    return view_rows(connection, "v_ingest_problem", wanted, "-first_seen_at", "path")
+def read_problems(
+    connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = ALL
+) -> list[dict[str, Any]]:
+    """The open problems of a base dir (stored path), or of all, newest first; `resolved`: those that went away too."""
+    here = {} if base_dir is None else {"base_dir": base_dir}
+    wanted = here if resolved else {**here, "resolved_at": None}
+    return view_rows(connection, "v_ingest_problem", wanted, *_PROBLEMS_NEWEST, page=page)
+
+
+_PROBLEMS_NEWEST = ("-first_seen_at", "path", "base_dir", "kind", "range_start")
 
 
 def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Boolean, ColumnClause, Connection, column, select, table
 from sqlalchemy.types import NULLTYPE, TypeEngine
 
+from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.views import VIEWS
 
@@ -22,13 +23,20 @@ _COLUMNS = {
 
 
 def view_rows(
-    connection: Connection, name: str, where: Mapping[str, object], *order: str, limit: int | None = None
+    connection: Connection,
+    name: str,
+    where: Mapping[str, object],
+    *order: str,
+    limit: int | None = None,
+    page: Page = ALL,
 ) -> list[dict[str, Any]]:
     """Rows of a view.
 
     Args:
         where: what columns must equal; None: IS NULL.
         order: columns to sort by; `-column` is descending.
+        limit: so many rows at most.
+        page: or these of them.
     """
     columns = [column(item, type_) for item, type_ in _COLUMNS[name].items()]
     query = select(*columns).select_from(table(name))
@@ -37,4 +45,5 @@ def view_rows(
     for item in order:
         key: ColumnClause[Any] = column(item.removeprefix("-"))
         query = query.order_by(key.desc() if item.startswith("-") else key)
-    return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
+    query = page.of(query) if limit is None else query.limit(limit)
+    return [dict(row) for row in connection.execute(query).mappings()]

@@ -289,6 +289,8 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_tombstone_revision", "tombstone", ["base_dir_id", "revision"])
+    op.create_index("ix_tombstone_newest", "tombstone", ["removed_at", "train_id"])
+    op.create_index("ix_tombstone_base_dir_newest", "tombstone", ["base_dir_id", "removed_at", "train_id"])
     op.create_table(
         "series",
         sa.Column("job_id", KEY, nullable=False),
@@ -393,6 +395,15 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_ingest_problem_base_dir_id", "ingest_problem", ["base_dir_id"])
+    op.create_index("ix_ingest_problem_newest", "ingest_problem", ["first_seen_at"])
+    lasting = sa.text("resolved_at IS NULL")
+    op.create_index(
+        "ix_ingest_problem_open",
+        "ingest_problem",
+        ["first_seen_at"],
+        sqlite_where=lasting,
+        postgresql_where=lasting,
+    )
     op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no"])
     op.create_table(
         "ingest_cycle",

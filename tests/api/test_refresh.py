@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.engine import make_url
 
 from helpers.log_writer import Log
@@ -26,6 +26,7 @@ from lineage_store import (
     get_summary_lineage,
 )
 from lineage_store.config import Settings
+from lineage_store.ingest import refresh as refreshing
 from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import leading
 from lineage_store.operations.forget import forget
@@ -106,6 +107,24 @@ def test_a_refresh_on_demand_waits_for_the_leader_to_read_what_is_there(
         finally:
             stop.set()
             daemon.join()
+
+
+def test_waiting_for_the_leader_asks_for_what_is_left_and_less_and_less_often(
+    store: LineageStore, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(refreshing, "LEADER_PATIENCE_S", 1.0)
+    store.ingest(base_dir)
+    Log().train(network="B").write_lineage(base_dir / "b")
+    asked: list[str] = []
+    base_dir_id = register_base_dir(store.engine, base_dir)
+    with leading(store.engine, base_dir_id, 15.0, mode="daemon"):
+        event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(f"{args[2:4]}"))
+        refreshing.wait_for_leader(store.engine, base_dir, store.settings)
+    assert "has not caught up" in caplog.text
+    asked = [each for each in asked if "log_file.fingerprint" in each]
+    assert "./a" in asked[0]
+    assert all("./a" not in each and "./b" in each for each in asked[1:])
+    assert 2 <= len(asked) <= 6
 
 
 def test_a_role_that_may_only_read_is_answered(

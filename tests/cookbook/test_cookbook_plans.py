@@ -29,9 +29,9 @@ INSERT INTO lineage (job_id, dataset_mark, model_lineage, network)
 SELECT id, 'mark', '{}', 'network ' || (id % 8) FROM train_job;
 
 INSERT INTO log_file
-  (job_id, file_no, name, generation, current, kind, file_time, state, size_bytes, byte_offset, quarantined_bytes,
-   event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
-SELECT id, 1, 'events_MS', 1, true, 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
+  (job_id, file_no, name, format, generation, current, kind, file_time, state, size_bytes, byte_offset,
+   quarantined_bytes, event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
+SELECT id, 1, 'events_MS', 'mindspore', 1, true, 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
 FROM train_job;
 
 INSERT INTO series

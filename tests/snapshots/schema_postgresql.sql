@@ -217,6 +217,10 @@ CREATE TABLE tombstone (
   CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
+
+CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
+
 CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
 
 CREATE TABLE series (
@@ -302,6 +306,10 @@ CREATE TABLE ingest_problem (
 CREATE INDEX ix_ingest_problem_base_dir_id ON ingest_problem (base_dir_id);
 
 CREATE INDEX ix_ingest_problem_file ON ingest_problem (job_id, file_no);
+
+CREATE INDEX ix_ingest_problem_newest ON ingest_problem (first_seen_at);
+
+CREATE INDEX ix_ingest_problem_open ON ingest_problem (first_seen_at) WHERE resolved_at IS NULL;
 
 CREATE TABLE ingest_cycle (
   id SERIAL NOT NULL,

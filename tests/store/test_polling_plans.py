@@ -34,6 +34,7 @@ def plan(url: str, ask: Callable[[Connection], object]) -> list[str]:
         (lambda connection: registry.live_jobs(connection, 1), "ix_log_file_unsettled"),
         (lambda connection: generations.any_replaced(connection, 1), "ix_log_file_unsettled"),
         (lambda connection: registry.summary(connection, 1), "ix_log_file_pending"),
+        (lambda connection: registry.known_files(connection, 1, {"./a"}), "(job_id=?)"),
     ],
 )
 def test_log_files_are_found_by_an_index_of_few(

@@ -80,7 +80,7 @@ def test_postgresql_has_roles_instead(postgres_url: str, tmp_path: Path) -> None
     engine = open_engine(postgres_url)
     with pytest.raises(LineageStoreError, match="SQLite") as refused:
         publish(engine, tmp_path / "snapshot.db")
-    assert "GRANT SELECT" in str(refused.value)
+    assert "db grant --reader" in str(refused.value)
     engine.dispose()
 
 

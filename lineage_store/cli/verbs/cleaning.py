@@ -10,7 +10,7 @@ import click
 
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.durations import seconds
-from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.output import Style, page_arguments, page_options, style_options, write_rows
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
@@ -40,6 +40,7 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
 @click.option("--restore", metavar="JOB", help="Let ingest read a removed job again.")
+@page_options
 @style_options
 @pass_session
 def gc_verb(
@@ -53,6 +54,8 @@ def gc_verb(
     yes: bool,
     removed: bool,
     restore: str | None,
+    limit: int | None,
+    page: int | None,
     style: Style,
 ) -> int:
     """Remove jobs from the store by rule; log files stay.
@@ -68,13 +71,15 @@ def gc_verb(
     """
     from lineage_store.api.reports import CleanUp
 
+    if (limit or page) and not removed:
+        raise click.UsageError("--limit and --page are for the list of --removed.")
     wanted = combined(read_condition(condition), wheres, [])
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store() as store:
         if restore is not None:
             return _restore(session, store, restore, base_dir)
         if removed:
-            _list_removed(store, base_dir, style)
+            _list_removed(store, base_dir, style, **page_arguments(limit, page))
             return 0
         if not (older_than is not None or wanted or missing):
             raise click.UsageError("Say which jobs: --older-than, --where, --condition or --missing.")
@@ -108,8 +113,10 @@ def _list_removable(store: LineageStore, rules: CleanUp, base_dir: str | None, s
     write_rows(COLUMNS, rows, style)
 
 
-def _list_removed(store: LineageStore, base_dir: str | None, style: Style) -> None:
-    found = store.removed_jobs(base_dir)
+def _list_removed(
+    store: LineageStore, base_dir: str | None, style: Style, *, limit: int | None, page: int
+) -> None:
+    found = store.removed_jobs(base_dir, limit=limit, page=page)
     write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
 
 

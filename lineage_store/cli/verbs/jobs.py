@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
+from lineage_store.cli.output import (
+    Style,
+    page_arguments,
+    page_options,
+    style_options,
+    write_json,
+    write_pairs,
+    write_rows,
+    write_table,
+)
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.words import one_of
@@ -45,9 +54,17 @@ _FILE_COLUMNS = (
 @click.option(
     "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
+@page_options
 @style_options
 @pass_session
-def jobs_verb(session: Session, base_dir: str | None, state: str | None, style: Style) -> None:
+def jobs_verb(
+    session: Session,
+    base_dir: str | None,
+    state: str | None,
+    limit: int | None,
+    page: int | None,
+    style: Style,
+) -> None:
     """List jobs, most recently updated first.
 
     Those of BASE_DIR, or of all base dirs.
@@ -55,16 +72,17 @@ def jobs_verb(session: Session, base_dir: str | None, state: str | None, style: 
     \b
     lineage-store jobs
     lineage-store jobs /shared/summaries --state live --json
+    lineage-store jobs --limit 50 --page 2
     """
     with session.open_store() as store:
-        jobs = store.train_jobs(find_base_dir(store, base_dir))
+        place = find_base_dir(store, base_dir)
+        jobs = store.train_jobs(place, state=state, **page_arguments(limit, page))
     rows = [
         (job.train_id, job.state, job.first_started_at, job.updated_at, job.log_bytes, job.host, job.base_dir)
         for job in jobs
-        if state in (None, job.state)
     ]
     write_rows(JOB_COLUMNS, rows, style)
-    if not jobs:
+    if not jobs and state is None and page in (None, 1):
         session.note("The store holds no jobs: run `lineage-store ingest BASE_DIR`.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.output import write_json, write_pairs
+from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 @click.command("problems")
 @click.argument("base_dir", required=False)
 @click.option("--all", "everything", is_flag=True, help="Those that went away too.")
+@page_options
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
-def problems_verb(session: Session, base_dir: str | None, everything: bool, as_json: bool) -> None:
+def problems_verb(
+    session: Session,
+    base_dir: str | None,
+    everything: bool,
+    limit: int | None,
+    page: int | None,
+    as_json: bool,
+) -> None:
     """List what ingest could not do, and the remedies.
 
     What, where, since when, and what to do: every open problem of BASE_DIR, or of all base dirs, the newest first.
@@ -33,13 +41,13 @@ def problems_verb(session: Session, base_dir: str | None, everything: bool, as_j
     lineage-store problems /shared/summaries --all --json
     """
     with session.open_store() as store:
-        found = store.problems(base_dir, resolved=everything)
+        found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
     if as_json:
         write_json([{"place": _place(row), **row} for row in found])
         return
     for row in found:
         write_pairs(_lines(row), title=_place(row))
-    if not found:
+    if not found and page in (None, 1):
         session.note("No problem is open." if not everything else "There never was a problem.")
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.output import Style, style_options, write_json, write_rows
+from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
 from lineage_store.cli.words import refusal
 from lineage_store.fields import LISTED, METRIC_PREFIX, PREFIXES, PRINTED, USER_PREFIX
 
-PAGE_JOBS = 20
 ALL_COLUMNS = (
     *("summary_dir", "base_dir", "tag", "remark", "dataset_graph"),
     *(field.name for field in LISTED),
@@ -32,7 +31,7 @@ COLUMNS = tuple(field.name for field in PRINTED)
     "--condition", metavar="JSON|@FILE", help="A search_condition as JSON, or a file that holds one."
 )
 @click.option("--sort", "sorts", multiple=True, metavar="NAME[:desc]", help="Sort by it; repeat it for ties.")
-@click.option("--limit", type=int, help=f"Jobs in a page, 1 to 100.  [default: {PAGE_JOBS}]")
+@click.option("--limit", type=int, help=f"Jobs in a page, 1 to 100.  [default: {PAGE_ROWS}]")
 @click.option("--page", type=click.IntRange(min=1), help="Which page, from 1.  [default: 1]")
 @click.option("--all", "everything", is_flag=True, help="Every job that matches, on one page.")
 @click.option(
@@ -114,7 +113,7 @@ def read_condition(text: str | None) -> dict[str, Any] | None:
 def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> None:
     """Put the page into the condition; flags win over what it says itself."""
     if limit is not None or "limit" not in wanted:
-        wanted["limit"] = PAGE_JOBS if limit is None else limit
+        wanted["limit"] = PAGE_ROWS if limit is None else limit
     if page is not None or "offset" not in wanted:
         wanted["offset"] = 0 if page is None else page - 1
 

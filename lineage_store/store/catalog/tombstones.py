@@ -14,6 +14,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, select
 
 from lineage_store.store.database.dialects import among
+from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import base_dir, tombstone
 
@@ -57,15 +58,23 @@ def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone
     return None if row is None else Tombstone(*row)
 
 
-def of_base_dir(connection: Connection, base_dir_id: int) -> list[Tombstone]:
-    """Every tombstone of a base dir, latest first."""
-    mine = tombstone.c.base_dir_id == base_dir_id
-    rows = connection.execute(_ALL.where(mine).order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id))
-    return [Tombstone(*row) for row in rows]
+def latest(connection: Connection, base_dir_id: int | None = None, *, page: Page = ALL) -> list[Tombstone]:
+    """A page of the tombstones of a base dir, or of all, latest first."""
+    here = tombstone.c.base_dir_id == base_dir_id
+    query = _ALL.where(_THERE if base_dir_id is None else here)
+    ordered = query.order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id, tombstone.c.base_dir_id)
+    return [Tombstone(*row) for row in connection.execute(page.of(ordered))]
 
 
-_ALL = (
-    select(base_dir.c.path, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason)
-    .join_from(tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id)
-    .where(~tombstone.c.lifted)
+def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
+    """Those of some jobs that have a tombstone."""
+    mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
+    return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
+
+
+# As a join, SQLite would begin with the base dirs, and sort all their tombstones.
+_PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
+_THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
+_ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).where(
+    ~tombstone.c.lifted
 )

@@ -20,13 +20,14 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lineage_store.errors import DatabaseUnavailableError
 
 GONE, REPLACED = "gone", "replaced"
-_Identity = tuple[int, int]
+Identity = tuple[int, int]
+"""Of a file, whatever its name: device and inode."""
 
 
 @dataclass(slots=True)
 class _Known:
     opened: bool = False
-    old_log: _Identity | None = None
+    old_log: Identity | None = None
     """The write-ahead log of a file that is gone, still in its place."""
 
 
@@ -40,19 +41,19 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
     def refuse(*_: Any) -> None:
         if known.opened and not path.exists():
             raise _gone(path)
-        if known.old_log is not None and _identity(log_path) == known.old_log:
+        if known.old_log is not None and identity_of(log_path) == known.old_log:
             raise _replaced(path, f"Remove {log_path.name} and {path.name}-shm: they belong to the old one.")
 
     @event.listens_for(engine, "connect")
     def remember(_connection: Any, record: ConnectionPoolEntry) -> None:
-        record.info["file"], known.opened = _identity(path), not reads_snapshots
+        record.info["file"], known.opened = identity_of(path), not reads_snapshots
 
     @event.listens_for(engine, "checkout")
     def compare(_connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-        found = _identity(path)
+        found = identity_of(path)
         if found == record.info["file"]:
             return
-        if found is not None and (log := _identity(log_path)) in _held_open():
+        if found is not None and (log := identity_of(log_path)) in _held_open():
             known.old_log = log
         if reads_snapshots:
             raise InvalidatePoolError
@@ -60,7 +61,8 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
         raise _gone(path) if found is None else _replaced(path, "Try again: the new one is used from now on.")
 
 
-def _identity(path: Path) -> _Identity | None:
+def identity_of(path: Path) -> Identity | None:
+    """Which file is at a path now; None where there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -68,10 +70,10 @@ def _identity(path: Path) -> _Identity | None:
     return status.st_dev, status.st_ino
 
 
-def _held_open() -> set[_Identity | None]:
+def _held_open() -> set[Identity | None]:
     """The files that this process has open, as far as the system tells."""
     try:
-        return {_identity(Path("/proc/self/fd", number)) for number in os.listdir("/proc/self/fd")} - {None}
+        return {identity_of(Path("/proc/self/fd", number)) for number in os.listdir("/proc/self/fd")} - {None}
     except OSError:
         return set()
 

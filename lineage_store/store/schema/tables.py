@@ -106,6 +106,8 @@ _PENDING = text("size_bytes > byte_offset")
 _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
 """Few files have bytes pending, and the history of passes sums them up."""
 
+_LASTING = text("resolved_at IS NULL")
+"""Problems that went away stay in the table, and lists of problems leave them out."""
 _ANALYSED_WHEN_SMALL: dict[str, Any] = {"postgresql_with": {"autovacuum_analyze_threshold": 0}}
 """PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
 
@@ -388,6 +390,8 @@ tombstone = Table(
     ),
     _revision("revision of the base dir when the job was removed, or this lifted"),
     Index("ix_tombstone_revision", "base_dir_id", "revision"),
+    Index("ix_tombstone_newest", "removed_at", "train_id"),
+    Index("ix_tombstone_base_dir_newest", "base_dir_id", "removed_at", "train_id"),
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
 )
 
@@ -483,6 +487,8 @@ ingest_problem = Table(
     Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
     _belongs_to("log_file", "file_no"),
     Index("ix_ingest_problem_file", "job_id", "file_no"),
+    Index("ix_ingest_problem_newest", "first_seen_at"),
+    Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
     comment="what ingest could not do, where, and the remedy",
 )
 

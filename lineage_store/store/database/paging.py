@@ -1,0 +1,50 @@
+"""Pages of a list: so many rows, from a page number on, of a statement that has an order.
+
+In: a limit and a page number as callers give them. Out: the statement with both, or a refusal that says what fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Select
+
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+
+S = TypeVar("S", bound=Select[Any])
+
+_MOST_ROWS = 1 << 48
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which rows of a list. Raises LineageParamTypeError and LineageParamValueError for what is no page."""
+
+    limit: int | None = None
+    """Rows of a page; None for all, which is one page."""
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        _check("limit", 1 if self.limit is None else self.limit, least=1)
+        _check("page", self.number, least=0)
+        if self.limit is None and self.number:
+            raise LineageParamValueError(f"There is no page {self.number} without a limit: all is one page.")
+        if (self.limit or 0) * self.number > _MOST_ROWS:
+            raise LineageParamValueError(f"Page {self.number} of {self.limit} rows is beyond any list.")
+
+    def of(self, query: S) -> S:
+        """The page's part of a statement, whose order must tell any two rows apart."""
+        if self.limit is None:
+            return query
+        return query.limit(self.limit).offset(self.limit * self.number)
+
+
+def _check(name: str, value: object, *, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise LineageParamTypeError(f"{name} = {value!r} must be a whole number from {least}.")
+    if not least <= value <= _MOST_ROWS:
+        raise LineageParamValueError(f"{name} = {value} must be from {least} to {_MOST_ROWS}.")
+
+
+ALL = Page()

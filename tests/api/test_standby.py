@@ -1,0 +1,69 @@
+"""A real hot standby: every question is answered there, by a store that is open for reading only or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.databases import SERVER_VARIABLE
+from helpers.log_writer import Log
+from helpers.standby import hot_standby, wait_until_caught_up
+from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage, get_summary_lineage
+from lineage_store.api.reports import CleanUp
+from lineage_store.config import Settings
+
+pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "base"
+    Log().train(network="A", epoch=3).evaluation({"accuracy": 0.9}).write_lineage(path / "a")
+    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    return path
+
+
+@pytest.fixture
+def standby_url(postgres_url: str, base_dir: Path) -> Iterator[str]:
+    """Of a store with one job, which came there by replication."""
+    with hot_standby(postgres_url) as url:
+        with LineageStore(postgres_url, settings=Settings()) as primary:
+            primary.ingest(base_dir)
+        wait_until_caught_up(postgres_url, url)
+        yield url
+
+
+def test_a_hot_standby_answers_every_question_and_refuses_every_change(
+    standby_url: str, base_dir: Path
+) -> None:
+    for read_only in (True, False):
+        with LineageStore(standby_url, settings=Settings(), read_only=read_only) as store:
+            ask_everything(store, base_dir)
+    with pytest.raises(DatabaseUnavailableError) as refused, LineageStore(standby_url) as store:
+        store.ingest(base_dir)
+    assert refused.value.cause == "read-only"
+
+
+def ask_everything(store: LineageStore, base_dir: Path) -> None:
+    for refresh in (None, True, False):
+        assert filter_summary_lineage(base_dir, store=store, refresh=refresh)["count"] == 1
+        assert get_summary_lineage(base_dir / "a", store=store, refresh=refresh)["metric"]
+    assert store.filter_lineage({"metric/accuracy": {"gt": 0.5}, "limit": 1}, count=False)["object"]
+    assert len(list(store.iter_lineage({"network": {"eq": "A"}}))) == 1
+    assert store.explain({"epoch": {"gt": 1}})
+    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert [job.train_id for job in store.train_jobs(limit=1)] == ["./a"]
+    assert store.status().base_dirs
+    assert store.job_report(base_dir, "./a").series
+    assert store.why(base_dir).verdict == "stored"
+    assert store.problems() == []
+    assert store.removed_jobs() == []
+    assert store.verify()
+    store.concerns()
+    store.cycles()
+    list(store.removable_jobs(CleanUp(older_than_s=0.0)))
+    with store.sql("SELECT train_id FROM v_job") as answer:
+        assert list(answer.rows) == [("./a",)]

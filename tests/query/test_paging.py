@@ -1,0 +1,148 @@
+"""Pages of jobs, problems and removed jobs: together they are the list, newest first, and each is one short look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, insert, text
+
+from helpers.stored_jobs import NOW, add_base_dir
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.query.jobs import train_jobs
+from lineage_store.query.status import read_problems
+from lineage_store.store.catalog import tombstones
+from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.paging import Page
+from lineage_store.store.schema import tables
+
+ROWS = 3_000
+Ask = Callable[[Connection, int | None, Page], Sequence[Any]]
+LISTS: dict[str, Ask] = {
+    "train_job": lambda connection, base_dir_id, page: train_jobs(
+        connection, None if base_dir_id is None else [base_dir_id], page=page
+    ),
+    "ingest_problem": lambda connection, base_dir_id, page: read_problems(
+        connection, None if base_dir_id is None else f"/logs_{base_dir_id}", page=page
+    ),
+    "tombstone": lambda connection, base_dir_id, page: tombstones.latest(connection, base_dir_id, page=page),
+}
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Two base dirs, with jobs, problems and removed jobs; ten of each happened at once."""
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        ids = [add_base_dir(connection, f"/logs_{number}") for number in (1, 2)]
+        assert ids == [1, 2]
+        connection.execute(
+            insert(tables.train_job), [_job(ids[number % 2], number) for number in range(ROWS)]
+        )
+        removed = [_tombstone(ids[number % 2], number) for number in range(ROWS)]
+        connection.execute(insert(tables.tombstone), removed)
+        connection.execute(insert(tables.ingest_problem), [_problem(ids[n % 2], n) for n in range(ROWS)])
+        connection.execute(text("ANALYZE"))
+    yield engine
+    engine.dispose()
+
+
+def _job(base_dir_id: int, number: int) -> dict[str, object]:
+    return {
+        "base_dir_id": base_dir_id,
+        "train_id": f"./{number}",
+        "state": "finished",
+        "source_present": True,
+        "update_time": number // 10,
+        "log_bytes": 0,
+        "created_at": NOW,
+    }
+
+
+def _tombstone(base_dir_id: int, number: int) -> dict[str, object]:
+    at = NOW + timedelta(seconds=number // 10)
+    return {
+        "base_dir_id": base_dir_id,
+        "train_id": f"./{number}",
+        "removed_at": at,
+        "reason": "missing",
+        "last_file_time": 0,
+    }
+
+
+def _problem(base_dir_id: int, number: int) -> dict[str, object]:
+    at = NOW + timedelta(seconds=number // 10)
+    return {
+        "base_dir_id": base_dir_id,
+        "path": f"{number}",
+        "kind": "torn_file",
+        "reason": "torn",
+        "remedy": "none",
+        "first_seen_at": at,
+        "last_seen_at": at,
+        "resolved_at": at if number % 3 == 0 else None,
+    }
+
+
+def test_pages_together_are_the_list(engine: Engine) -> None:
+    for ask, base_dir_id in product(LISTS.values(), (None, 2)):
+        with reading(engine) as connection:
+            whole = list(ask(connection, base_dir_id, Page()))
+            pages = [ask(connection, base_dir_id, Page(197, number)) for number in range(ROWS // 197 + 2)]
+        assert len(whole) >= 1000
+        assert [row for page in pages for row in page] == whole
+        assert list(pages[-1]) == []
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_page_is_one_statement_that_goes_by_an_index(engine: Engine, name: str) -> None:
+    # In the view, SQLite does not know that a path is one base dir's.
+    alias, base_dir_ids = ("p", (None,)) if name == "ingest_problem" else (name, (None, 2))
+    for base_dir_id in base_dir_ids:
+        plan = plan_of_page(engine, LISTS[name], base_dir_id)
+        assert not re.search(rf"Seq Scan on {name}\b|SCAN {alias}(?! USING INDEX)", plan), plan
+        assert not re.search(r"USE TEMP B-TREE FOR ORDER BY|(?<!Incremental )\bSort  ?\(", plan), plan
+
+
+def plan_of_page(engine: Engine, ask: Ask, base_dir_id: int | None) -> str:
+    asked: list[tuple[str, Any]] = []
+    event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
+    with reading(engine) as connection:
+        ask(connection, base_dir_id, Page(20, 1))
+        ((statement, parameters),) = [each for each in asked if each[0].startswith("SELECT")]
+        explain = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
+        return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(explain + statement, parameters))
+
+
+def test_the_newest_come_first(engine: Engine) -> None:
+    with reading(engine) as connection:
+        assert [job.train_id for job in train_jobs(connection, None, page=Page(2))] == ["./2990", "./2991"]
+        assert [row["path"] for row in read_problems(connection, page=Page(2))] == ["2990", "2992"]
+        first = tombstones.latest(connection, page=Page(1))[0]
+    assert (first.base_dir, first.train_id) == ("/logs_1", "./2990")
+
+
+def test_the_store_gives_pages(engine: Engine, database_url: str) -> None:
+    with LineageStore(database_url, settings=Settings()) as store:
+        for ask in (store.train_jobs, lambda **page: store.problems(**page)):
+            assert list(ask(limit=7, page=2)) == list(ask())[14:21]
+        assert store.removed_jobs(limit=7, page=2) == store.removed_jobs()[14:21]
+        assert store.train_jobs(state="live") == []
+        assert len(store.train_jobs(state="finished", limit=5)) == 5
+
+
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"page": -1, "limit": 1}, {"page": 1}, {"limit": 1 << 60}])
+def test_what_is_no_page_is_refused(wrong: dict[str, int], sqlite_url: str) -> None:
+    with LineageStore(sqlite_url, settings=Settings()) as store, pytest.raises(LineageParamValueError):
+        store.train_jobs(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_page_that_is_no_number_is_refused() -> None:
+    with pytest.raises(LineageParamTypeError, match="limit = '5' must be a whole number"):
+        Page("5")  # type: ignore[arg-type]
