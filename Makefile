@@ -95,8 +95,9 @@ proto: .venv/package ## Rebuild the wire messages from proto/
 	.venv/bin/python tools/build_proto.py
 
 .PHONY: docs
-docs: .venv/package ## Rebuild docs/schema.md from the schema
+docs: .venv/package ## Rebuild docs/schema.md from the schema, and the list of findings in docs/faults.md
 	.venv/bin/python tools/schema_docs.py
+	.venv/bin/python tools/finding_docs.py
 
 .PHONY: lock
 lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in

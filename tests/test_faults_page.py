@@ -26,5 +26,6 @@ def test_every_proof_is_named_and_exists() -> None:
 
 
 def test_every_line_shows_something() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| fault")]
+    faults, _, _ = PAGE.partition("## What is found, and what to do")
+    rows = [line for line in faults.splitlines() if line.startswith("| ") and not line.startswith("| fault")]
     assert [row for row in rows if not (PROOF.search(row) or TEST.search(row))] == []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from sqlalchemy import Connection
+from typing import TYPE_CHECKING
 
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest.base_dirs import stored_path
-from lineage_store.store.catalog import registry
-from lineage_store.texts import from_stored
+from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,10 @@ class BaseDir:
 
 def find(connection: Connection, base_dir: PathLike) -> BaseDir:
     """The base dir at a path. Raises LineageParamSummaryPathError when the store does not know it."""
+    from lineage_store.store.catalog import registry
+
     path = real_path(base_dir)
-    found = registry.base_dir_id(connection, stored_path(path))
+    found = registry.base_dir_id(connection, to_stored(str(path)))
     if found is None:
         raise unknown(connection, path)
     return BaseDir(found, path)
@@ -33,6 +35,8 @@ def find(connection: Connection, base_dir: PathLike) -> BaseDir:
 
 def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]:
     """The one that is named, or (None) all that the store knows. Raises as `find` does."""
+    from lineage_store.store.catalog import registry
+
     if base_dir is not None:
         return [find(connection, base_dir)]
     return [BaseDir(number, Path(from_stored(path))) for number, path in registry.base_dirs(connection)]
@@ -40,6 +44,8 @@ def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]
 
 def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
     """The error that names a base dir which the store does not know, and those that it does."""
+    from lineage_store.store.catalog import registry
+
     known = ", ".join(from_stored(other) for _, other in registry.base_dirs(connection)) or "none"
     return LineageParamSummaryPathError(
         f"The store does not know the base dir {path}.", hint=f"Ingest it first. Known base dirs: {known}."

@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
-
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from typing import TYPE_CHECKING, Self
 
 from lineage_store import config
 from lineage_store.api import base_dirs
@@ -22,11 +19,10 @@ from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.paths import PathLike
 from lineage_store.config import Settings
 from lineage_store.errors import LineageQuerySummaryDataError, TrainJobNotFoundError
-from lineage_store.store.catalog import registry
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database.default_location import default_url
-from lineage_store.store.schema import upgrade
 from lineage_store.texts import to_stored
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +38,10 @@ class OpenedStore:
         create: bool = True,
         read_only: bool = False,
     ) -> None:
+        from lineage_store.store.database import engine as engines
+        from lineage_store.store.database.default_location import default_url
+        from lineage_store.store.schema import upgrade
+
         self.settings = settings or config.load().settings
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
@@ -84,6 +84,8 @@ class OpenedStore:
 
     @contextmanager
     def _named_failures(self) -> Iterator[None]:
+        from sqlalchemy.exc import DBAPIError
+
         try:
             yield
         except DBAPIError as error:
@@ -92,12 +94,16 @@ class OpenedStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
+        from lineage_store.store.database import engine as engines
+
         with self._named_failures(), engines.reading(self._engine) as connection:
             yield connection
 
     @contextmanager
     def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
         """A transaction, a base dir, and the id of a job below it. Raises TrainJobNotFoundError."""
+        from lineage_store.store.catalog import registry
+
         with self._reading() as connection:
             found = base_dirs.find(connection, base_dir)
             job_id = registry.job_id(connection, found.id, to_stored(train_id))

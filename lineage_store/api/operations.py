@@ -1,8 +1,7 @@
 """What people who run a store ask of it: how it stands, what is wrong and how to mend it, what may go.
 
 In: base dirs, paths, rules, as people write them. Out: frozen reports. Promises: what a method changes is said by its
-name and its docstring. Knows no SQL: `operations` and `query` do the work; what reads log files is imported when asked
-for.
+name and its docstring. Knows no SQL: `operations` and `query` do the work.
 """
 
 from __future__ import annotations
@@ -17,18 +16,15 @@ from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.opened import OpenedStore, no_such_job
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
-from lineage_store.query import status as statuses
-from lineage_store.query.status import JobReport, StoreStatus
-from lineage_store.store.catalog import registry, tombstones
-from lineage_store.store.database.paging import Page
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
+    from lineage_store.findings import Finding
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
     from lineage_store.operations.why import Verdict
-    from lineage_store.query.health import Concern
+    from lineage_store.query.status import JobReport, StoreStatus
     from lineage_store.store.admin.read_only_sql import Answer
     from lineage_store.store.admin.wal import WriteAheadLog
     from lineage_store.store.writes.forgetting import Holdings
@@ -46,11 +42,13 @@ class Operations(OpenedStore):
 
         Raises LineageParamSummaryPathError when the store does not know the base dir.
         """
+        from lineage_store.query import status as statuses
+
         with self._reading() as connection:
             path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
             return statuses.read_status(connection, path, problems=problems)
 
-    def concerns(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Concern]:
+    def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
         """What is not well with ingest, of one base dir or of all; nothing when it is.
 
         A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`,
@@ -61,7 +59,7 @@ class Operations(OpenedStore):
 
         path = None if base_dir is None else self._place(base_dir).path
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
-        return health.concerns(self._engine, path, wanted, within_s=within_s)
+        return health.findings(self._engine, path, wanted, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
@@ -71,6 +69,8 @@ class Operations(OpenedStore):
 
     def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
         """Everything that the views say of one job. Raises TrainJobNotFoundError."""
+        from lineage_store.query import status as statuses
+
         path = real_path(base_dir)
         with self._reading() as connection:
             found = statuses.read_job(connection, to_stored(str(path)), to_stored(train_id))
@@ -86,6 +86,8 @@ class Operations(OpenedStore):
 
     def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
         """Rows of v_ingest_cycle: the last passes over one base dir, or over each, newest first."""
+        from lineage_store.query import status as statuses
+
         with self._reading() as connection:
             places = base_dirs.find_all(connection, base_dir)
             found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
@@ -93,6 +95,8 @@ class Operations(OpenedStore):
 
     def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
         """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        from lineage_store.store.catalog import registry, tombstones
+
         stored = to_stored(train_id)
         with self._reading() as connection:
             return [
@@ -111,28 +115,28 @@ class Operations(OpenedStore):
         resolved: bool = False,
         limit: int | None = None,
         page: int = 0,
-    ) -> Sequence[Row]:
-        """Rows of v_ingest_problem, newest first: the open ones of one base dir or of all, and `resolved` ones too.
+    ) -> Sequence[Finding]:
+        """What ingest could not do, newest first: what is open of one base dir or of all, and what is `resolved` too.
 
         `limit` and `page` as for `train_jobs`. Raises LineageParamSummaryPathError when the store does not know the
         base dir.
         """
+        from lineage_store.query import status as statuses
+        from lineage_store.store.database.paging import Page
+
         part = Page(limit, page)
         with self._reading() as connection:
             place = None if base_dir is None else base_dirs.find(connection, base_dir)
             path = None if place is None else to_stored(str(place.path))
             return statuses.read_problems(connection, path, resolved=resolved, page=part)
 
-    def problems_below(self, path: PathLike | None = None) -> Sequence[Row]:
+    def problems_below(self, path: PathLike | None = None) -> Sequence[Finding]:
         """The open problems of a log file, or of a job or base dir and all in it; None: all there are."""
         found = self.problems()
         if path is None:
             return found
         place = to_stored(str(real_path(path)))
-        paths = [str(Path(row["base_dir"], row["path"])) for row in found]
-        return [
-            row for row, at in zip(found, paths, strict=True) if at == place or at.startswith(f"{place}/")
-        ]
+        return [each for each in found if each.subject == place or each.subject.startswith(f"{place}/")]
 
     def retry(self, path: PathLike | None = None) -> Reread:
         """Try again what is in trouble: one log file, or a job or base dir with all in it; None: all base dirs.
@@ -225,6 +229,8 @@ class Operations(OpenedStore):
     ) -> list[RemovedJob]:
         """The jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
         from lineage_store.operations.remove import RemovedJob
+        from lineage_store.store.catalog import tombstones
+        from lineage_store.store.database.paging import Page
 
         part = Page(limit, page)
         with self._reading() as connection:

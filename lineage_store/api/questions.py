@@ -7,27 +7,20 @@ is asked wrongly raises before anything is read. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from sqlalchemy import Connection
+from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
-from lineage_store.ingest.base_dirs import stored_path
-from lineage_store.query import job_lineage, jobs
-from lineage_store.query.jobs import TrainJob
-from lineage_store.query.names import named_by, require
-from lineage_store.query.search import listing, page
-from lineage_store.query.search.condition import parse, read_subject
-from lineage_store.query.search.explain import Explanation, explain
-from lineage_store.query.search.tree import SearchCondition
-from lineage_store.store.catalog import registry
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database.paging import Page
-from lineage_store.store.writes import remarks
 from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from lineage_store.query.jobs import TrainJob
+    from lineage_store.query.search.explain import Explanation
+    from lineage_store.query.search.tree import SearchCondition
 
 LARGEST_LABEL = 10
 LONGEST_REMARK = 128
@@ -55,16 +48,11 @@ class Questions(OpenedStore):
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
+        from lineage_store.query.search import page
+
         wanted = _question(condition, base_dir)
-        if not count and (answer := self._glance(wanted, base_dir)):
-            return answer
         with self._reading() as connection:
             return page.filter_lineage(connection, wanted, _ids(connection, base_dir), count=count)
-
-    def _glance(self, wanted: SearchCondition, base_dir: PathLike | None) -> dict[str, Any] | None:
-        stored = None if base_dir is None else stored_path(real_path(base_dir))
-        with self._named_failures(), engines.glancing(self._engine) as connection:
-            return page.glance(connection, wanted, stored)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -75,6 +63,8 @@ class Questions(OpenedStore):
         of the first moment, and kept, sixteen bytes a job. What is shown of them is read 500 jobs at a time, each time
         as it is then; jobs that were removed by then are left out.
         """
+        from lineage_store.query.search import listing
+
         wanted = _question(condition, base_dir)
         with self._reading() as connection:
             ids = _ids(connection, base_dir)
@@ -94,17 +84,25 @@ class Questions(OpenedStore):
             LineageFileNotFoundError: the job has no lineage.
             LineageParamTypeError, LineageParamValueError: `keys` is no list of those names.
         """
+        from lineage_store.query import job_lineage
+
         with self._reading() as connection:
             place = base_dirs.find(connection, base_dir)
             return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
 
     def explain(
-        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
     ) -> Explanation:
-        """The SQL that `filter_lineage` runs, with its parameters and the database's plan; prints well."""
+        """The SQL that `filter_lineage` runs, with its parameters and the database's plans; prints well."""
+        from lineage_store.query.search.explain import explain
+
         wanted = _question(condition, base_dir)
         with self._reading() as connection:
-            return explain(connection, wanted, _ids(connection, base_dir))
+            return explain(connection, wanted, _ids(connection, base_dir), count=count)
 
     def require_names(
         self,
@@ -124,6 +122,9 @@ class Questions(OpenedStore):
         Raises:
             LineageSearchConditionParamError: no job has one of them; the message names the closest.
         """
+        from lineage_store.query.names import named_by, require
+        from lineage_store.query.search.condition import read_subject
+
         wanted = _question(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
         with self._reading() as connection:
@@ -141,6 +142,9 @@ class Questions(OpenedStore):
             TrainJobNotFoundError: the store knows no such job.
             ReadOnlyStoreError: the store is open for reading only.
         """
+        from lineage_store.store.database import engine as engines
+        from lineage_store.store.writes import remarks
+
         engines.require_writable(self._engine)
         changes = _annotation(tag, remark)
         with self._job(base_dir, train_id) as (_, place, _):
@@ -151,6 +155,8 @@ class Questions(OpenedStore):
 
     def base_dirs(self) -> list[str]:
         """The base dirs that the store knows."""
+        from lineage_store.store.catalog import registry
+
         with self._reading() as connection:
             return [from_stored(path) for _, path in registry.base_dirs(connection)]
 
@@ -169,6 +175,9 @@ class Questions(OpenedStore):
             limit: so many a page; None for all of them.
             page: which page, from 0.
         """
+        from lineage_store.query import jobs
+        from lineage_store.store.database.paging import Page
+
         part = Page(limit, page)
         with self._reading() as connection:
             return jobs.train_jobs(connection, _ids(connection, base_dir), state=state, page=part)
@@ -176,6 +185,8 @@ class Questions(OpenedStore):
 
 def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
     """What is asked, checked."""
+    from lineage_store.query.search.condition import parse
+
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
 
 

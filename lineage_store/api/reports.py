@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from lineage_store.ingest.daemon.status_file import Standing
+from lineage_store.finding_kinds import Severity
+from lineage_store.findings import Finding
+from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
 from lineage_store.ingest.report import IngestReport, Progress
-from lineage_store.operations.doctor import Finding
 from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
-from lineage_store.query.health import Concern
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -19,7 +19,7 @@ from lineage_store.store.writes.forgetting import Holdings
 __all__ = [
     "Answer",
     "CleanUp",
-    "Concern",
+    "DaemonStatus",
     "FileVerdict",
     "Finding",
     "Holdings",
@@ -30,7 +30,7 @@ __all__ = [
     "RemovableJob",
     "RemovedJob",
     "Reread",
-    "Standing",
+    "Severity",
     "StoreStatus",
     "Total",
     "Verdict",

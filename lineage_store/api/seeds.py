@@ -20,11 +20,6 @@ from lineage_store.errors import (
     MindInsightException,
     TrainJobNotFoundError,
 )
-from lineage_store.ingest import base_dirs
-from lineage_store.query import job_lineage
-from lineage_store.query.search.condition import parse
-from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import reading
 from lineage_store.texts import to_stored
 
 
@@ -52,6 +47,8 @@ def filter_summary_lineage(
         LineageSearchConditionParamError: the condition is refused.
         LineageQuerySummaryDataError: the database failed.
     """
+    from lineage_store.query.search.condition import parse
+
     path = real_path(summary_base_dir)
     with _opened(store) as opened:
         if refresh is not False:
@@ -84,6 +81,9 @@ def get_summary_lineage(
 
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
     """
+    from lineage_store.ingest import base_dirs
+    from lineage_store.query import job_lineage
+
     path = real_path(summary_dir)
     job_lineage.read_keys(keys)
     with _opened(store) as opened:
@@ -142,6 +142,10 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
 
 def _require_jobs(store: LineageStore, path: Path) -> None:
     """A base dir must be known with jobs, or hold a log file; a question about anything else changes nothing."""
+    from lineage_store.ingest import base_dirs
+    from lineage_store.store.catalog import registry
+    from lineage_store.store.database.engine import reading
+
     with reading(store.engine) as connection:
         base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(path))
         if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
@@ -161,6 +165,8 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
 
 def _job_place(store: LineageStore, path: Path) -> tuple[Path, str]:
     """(base dir, train id) of a job's directory."""
+    from lineage_store.ingest import base_dirs
+
     known = set(store.base_dirs())
     for candidate in (path, *path.parents):
         if str(candidate) in known:

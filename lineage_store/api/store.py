@@ -1,7 +1,7 @@
 """`LineageStore`: one store, opened; the façade in front of ingest, query and operations.
 
-Knows no SQL and no log format: it opens transactions and calls ingest, query and operations. What reads log files, and
-NumPy with it, is imported when it is first asked for.
+Knows no SQL and no log format: it opens transactions and calls ingest, query and operations. Importing this class loads
+neither SQLAlchemy nor NumPy: methods import what they call, so that a program waits only for what it uses.
 """
 
 from __future__ import annotations

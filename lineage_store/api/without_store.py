@@ -14,13 +14,12 @@ from sqlalchemy import Engine
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.findings import Finding
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.default_location import default_url
 
 if TYPE_CHECKING:
-    from lineage_store.ingest.daemon.status_file import Standing
-    from lineage_store.operations.doctor import Finding
-    from lineage_store.query.health import Concern
+    from lineage_store.ingest.daemon.status_file import DaemonStatus
 
 
 def database_url(settings: Settings) -> str:
@@ -93,21 +92,21 @@ def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:
     return examine(database_url(settings), settings, [real_path(path) for path in paths])
 
 
-def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[Standing]:
-    """How one base dir, or each, stands with the daemons of this host, whether the database answers or not."""
+def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[DaemonStatus]:
+    """What the daemons of this host do with one base dir, or with each, whether the database answers or not."""
     from lineage_store.operations import health
 
     return health.daemons(database_url(settings), None if base_dir is None else real_path(base_dir))
 
 
-def concerns_without_database(
+def findings_without_database(
     settings: Settings, base_dir: PathLike | None, error: DatabaseUnavailableError
-) -> Sequence[Concern]:
+) -> Sequence[Finding]:
     """What is not well where the store does not open, and why that is."""
     from lineage_store.operations import health
 
     path = None if base_dir is None else real_path(base_dir)
-    return health.concerns_without_database(database_url(settings), path, error)
+    return health.findings_without_database(database_url(settings), path, error)
 
 
 @contextmanager

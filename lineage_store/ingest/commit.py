@@ -7,11 +7,12 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import MOST_STRIKES, poisonous_file
@@ -20,15 +21,10 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import Advance, KnownFile, NewFile, Problem, SampleColumns
+from lineage_store.store.records import Advance, KnownFile, NewFile, SampleColumns, relative_path
 from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
-
-MISSING_REMEDY = "If it was moved or the share is unmounted, bring it back; otherwise nothing to do."
-TORN_REMEDY = (
-    "The writer ended in the middle of a frame. Its complete frames are in the store; nothing to do."
-)
 
 
 def write_batch(
@@ -77,19 +73,16 @@ def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         file_states.mark_missing(connection, files)
-        missing = Problem(
-            "missing_file", "The log file is no longer on disk; its rows are kept.", MISSING_REMEDY
-        )
-        states = {file: [missing] for file in files}
+        states = {file: [finding("missing_file", _path(file))] for file in files}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 
 
-def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Problem]]) -> None:
+def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Finding]]) -> None:
     """Note that files could not be opened or read."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_unreadable(connection, {file: problem.reason for file, problem in failures})
+        file_states.mark_unreadable(connection, {file: problem.what for file, problem in failures})
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
@@ -99,7 +92,7 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
     """Note that reading a file failed the reader; with the last strike it is left alone."""
     strikes = file.strikes + 1
     event = FileEvent.FAILED_OFTEN if strikes >= MOST_STRIKES else FileEvent.FAILED
-    problem = poisonous_file(reason, strikes)
+    problem = poisonous_file(_path(file), reason, strikes)
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         file_states.mark_struck(connection, file, strikes, reason, event)
@@ -110,7 +103,7 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
 def finish_discovery(
     engine: Engine,
     lease: Lease,
-    paths: Mapping[str, Problem],
+    paths: Sequence[Finding],
     rows_at_a_time: int,
     should_stop: Callable[[], bool],
 ) -> None:
@@ -188,11 +181,14 @@ def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advanc
     lineage.replace_lineage(connection, folds | {job: fold(of_job) for job, of_job in events.items()})
 
 
-def _state_problems(advance: Advance) -> list[Problem]:
+def _state_problems(advance: Advance) -> list[Finding]:
     if advance.rows.suspect:
         return [advance.rows.suspect]
     if advance.after.state == FileState.TORN:
         pending = advance.sight.size_bytes - advance.rows.end
-        reason = f"The last {pending} bytes are an incomplete frame of a closed file."
-        return [Problem("torn_file", reason, TORN_REMEDY)]
+        return [finding("torn_file", _path(advance.file), pending=pending)]
     return []
+
+
+def _path(file: KnownFile) -> str:
+    return relative_path(file.train_id, file.name)

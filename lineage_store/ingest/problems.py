@@ -9,49 +9,46 @@ import pwd
 import stat
 from collections.abc import Callable, Iterable
 
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.scan.discovery import Unreadable
-from lineage_store.store.records import Problem, relative_path
+from lineage_store.store.records import relative_path
 from lineage_store.texts import from_stored, to_stored
 
 MOST_STRIKES = 3
 """So many times in a row reading a file may fail the reader; then it is left alone."""
 
 
-def unreadable_file(path: str, error: OSError) -> Problem:
+_CASES = {errno.EACCES: "denied", errno.EPERM: "denied", errno.ELOOP: "link"}
+
+
+def unreadable_file(path: str, error: OSError) -> Finding:
     """A log file that could not be opened or read."""
-    return Problem("unreadable_file", _reason(path, error), _remedy(path, error))
+    return _unreadable("unreadable_file", path, path, error)
 
 
-def poisonous_file(reason: str, strikes: int) -> Problem:
+def poisonous_file(path: str, reason: str, strikes: int) -> Finding:
     """A log file whose reading failed the reader so many times in a row."""
-    if strikes < MOST_STRIKES:
-        remedy = f"It is tried again, {MOST_STRIKES - strikes} more times; the other files go on."
-    else:
-        remedy = (
-            "It is left alone from now on; the other files go on. `lineage-store inspect` shows what is in it, "
-            "`lineage-store retry` has it tried again, with reading_deadline_s or reading_memory_bytes raised if "
-            "those were too little."
-        )
-    return Problem("poisonous_file", f"{reason} Times in a row: {strikes}.", remedy)
+    left = MOST_STRIKES - strikes
+    case = "again" if left > 0 else ""
+    return finding("poisonous_file", path, case=case, reason=reason, times=strikes, left=left)
 
 
-def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> dict[str, Problem]:
+def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> list[Finding]:
     """Directories and entries that could not be looked at, by their path relative to the base dir."""
-    problems = {}
-    for unreadable in paths:
-        path = os.path.join(base_dir, from_stored(unreadable.path))
-        problems[relative_path(unreadable.path)] = Problem(
-            "unreadable_path", _reason(path, unreadable.error), _remedy(path, unreadable.error)
+    return [
+        _unreadable(
+            "unreadable_path",
+            relative_path(each.path),
+            os.path.join(base_dir, from_stored(each.path)),
+            each.error,
         )
-    return problems
+        for each in paths
+    ]
 
 
-def unlistable_base_dir(path: str, error: OSError) -> Problem:
+def unlistable_base_dir(path: str, error: OSError, subject: str = ".") -> Finding:
     """The base dir itself could not be listed: an unmounted share, most likely."""
-    remedy = (
-        "Is the share mounted? What the store holds is kept, and ingest goes on when the directory is back."
-    )
-    return Problem("unlistable_base_dir", _reason(path, error), remedy)
+    return finding("unlistable_base_dir", subject, reason=_reason(path, error), me=me())
 
 
 def access_of(path: str) -> str:
@@ -69,23 +66,15 @@ def me() -> str:
     return _name(pwd.getpwuid, os.geteuid())
 
 
+def _unreadable(kind: str, subject: str, path: str, error: OSError) -> Finding:
+    case = _CASES.get(error.errno or 0, "")
+    return finding(kind, subject, case=case, reason=_reason(path, error), me=me())
+
+
 def _reason(path: str, error: OSError) -> str:
     access = access_of(path)
     cause = os.strerror(error.errno) if error.errno else to_stored(str(error))
     return f"{cause} ({access})." if access else f"{cause}."
-
-
-def _remedy(path: str, error: OSError) -> str:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return (
-            f"This process runs as {me()}. Run the daemon as the training user, or make the file readable "
-            "(MindSpore writes mode 0600 and 0400)."
-        )
-    if error.errno == errno.ELOOP:
-        return (
-            "It is a symbolic link; set follow_symlinks = true to follow links that stay inside the base dir."
-        )
-    return "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
 
 
 def _name(look_up: Callable[[int], tuple[object, ...]], number: int) -> str:

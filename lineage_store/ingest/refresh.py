@@ -30,7 +30,7 @@ from lineage_store.ingest.lease import leading
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
-from lineage_store.ingest.scan.directory_cache import Memory
+from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.ingest.scan.survey import Survey, find, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LINEAGE = frozenset({"lineage"})
-_MEMORIES: dict[tuple[URL, Path, Settings], tuple[Lease | None, Memory]] = {}
+_CACHES: dict[tuple[URL, Path, Settings], tuple[Lease | None, DirectoryCache]] = {}
 """What the last question about each base dir has seen, and the lease that had ended last by then."""
-LEADER_PATIENCE_S = 10.0
+LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 """Between two looks at what it has read."""
@@ -117,35 +117,35 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     base_dir_id = base_dirs.register(engine, base_dir)
     with reading(engine) as connection:
         last = leases.last(connection, base_dir_id)
-    memory = _recall(engine, base_dir, settings, last)
-    todo = _survey_lineage(engine, base_dir, base_dir_id, settings, memory)
+    cache = _cache_of(engine, base_dir, settings, last)
+    todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
     if todo:
         with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             if lease.epoch != (last.epoch if last else 0) + 1:  # somebody else led since the survey
-                memory = _memory(base_dir, settings)
-                todo = _survey_lineage(engine, base_dir, base_dir_id, settings, memory)
+                cache = _new_cache(base_dir, settings)
+                todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
             pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
         last = lease
-    _MEMORIES[engine.url, base_dir, settings] = last, memory
+    _CACHES[engine.url, base_dir, settings] = last, cache
 
 
 def _survey_lineage(
-    engine: Engine, base_dir: Path, base_dir_id: int, settings: Settings, memory: Memory
+    engine: Engine, base_dir: Path, base_dir_id: int, settings: Settings, cache: DirectoryCache
 ) -> Survey:
-    signs = memory.signs(base_dir, relist_after_s=settings.finished_interval_s, thorough=True)
-    return survey_changes(engine, base_dir, base_dir_id, settings, memory, signs, kinds=LINEAGE)
+    signs = cache.signs(base_dir, relist_after_s=settings.finished_interval_s, thorough=True)
+    return survey_changes(engine, base_dir, base_dir_id, settings, cache, signs, kinds=LINEAGE)
 
 
-def _recall(engine: Engine, base_dir: Path, settings: Settings, last: Lease | None) -> Memory:
+def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: Lease | None) -> DirectoryCache:
     """What this process remembers, if nobody has written since; taken out, so that no two threads share it."""
-    of, memory = _MEMORIES.pop((engine.url, base_dir, settings), (None, None))
+    of, cache = _CACHES.pop((engine.url, base_dir, settings), (None, None))
     same = of is not None and last is not None and (of.holder, of.epoch) == (last.holder, last.epoch)
-    return memory if memory is not None and same else _memory(base_dir, settings)
+    return cache if cache is not None and same else _new_cache(base_dir, settings)
 
 
-def _memory(base_dir: Path, settings: Settings) -> Memory:
+def _new_cache(base_dir: Path, settings: Settings) -> DirectoryCache:
     distrust = is_network(filesystem_type(base_dir))
-    return Memory(follow_symlinks=settings.follow_symlinks, distrust=distrust)
+    return DirectoryCache(follow_symlinks=settings.follow_symlinks, distrust=distrust)
 
 
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
@@ -168,12 +168,12 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Return when the leader's bookmarks have passed the sizes seen now, or when patience ends (logged)."""
+    """Return when the leader's bookmarks have passed the sizes seen now, or when that takes too long (logged)."""
     behind = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
-    deadline, pause_s = time.monotonic() + LEADER_PATIENCE_S, _FIRST_PAUSE_S
+    deadline, pause_s = time.monotonic() + LEADER_DEADLINE_S, _FIRST_PAUSE_S
     while behind := _still_behind(engine, base_dir, behind):
         if time.monotonic() > deadline:
-            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_PATIENCE_S)
+            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_DEADLINE_S)
             return
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

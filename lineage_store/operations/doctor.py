@@ -11,19 +11,18 @@ import platform
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import MindInsightException
+from lineage_store.errors import DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
-from lineage_store.ingest.problems import access_of, me
-from lineage_store.ingest.scan.depth import ONE_JOB, deeper_jobs, is_one_job
+from lineage_store.findings import THE_STORE, Finding, finding, of_database
+from lineage_store.ingest.problems import access_of, me, unlistable_base_dir
+from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, path_of, scan
-from lineage_store.operations.reasons import RECURSIVE
 from lineage_store.store import leases
 from lineage_store.store.admin import wal
 from lineage_store.store.catalog import registry
@@ -36,17 +35,6 @@ LEAST_POSTGRESQL = 14
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer to one question."""
-
-    subject: str
-    verdict: str
-    """ok, warning or failed."""
-    text: str
-    remedy: str | None = None
-
-
 def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator[Finding]:
     """All findings: on these base dirs, those of the settings and those of the store."""
     yield from _versions()
@@ -57,12 +45,12 @@ def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator
         yield from _base_dir(base_dir, settings)
         leader = leaders.get(base_dir)
         text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
-        yield Finding(str(base_dir), "ok", text)
+        yield _ok(str(base_dir), text)
 
 
 def _versions() -> Iterator[Finding]:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    yield Finding("versions", "ok", f"Python {platform.python_version()}, {packages}.")
+    yield _ok("versions", f"Python {platform.python_version()}, {packages}.")
 
 
 def _store(url: str, settings: Settings) -> Iterator[Finding]:
@@ -72,33 +60,33 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
             yield _schema(engine)
             yield from _server(engine)
             log = wal.look(engine)
-            if log is not None and log.warning:
-                yield Finding("store", "warning", log.warning, log.remedy)
+            if log is not None and log.finding:
+                yield log.finding
+    except DatabaseUnavailableError as error:
+        yield of_database(error.cause, what=error.message, remedy=error.hint)
     except MindInsightException as error:
-        yield Finding("store", "failed", error.message, error.hint)
+        yield finding("unusable_store", THE_STORE, reason=error.message, remedy=error.hint)
 
 
 def _location(url: str, settings: Settings) -> Iterator[Finding]:
     path = sqlite_path(url)
     if path is None:
-        yield Finding("store", "ok", f"{safe_url(url)}")
+        yield _ok(THE_STORE, safe_url(url))
         return
     kind = filesystem_type(path)
     if is_network(kind) and not settings.allow_network_filesystem:
-        text = f"{path} is on a network filesystem ({kind}), where SQLite can lose or damage it."
-        yield Finding("store", "failed", text, "Put it on a local disk, or use PostgreSQL.")
+        yield finding("network_filesystem", THE_STORE, path=path, filesystem=kind)
     else:
-        yield Finding("store", "ok", f"{path} is on {kind or 'a filesystem that is not told'}.")
+        yield _ok(THE_STORE, f"{path} is on {kind or 'a filesystem that is not told'}.")
     if path.exists() and not os.access(path, os.W_OK):
-        text = f"{path} can be read but not written ({access_of(str(path))})."
-        yield Finding("store", "warning", text, "Ingest needs a store of its own user; reading works.")
+        yield finding("unwritable_store", THE_STORE, path=path, access=access_of(str(path)))
 
 
 def _schema(engine: Engine) -> Finding:
     if upgrade.is_empty(engine):
-        return Finding("schema", "ok", "There is no store there yet; the first ingest makes it.")
+        return _ok("schema", "There is no store there yet; the first ingest makes it.")
     upgrade.check(engine)
-    return Finding("schema", "ok", f"Schema {upgrade.head()}, as this release needs it.")
+    return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
 
 
 def _server(engine: Engine) -> Iterator[Finding]:
@@ -107,9 +95,7 @@ def _server(engine: Engine) -> Iterator[Finding]:
     with reading(engine):
         major = int((engine.dialect.server_version_info or (0,))[0])
     if major < LEAST_POSTGRESQL:
-        yield Finding(
-            "store", "failed", f"PostgreSQL is {major}; 14 or newer is needed.", "Upgrade the server."
-        )
+        yield finding("old_server", THE_STORE, found=major, needed=LEAST_POSTGRESQL)
 
 
 def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
@@ -117,18 +103,16 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
     try:
         found = scan(base_dir, recursive=settings.recursive, follow_symlinks=settings.follow_symlinks)
     except OSError as error:
-        text = f"It cannot be listed: {error.strerror} ({access_of(subject) or 'nothing is there'})."
-        remedy = f"Is the share mounted, and may {me()} read it?"
-        yield Finding(subject, "failed", text, remedy)
+        yield unlistable_base_dir(subject, error, subject)
         return
     kind = filesystem_type(base_dir)
     what = f"{len(found.directories):,} directories, {len(found.files):,} log files"
-    yield Finding(subject, "ok", f"{what}, on {kind or 'an unknown filesystem'}.")
+    yield _ok(subject, f"{what}, on {kind or 'an unknown filesystem'}.")
     if is_network(kind):
         text = (
             "It is on a network filesystem: times and sizes there lag, so open files are always opened anew."
         )
-        yield Finding(subject, "ok", text)
+        yield _ok(subject, text)
     yield from _depth(base_dir, found, settings)
     yield from _permissions(base_dir, found)
 
@@ -136,16 +120,12 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
 def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
     subject = str(base_dir)
     if is_one_job({file.train_id for file in found.files}):
-        remedy = f"Ingest {base_dir.parent}; if {base_dir} is in the store already, `lineage-store forget` it first."
-        yield Finding(subject, "warning", ONE_JOB, remedy)
+        yield finding("one_job", subject, parent=base_dir.parent, path=base_dir)
     deeper = [] if settings.recursive else deeper_jobs(base_dir, levels=1)
     if deeper:
-        where = ", ".join(map(from_stored, deeper))
-        text = f"Log files lie more than one level below it, where ingest does not look, such as in {where}."
-        yield Finding(subject, "warning", text, RECURSIVE)
+        yield finding("deeper_log_files", subject, where=", ".join(map(from_stored, deeper)))
     elif not found.files:
-        remedy = f"A log file's name has {naming()} in it."
-        yield Finding(subject, "warning", "There is no log file in it or below it.", remedy)
+        yield finding("no_log_file", subject, naming=naming())
 
 
 def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:
@@ -153,13 +133,16 @@ def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:
     unreadable += [path for path in _paths(base_dir, found) if not os.access(path, os.R_OK)]
     if unreadable:
         text = f"{me()} cannot read {len(unreadable):,} files or directories, such as {unreadable[0]}"
-        remedy = "Run the daemon as the training user, or make them readable (MindSpore writes mode 0600 and 0400)."
-        yield Finding(str(base_dir), "failed", f"{text} ({access_of(unreadable[0])}).", remedy)
+        reason = f"{text} ({access_of(unreadable[0])})."
+        yield finding("unreadable_path", str(base_dir), case="denied", reason=reason, me=me())
     elif found.files:
-        yield Finding(str(base_dir), "ok", f"{me()} can read all of it.")
+        yield _ok(str(base_dir), f"{me()} can read all of it.")
     if os.stat(base_dir).st_mode & stat.S_IWOTH:
-        text = "Every user may write to it, so anybody can put log files there."
-        yield Finding(str(base_dir), "warning", text, "chmod o-w, unless that is meant.")
+        yield finding("open_to_everybody", str(base_dir))
+
+
+def _ok(subject: str, words: str) -> Finding:
+    return finding("in_order", subject, words=words)
 
 
 def _paths(base_dir: Path, found: Found) -> Iterator[str]:

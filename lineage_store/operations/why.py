@@ -1,6 +1,6 @@
 """Why a file or a job is, or is not, in the store.
 
-In: an engine, a path, settings. Out: a verdict with every reason and what to do about each.
+In: an engine, a path, settings. Out: a verdict with everything that was found, and what to do about it.
 Promises: the rules are the ones that ingest follows (names, depth, links, access), looked at now, beside what the store
 holds; nothing is changed; no transaction is open while the disk is looked at, which may take long. Does not read what
 is in a file: `inspect` does.
@@ -9,7 +9,8 @@ is in a file: `inspect` does.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from sqlalchemy import Engine, Row
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.eventlog import formats
-from lineage_store.ingest.problems import unreadable_file
+from lineage_store.findings import Finding, finding
+from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import reasons
-from lineage_store.operations.reasons import INGEST, Place, Reason
+from lineage_store.operations.reasons import Place
 from lineage_store.states import FileState
 from lineage_store.store.catalog import holdings, registry, tombstones
 from lineage_store.store.database.engine import reading
@@ -35,7 +37,7 @@ class Verdict:
     path: str
     verdict: str
     """stored, partly stored, or not stored."""
-    reasons: tuple[Reason, ...]
+    findings: tuple[Finding, ...]
 
 
 def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
@@ -69,14 +71,12 @@ def _outside(engine: Engine, path: Path) -> Verdict:
         )
     with reading(engine) as connection:
         known = [from_stored(place) for _, place in registry.base_dirs(connection)]
-    text = f"No base dir of the store holds it; the store has {', '.join(known) or 'none'}."
-    ignored = None if os.path.isdir(path) else formats.ignored_reason(path.name)
-    if ignored:
-        return Verdict(
-            str(path), "not stored", (Reason(text), Reason(f"Its name does not count: {ignored}."))
-        )
     base_dir = path.parent if os.path.isdir(path) else path.parent.parent
-    return Verdict(str(path), "not stored", (Reason(text, f"Run `lineage-store ingest {base_dir}`."),))
+    outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=base_dir)
+    if not os.path.isdir(path) and (reason := formats.ignored_reason(path.name)):
+        ignored = finding("ignored_name", str(path), reason=reason)
+        return Verdict(str(path), "not stored", (replace(outside, remedy=""), ignored))
+    return Verdict(str(path), "not stored", (outside,))
 
 
 def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
@@ -84,18 +84,15 @@ def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
         summary = registry.summary(connection, place.base_dir_id)
         known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
         removed = {stone.train_id for stone in tombstones.latest(connection, place.base_dir_id)}
-    text = (
-        f"It is a base dir of the store: {summary.jobs:,} jobs, {summary.pending_bytes:,} bytes pending, "
-        f"{summary.problems:,} open problems."
-    )
-    given = [Reason(text, "See `lineage-store status`." if summary.problems else None)]
+    subject, jobs, problems = str(place.path), summary.jobs, summary.problems
+    case, pending = "problems" if problems else "", summary.pending_bytes
+    given = [finding("base_dir_totals", subject, case=case, jobs=jobs, pending=pending, problems=problems)]
     on_disk, found = _look(place, None, settings)
     unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
     if unread:
-        given.append(_not_read(unread))
+        given.append(_unread(place, unread))
     if removed:
-        text = f"{len(removed):,} jobs of it were removed, and are left alone."
-        given.append(Reason(text, "`lineage-store gc --removed` lists them."))
+        given.append(finding("removed_jobs", subject, count=len(removed)))
     complete = os.path.isdir(place.path) and not (unread or summary.pending_bytes or summary.problems)
     return Verdict(
         str(place.path),
@@ -121,13 +118,12 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
     given = [*way, *on_disk, *reasons.of_tombstone(place.path, stone)]
     unread = found - {(train_id, row.name) for row in rows}
     if unread and stone is None:
-        given.append(_not_read(unread))
+        given.append(_unread(place, unread))
     for row in rows:
-        given += [Reason(f"{from_stored(row.name)}: {why.text}", why.remedy) for why in reasons.of_row(row)]
-    given += reasons.of_problems(problems)
+        given += reasons.of_row(os.path.join(place.path, from_stored(row.name)), row)
+    given += reasons.of_problems(place, problems)
     if lacks_lineage:
-        text = "It has no lineage, so `filter` does not show it; its samples are there all the same."
-        given.append(Reason(text, "Train with SummaryCollector, which writes a lineage file."))
+        given.append(finding("no_lineage", str(place.path)))
     complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
     return Verdict(
         str(place.path), "stored" if complete else "partly stored" if rows else "not stored", tuple(given)
@@ -145,12 +141,12 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
     given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
     given += reasons.of_tombstone(place.path.parent, stone)
     if not rows and not given:
-        given.append(Reason("It is a log file that has not been read yet.", INGEST))
+        given.append(_unread(place, {(train_id, name)}))
     for row in rows:
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
-        given += [Reason(prefix + why.text, why.remedy) for why in reasons.of_row(row)]
+        given += _prefixed(prefix, reasons.of_row(str(place.path), row))
         given += reasons.of_growth(place.path, row)
-    given += reasons.of_problems(problems)
+    given += reasons.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
     return Verdict(
@@ -160,28 +156,28 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
 
 def _look(
     place: Place, train_id: str | None, settings: Settings
-) -> tuple[list[Reason], set[tuple[str, str]]]:
+) -> tuple[list[Finding], set[tuple[str, str]]]:
     """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
     if not os.path.isdir(place.path):
-        return [Reason("The directory is not on disk now, or may not be looked at.")], set()
+        return [finding("not_on_disk", str(place.path))], set()
     only = None if train_id is None else [train_id]
     links = settings.follow_symlinks
     try:
         seen = scan(place.base_dir, recursive=settings.recursive, follow_symlinks=links, only=only)
     except OSError as error:
-        problem = unreadable_file(str(place.base_dir), error)
-        return [Reason(problem.reason, problem.remedy)], set()
+        return [unlistable_base_dir(str(place.base_dir), error, str(place.base_dir))], set()
     return list(reasons.of_directory(place, seen, settings)), {
         (file.train_id, file.name) for file in seen.files
     }
 
 
-def _not_read(files: set[tuple[str, str]]) -> Reason:
-    train_id, name = min(files)
-    return Reason(
-        f"{len(files):,} of its log files are not read yet, such as {from_stored(f'{train_id}/{name}')}.",
-        INGEST,
-    )
+def _unread(place: Place, files: set[tuple[str, str]]) -> Finding:
+    example = from_stored("/".join(min(files)))
+    return finding("unread", str(place.path), files=len(files), example=example)
+
+
+def _prefixed(prefix: str, found: Iterable[Finding]) -> list[Finding]:
+    return [replace(each, what=f"{prefix}{each.what}") for each in found]
 
 
 def _is_complete(row: Row[Any]) -> bool:

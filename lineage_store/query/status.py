@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
+from lineage_store.findings import Finding, severity_of
 from lineage_store.query.views import view_rows
 from lineage_store.store.database.paging import ALL, Page
 
@@ -23,8 +25,8 @@ class StoreStatus:
 
     base_dirs: Sequence[Row]
     """v_base_dir."""
-    problems: Sequence[Row]
-    """v_ingest_problem, unresolved, newest first."""
+    problems: Sequence[Finding]
+    """The open ones of v_ingest_problem, newest first."""
     cycles: Sequence[Row]
     """v_ingest_cycle, the last of each base dir."""
 
@@ -40,8 +42,8 @@ class JobReport:
     series: Sequence[Row]
     """v_series by plugin and tag."""
     log_files: Sequence[Row]
-    problems: Sequence[Row]
-    """v_ingest_problem, unresolved."""
+    problems: Sequence[Finding]
+    """The open ones of v_ingest_problem."""
 
 
 def read_status(connection: Connection, base_dir: str | None = None, *, problems: int = 10) -> StoreStatus:
@@ -51,19 +53,35 @@ def read_status(connection: Connection, base_dir: str | None = None, *, problems
     unresolved = {**here, "resolved_at": None}
     opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    return StoreStatus(base_dirs, opened, [row for found in cycles for row in found])
+    return StoreStatus(base_dirs, list(map(problem_of, opened)), [row for found in cycles for row in found])
 
 
 def read_problems(
     connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = ALL
-) -> list[dict[str, Any]]:
+) -> list[Finding]:
     """The open problems of a base dir (stored path), or of all, newest first; `resolved`: those that went away too."""
     here = {} if base_dir is None else {"base_dir": base_dir}
     wanted = here if resolved else {**here, "resolved_at": None}
-    return view_rows(connection, "v_ingest_problem", wanted, *_PROBLEMS_NEWEST, page=page)
+    rows = view_rows(connection, "v_ingest_problem", wanted, *_PROBLEMS_NEWEST, page=page)
+    return list(map(problem_of, rows))
 
 
 _PROBLEMS_NEWEST = ("-first_seen_at", "path", "base_dir", "kind", "range_start")
+
+
+def problem_of(row: Row) -> Finding:
+    """The finding that a row of v_ingest_problem is; its subject is the whole path."""
+    return Finding(
+        row["kind"],
+        str(Path(row["base_dir"], row["path"])),
+        severity_of(row["kind"]),
+        row["reason"],
+        row["remedy"],
+        since=row["first_seen_at"],
+        until=row["resolved_at"],
+        range_start=row["range_start"],
+        range_end=row["range_end"],
+    )
 
 
 def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:
@@ -77,11 +95,12 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
     jobs = view_rows(connection, "v_job", this)
     if not jobs:
         return None
+    problems = view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path")
     return JobReport(
         job=jobs[0],
         metrics=view_rows(connection, "v_metric", {**this, "is_latest": True}, "name"),
         user_info=view_rows(connection, "v_user_info", this, "key"),
         series=view_rows(connection, "v_series", this, "plugin", "tag", "device", "first_step"),
         log_files=view_rows(connection, "v_log_file", this, "begun_at", "log_file", "generation"),
-        problems=view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path"),
+        problems=list(map(problem_of, problems)),
     )

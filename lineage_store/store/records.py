@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
+from lineage_store.findings import Finding
+
 if TYPE_CHECKING:  # a question needs no arrays
     import numpy as np
     from numpy.typing import NDArray
@@ -94,16 +96,6 @@ class FoldedLineage(NamedTuple):
     user_info: tuple[Valued, ...]
 
 
-class Problem(NamedTuple):
-    """Something that ingest could not do. Without a range it is about the file as a whole."""
-
-    kind: str
-    reason: str
-    remedy: str
-    range_start: int | None = None
-    range_end: int | None = None
-
-
 class FileRows(NamedTuple):
     """What a chunk of one log file holds, beside its samples; `end` is where the next chunk begins."""
 
@@ -115,8 +107,8 @@ class FileRows(NamedTuple):
     lineage_events: tuple[LineageRow, ...] = ()
     folded: FoldedLineage | None = None
     """What these lineage events come to, where the chunk is the beginning of its file."""
-    problems: tuple[Problem, ...] = ()
-    suspect: Problem | None = None
+    problems: tuple[Finding, ...] = ()
+    suspect: Finding | None = None
     """Set when the bytes at `end` make no frame, and it is too early to give them up."""
 
 

@@ -112,7 +112,7 @@ def test_a_refresh_on_demand_waits_for_the_leader_to_read_what_is_there(
 def test_waiting_for_the_leader_asks_for_what_is_left_and_less_and_less_often(
     store: LineageStore, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(refreshing, "LEADER_PATIENCE_S", 1.0)
+    monkeypatch.setattr(refreshing, "LEADER_DEADLINE_S", 1.0)
     store.ingest(base_dir)
     Log().train(network="B").write_lineage(base_dir / "b")
     asked: list[str] = []

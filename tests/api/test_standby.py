@@ -62,7 +62,7 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     assert store.problems() == []
     assert store.removed_jobs() == []
     assert store.verify()
-    store.concerns()
+    store.findings()
     store.cycles()
     list(store.removable_jobs(CleanUp(older_than_s=0.0)))
     with store.sql("SELECT train_id FROM v_job") as answer:

@@ -24,7 +24,7 @@ def listed(run: Run, *words: str) -> list[str]:
     """The jobs or paths of a list."""
     done = run(*words, "--json")
     assert done.code == 0, done.err
-    return [row.get("job") or row.get("path") or row["train_id"] for row in json.loads(done.out)]
+    return [row.get("job") or row.get("subject") or row["train_id"] for row in json.loads(done.out)]
 
 
 @pytest.mark.usefixtures("filled")

@@ -28,7 +28,7 @@ def test_problems_say_what_where_since_when_and_the_remedy(run: Run, damaged: Pa
     for word in (str(damaged), "damaged_bytes", "bytes", "since", "remedy"):
         assert word in shown.out
     (problem,) = json.loads(run("problems", damaged.parent.parent, "--json").out)
-    assert (problem["place"], problem["kind"]) == (str(damaged), "damaged_bytes")
+    assert (problem["subject"], problem["kind"]) == (str(damaged), "damaged_bytes")
     assert problem["range_end"] == damaged.stat().st_size
 
 
@@ -52,7 +52,7 @@ def test_resolved_problems_are_shown_on_demand(run: Run, stored: Path) -> None:
     assert json.loads(run("problems", "--json").out) == []
     (gone,) = json.loads(run("problems", "--all", "--json").out)
     assert gone["kind"] == "missing_file"
-    assert gone["resolved_at"] is not None
+    assert gone["until"] is not None
 
 
 def test_reingest_brings_a_removed_job_back(run: Run, stored: Path) -> None:

@@ -29,7 +29,7 @@ def long_ago(url: str) -> None:
 def test_all_is_well_after_an_ingest(run: Run, stored: Path) -> None:
     checked = run("status", "--check")
     assert (checked.code, checked.out) == (0, "All is well.\n")
-    assert json.loads(run("status", stored, "--check", "--json").out) == {"well": True, "concerns": []}
+    assert json.loads(run("status", stored, "--check", "--json").out) == {"well": True, "findings": []}
 
 
 @pytest.mark.usefixtures("on_sqlite")
@@ -89,7 +89,7 @@ def test_a_base_dir_that_cannot_be_listed_is_a_standstill(run: Run, on_sqlite: s
     checked = run("status", "--check")
     assert checked.code == 1
     assert f"{stored}: It cannot be listed: No such file or directory" in checked.out
-    assert "Is the share mounted?" in checked.out
+    assert "Is the share mounted" in checked.out
     assert away.is_dir()
 
 

@@ -98,6 +98,11 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     def daemons() -> Any:
         return json.loads(run("status", "--json").out)["daemons"]
 
+    def state() -> str:
+        """What keeps the daemon from reading, in few words."""
+        (daemon,) = daemons()
+        return str(daemon["finding"]["kind"]).replace("_", " ") if daemon["finding"] else str(daemon["state"])
+
     with following(in_a_directory, base_dir) as engine:
         wait_until(all_read)
         wait_until(lambda: run("status", "--check").out == WELL)
@@ -105,19 +110,20 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
             for step in range(1, 3000):
                 log.scalar(step, "growing", 0.5)
             log.write(path)
-            wait_until(lambda: daemons()[0]["what"] in what)
-            (told,) = daemons()
+            wait_until(lambda: state() in what)
+            told = daemons()[0]["finding"]
             checked = run("status", "--check")
             assert (checked.code, json.loads(run("status", "--check", "--json").out)["well"]) == (code, False)
             since = f"(since {told['since'][:10]} {told['since'][11:19]} UTC)"
-            assert f"{base_dir}: {told['holder']}: {told['what']} {since}. " in checked.out
+            named = f"{base_dir}: {daemons()[0]['holder']}: {state()}. {told['what']} {since}"
+            assert named in checked.out
             assert any(words in told["remedy"] and words in checked.out for words in remedy)
             shown = run("status")
             assert shown.code == (5 if code == 5 else 0)
-            assert told["what"] in shown.out
+            assert state() in shown.out
         wait_until(all_read)
         wait_until(lambda: run("status", "--check").out == WELL)
-        assert [each["what"] for each in daemons()] == ["leads"]
+        assert [(each["state"], each["finding"]) for each in daemons()] == [("leads", None)]
     assert daemons() == []
 
 
@@ -193,7 +199,7 @@ def test_a_daemon_that_was_stopped_is_told(
     wait_until(lambda: run("status", "--check").out == WELL)
 
 
-def test_a_killed_daemon_is_no_concern_where_ingest_reads_instead(
+def test_a_killed_daemon_is_well_where_ingest_reads_instead(
     run: Run, daemon_process: subprocess.Popen[bytes], base_dir: Path, on_sqlite: str
 ) -> None:
     daemon_process.kill()

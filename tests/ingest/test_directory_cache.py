@@ -19,7 +19,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest import base_dirs, pipeline
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.scan.directory_cache import GLANCES, Memory, Signs
+from lineage_store.ingest.scan.directory_cache import RESTING_PER_SEARCH, DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import Survey, survey_changes
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import writing
@@ -35,23 +35,23 @@ NO_SIGNS = Signs(set(), [])
 class Search:
     """Searches of one base dir, one after the other, by an ingester that leads it all the time."""
 
-    def __init__(self, this: Ingester, **memory: Any) -> None:
-        self._this, self.memory = this, Memory(**{"settled_after_ns": 0, **memory})
+    def __init__(self, this: Ingester, **cache: Any) -> None:
+        self._this, self.cache = this, DirectoryCache(**{"settled_after_ns": 0, **cache})
 
     def signs(self, relist_after_s: float = NEVER_S, *, thorough: bool = False) -> Signs:
-        return self.memory.signs(self._this.base_dir, relist_after_s=relist_after_s, thorough=thorough)
+        return self.cache.signs(self._this.base_dir, relist_after_s=relist_after_s, thorough=thorough)
 
     def survey(self, signs: Signs | None = None) -> Survey:
         this, signs = self._this, self.signs() if signs is None else signs
-        args = this.engine, this.base_dir, this.lease.base_dir_id, this.settings, self.memory, signs
-        return survey_changes(*args, distrust=self.memory.distrust)
+        args = this.engine, this.base_dir, this.lease.base_dir_id, this.settings, self.cache, signs
+        return survey_changes(*args, distrust=self.cache.distrust)
 
     def search(self, signs: Signs | None = None) -> int:
         """Search and ingest; the number of events that were read."""
         return pipeline.carry_out(self._this, self.survey(signs), searched=True).events
 
     def until_nothing_shows(self) -> None:
-        """Search until the store has everything and the memory knows it."""
+        """Search until the store has everything and the cache knows it."""
         for _ in range(10):
             if (signs := self.signs()) == NO_SIGNS:
                 return
@@ -63,8 +63,8 @@ class Search:
 def searching(sqlite_engine: Engine, base_dir: Path) -> Iterator[Callable[..., Search]]:
     with leading(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 60.0, mode="once") as lease:
 
-        def start(settings: Settings = Settings(), **memory: Any) -> Search:  # noqa: B008 - it is frozen
-            return Search(Ingester(sqlite_engine, base_dir, lease, settings), **memory)
+        def start(settings: Settings = Settings(), **cache: Any) -> Search:  # noqa: B008 - it is frozen
+            return Search(Ingester(sqlite_engine, base_dir, lease, settings), **cache)
 
         yield start
 
@@ -202,7 +202,7 @@ def test_a_finished_file_that_grows_is_read_when_its_directory_is_due(
 def test_of_very_many_resting_directories_each_has_its_turn(
     searching: Callable[..., Search], base_dir: Path
 ) -> None:
-    names = [f"{number:04d}" for number in range(2 * GLANCES + 1)]
+    names = [f"{number:04d}" for number in range(2 * RESTING_PER_SEARCH + 1)]
     for name in names:
         (base_dir / name).mkdir()
     search = searching()
@@ -210,10 +210,10 @@ def test_of_very_many_resting_directories_each_has_its_turn(
     for name in names:
         os.utime(base_dir / name)
     shown = [set(search.signs().directories) for _ in range(4)]
-    assert sorted(map(len, shown)) == [1, GLANCES, GLANCES, GLANCES]
+    assert sorted(map(len, shown)) == [1, RESTING_PER_SEARCH, RESTING_PER_SEARCH, RESTING_PER_SEARCH]
     assert set.union(*shown) == {f"./{name}" for name in names}
     assert len(search.signs(thorough=True).directories) == len(names)
-    assert len(search.signs(relist_after_s=0).directories) >= GLANCES
+    assert len(search.signs(relist_after_s=0).directories) >= RESTING_PER_SEARCH
 
 
 def test_in_a_recursive_search_new_and_vanished_trees_show(
@@ -304,8 +304,8 @@ def test_a_live_jobs_new_file_shows_among_the_jobs_asked_for(
     search.until_nothing_shows()
     for name in ("live", "other", "finished"):
         LOG.write_summary(base_dir / name, 1_700_000_001)
-    assert search.memory.signs_in(base_dir, {"./live", "./finished"}) == Signs(["./live"], [])
-    assert search.memory.signs_in(base_dir, {"./unknown"}) == Signs(["./unknown"], [])
+    assert search.cache.signs_in(base_dir, {"./live", "./finished"}) == Signs(["./live"], [])
+    assert search.cache.signs_in(base_dir, {"./unknown"}) == Signs(["./unknown"], [])
 
 
 def test_names_that_are_not_utf8_are_remembered_like_others(

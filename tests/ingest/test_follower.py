@@ -186,8 +186,8 @@ def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
         leases.acquire(connection, base_dir_id, "killed", 3.0, "daemon")
     standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
     standby.tick()
-    assert standby.standing.what == "stands by"
-    until(lambda: standby.standing.what == "leads", standby)
+    assert standby.status.title == "stands by"
+    until(lambda: standby.status.title == "leads", standby)
 
 
 def test_one_that_was_away_finds_out_and_stands_by(

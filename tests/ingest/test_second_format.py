@@ -172,7 +172,7 @@ def test_why_and_inspect_know_the_format(store: LineageStore, base_dir: Path, me
     store.ingest(base_dir)
     assert why(store.engine, metrics, SETTINGS).verdict == "stored"
     told = why(store.engine, base_dir / "js" / "other.jsonl", SETTINGS)
-    assert told.reasons[0].text == "Its name does not count: JSON lines, but not of ours."
+    assert told.findings[0].what == "Its name does not count: JSON lines, but not of ours."
     log_format, kind = formats.assumed(metrics.name)
     parts = list(inspection.inspect(io.BytesIO(metrics.read_bytes() + b"{"), log_format, kind))
     assert [(part.state, part.step) for part in parts] == [("good", 1), ("good", 2), ("pending", None)]

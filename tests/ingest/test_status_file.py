@@ -1,4 +1,4 @@
-"""The notices of daemons: who may write and read them, and what becomes of them."""
+"""The status files of daemons: who may write and read them, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
+from lineage_store.findings import of_database
 from lineage_store.ingest.daemon import status_file
-from lineage_store.ingest.daemon.status_file import ENDED, LEADS, STOPPED, Noticeboard, Standing, Trouble
+from lineage_store.ingest.daemon.status_file import ENDED, LEADS, STOPPED, DaemonStatus, StatusFile
 from lineage_store.store.database.engine import identity
 
 STORE = "postgresql://host:5432/lineage"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
-FULL = Trouble("database full", "No space left.", "Free some.", SINCE)
-LEADING = Standing("/runs/\udcff", "host:1:a", LEADS)
-POSTING = """
+LEADING = DaemonStatus("/runs/\udcff", "host:1:a", LEADS)
+FULL = of_database("full", LEADING.base_dir, what="No space left.", remedy="Free some.", since=SINCE)
+KEPT = DaemonStatus(LEADING.base_dir, LEADING.holder, LEADS, FULL)
+WRITING = """
 import os, sys
 from pathlib import Path
 from lineage_store.ingest.daemon import status_file
 status_file.MEMORY = Path(sys.argv[1])
-board = status_file.Noticeboard(sys.argv[2])
-board.post([status_file.Standing("/runs", "host:1:a", "leads")], ended=sys.argv[3])
+file = status_file.StatusFile(sys.argv[2])
+file.write([status_file.DaemonStatus("/runs", "host:1:a", "leads")], ended=sys.argv[3])
 os.kill(os.getpid(), 9)
 """
 
@@ -43,75 +45,74 @@ def home(memory: Path) -> Path:
     return memory / f"lineage-store-{os.getuid()}"
 
 
-def post_and_die(memory: Path, ended: str = "") -> None:
-    subprocess.run([sys.executable, "-c", POSTING, str(memory), STORE, ended], check=False)
+def write_and_die(memory: Path, ended: str = "") -> None:
+    subprocess.run([sys.executable, "-c", WRITING, str(memory), STORE, ended], check=False)
 
 
-def test_what_is_posted_is_read_by_those_who_ask_for_the_store() -> None:
-    board = Noticeboard(STORE)
-    board.post([LEADING, LEADING.but(FULL)])
-    led, in_trouble = status_file.read(STORE)
-    assert led == LEADING
-    assert led.is_well
-    assert (in_trouble.what, in_trouble.since, in_trouble.remedy) == ("database full", SINCE, "Free some.")
-    assert not in_trouble.is_well
+def test_what_is_written_is_read_by_those_who_ask_for_the_store() -> None:
+    file = StatusFile(STORE)
+    file.write([LEADING, KEPT])
+    assert status_file.read(STORE) == [LEADING, KEPT]
+    assert [each.title for each in status_file.read(STORE)] == ["leads", "database full"]
     assert status_file.read("postgresql://host:5432/other") == []
-    board.post([LEADING])
+    file.write([LEADING])
     assert status_file.read(STORE) == [LEADING]
-    board.take_down()
+    file.remove()
     assert status_file.read(STORE) == []
 
 
-def test_nobody_else_can_read_a_notice(memory: Path) -> None:
-    Noticeboard(STORE).post([LEADING])
+def test_nobody_else_can_read_a_status_file(memory: Path) -> None:
+    StatusFile(STORE).write([LEADING])
     (path,) = home(memory).iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_notice_that_was_cleared_away_is_posted_again(memory: Path) -> None:
-    board = Noticeboard(STORE)
-    board.post([LEADING])
+def test_a_status_file_that_was_cleared_away_is_written_again(memory: Path) -> None:
+    file = StatusFile(STORE)
+    file.write([LEADING])
     (path,) = home(memory).iterdir()
     path.unlink()
-    board.post([LEADING])
+    file.write([LEADING])
     assert status_file.read(STORE) == [LEADING]
 
 
 @pytest.mark.parametrize(("ended", "told"), [("", "without a word"), ("no progress in /runs", "no progress")])
 def test_a_daemon_that_is_gone_is_told_until_another_starts(memory: Path, ended: str, told: str) -> None:
-    post_and_die(memory, ended)
-    (standing,) = status_file.read(STORE)
-    assert standing.what == ENDED
-    assert told in standing.reason
-    Noticeboard("of another store")
+    write_and_die(memory, ended)
+    (status,) = status_file.read(STORE)
+    assert status.finding is not None
+    assert status.finding.kind == ENDED
+    assert told in status.finding.what
+    StatusFile("of another store")
     assert status_file.read(STORE)
-    Noticeboard(STORE)
+    StatusFile(STORE)
     assert status_file.read(STORE) == []
 
 
-def test_what_ended_a_week_ago_is_taken_down_by_any_daemon(memory: Path) -> None:
-    post_and_die(memory)
+def test_what_ended_a_week_ago_is_removed_by_any_daemon(memory: Path) -> None:
+    write_and_die(memory)
     (path,) = home(memory).iterdir()
-    Noticeboard("of another store")
+    StatusFile("of another store")
     assert path.exists()
     os.utime(path, (0, 0))
-    Noticeboard("of another store")
+    StatusFile("of another store")
     assert not path.exists()
 
 
 def test_a_process_that_has_the_number_of_a_daemon_that_is_gone_is_not_taken_for_it(memory: Path) -> None:
-    Noticeboard(STORE).post([LEADING])
+    StatusFile(STORE).write([LEADING])
     (path,) = home(memory).iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "begun": "1"}))
-    assert [each.what for each in status_file.read(STORE)] == [ENDED]
+    assert [each.title for each in status_file.read(STORE)] == ["ended"]
 
 
 def test_a_daemon_that_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    Noticeboard(STORE).post([LEADING])
+    StatusFile(STORE).write([LEADING])
     monkeypatch.setattr(status_file, "is_stopped", lambda pid: pid == os.getpid())
-    (standing,) = status_file.read(STORE)
-    assert (standing.what, standing.remedy) == (
+    (status,) = status_file.read(STORE)
+    assert status.finding is not None
+    assert (status.finding.kind, status.finding.remedy) == (
         STOPPED,
         f"Let it go on (kill -CONT {os.getpid()}), or end it (kill -KILL {os.getpid()}).",
     )
@@ -121,9 +122,9 @@ def test_a_directory_that_is_open_to_others_is_neither_written_nor_read(
     memory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     home(memory).mkdir(mode=0o755)
-    board = Noticeboard(STORE)
-    board.post([LEADING])
-    board.post([LEADING.but(FULL)])
+    file = StatusFile(STORE)
+    file.write([LEADING])
+    file.write([KEPT])
     assert caplog.messages == ["`status` will not know how this daemon is"]
     assert list(home(memory).iterdir()) == []
 
@@ -141,17 +142,18 @@ FIELDS = f'"store": "{STORE}", "pid": 1, "begun": "", "ended": ""'
         f'{{"store": "{STORE}"}}',
         f'{{{FIELDS}, "base_dirs": [{{"x": 1}}]}}',
         f'{{{FIELDS}, "base_dirs": ["x"]}}',
-        f'{{{FIELDS}, "base_dirs": [{{"base_dir": 1, "holder": "h", "what": "leads", "since": null}}]}}',
+        f'{{{FIELDS}, "base_dirs": [{{"base_dir": 1, "holder": "h", "state": "leads", "finding": null}}]}}',
+        f'{{{FIELDS}, "base_dirs": [{{"base_dir": "/", "holder": "h", "state": "leads", "finding": {{"kind": 1}}}}]}}',
         "[" * 100_000,
     ],
 )
-def test_what_is_no_notice_is_passed_over(memory: Path, content: str) -> None:
-    Noticeboard(STORE).post([LEADING])
+def test_what_is_no_status_file_is_passed_over(memory: Path, content: str) -> None:
+    StatusFile(STORE).write([LEADING])
     (home(memory) / "0.json").write_text(content)
     os.mkfifo(home(memory) / "1.json")
     (home(memory) / "2.json").symlink_to("/etc/hostname")
     assert status_file.read(STORE) == [LEADING]
-    Noticeboard(STORE)
+    StatusFile(STORE)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError
 from lineage_store.ingest import commit
-from lineage_store.ingest.daemon.backoff import Patience
+from lineage_store.ingest.daemon.backoff import Backoff
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
 from lineage_store.store.database.engine import open_engine, writing
@@ -50,12 +50,12 @@ class Followed:
             self.follower.tick()
             time.sleep(0.02)
 
-    def is_in(self, standing: str) -> None:
-        self.until(lambda: self.follower.standing.what == standing)
+    def is_in(self, state: str) -> None:
+        self.until(lambda: self.follower.status.title == state)
 
     def catches_up(self) -> None:
         self.until(
-            lambda: self.follower.standing.what == "leads" and visible_scalars(self.engine) == self.expected
+            lambda: self.follower.status.title == "leads" and visible_scalars(self.engine) == self.expected
         )
 
 
@@ -131,7 +131,7 @@ def test_a_store_that_was_write_protected_when_it_was_opened_is_written_when_it_
     engine = open_engine(sqlite_url)
     follower = Follower(engine, base_dir, Settings(**EAGER))
     follower.tick()
-    assert follower.standing.what == "database read-only"
+    assert follower.status.title == "database read-only"
     file.chmod(0o600)
     end = time.monotonic() + 60
     while visible_scalars(engine) != {1: 0.5}:
@@ -162,11 +162,11 @@ def test_a_server_that_is_away_is_waited_for(
 
 
 def test_a_trouble_that_lasts_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    patience = Patience("/runs")
+    backoff = Backoff("/runs")
     for _ in range(5):
-        patience.fail(OSError("away"), expected=True)
+        backoff.fail(OSError("away"), expected=True)
     assert caplog.messages == ["pass failed"]
-    patience.fail(OSError("something else"), expected=True)
+    backoff.fail(OSError("something else"), expected=True)
     assert caplog.messages == ["pass failed"] * 2
 
 

@@ -253,12 +253,14 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
         wait_until(lambda: visible_scalars(sqlite_engine, "other") == {1: 0.5})
 
 
-def test_a_base_dir_that_hangs_is_on_the_daemons_notice_before_and_after_its_end(
+def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_its_end(
     sqlite_url: str, base_dir: Path, hung: Path
 ) -> None:
     def told() -> dict[str, str]:
-        standings = status_file.read(identity(make_url(sqlite_url)))
-        return {each.base_dir: f"{each.what}: {each.reason}" for each in standings}
+        statuses = status_file.read(identity(make_url(sqlite_url)))
+        return {
+            each.base_dir: f"{each.title}: {each.finding.what if each.finding else ''}" for each in statuses
+        }
 
     with running(sqlite_url, hung, hung, base_dir) as process:
         wait_until(lambda: told().get(str(hung), "").startswith("no progress: "))

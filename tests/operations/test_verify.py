@@ -32,7 +32,7 @@ def verify(engine: Engine, base_dir: Path, **chosen: object) -> list[FileVerdict
 
 
 def told(verdicts: list[FileVerdict]) -> list[str]:
-    return [difference.text for verdict in verdicts for difference in verdict.differences]
+    return [difference.what for verdict in verdicts for difference in verdict.differences]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_file_that_was_changed_before_its_bookmark_is_found_out(
     log.buffer[start + length - 6] ^= 1
     log.write(job)
     (difference,) = [difference for verdict in verify(engine, base_dir) for difference in verdict.differences]
-    assert (difference.byte_offset, difference.path) == (start, str(job))
+    assert (difference.range_start, difference.subject) == (start, str(job))
     assert "reingest" in difference.remedy
 
 

@@ -13,11 +13,11 @@ import pytest
 from helpers.log_writer import Log
 from lineage_store import LineageParamSummaryPathError, LineageStore
 from lineage_store.config import Settings
+from lineage_store.findings import finding
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import Place
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, writing
-from lineage_store.store.records import Problem
 from lineage_store.store.writes.problems import set_path_problems
 
 NOBODY = 65534
@@ -39,9 +39,9 @@ def base_dir(tmp_path: Path) -> Path:
 
 
 def why(store: LineageStore, path: Path) -> tuple[str, str]:
-    """The verdict, and all reasons with their remedies as one text."""
+    """The verdict, and all findings with their remedies as one text."""
     found = store.why(path)
-    texts = [f"{reason.text} {reason.remedy or ''}" for reason in found.reasons]
+    texts = [f"{each.subject}: {each.what} {each.remedy}" for each in found.findings]
     return found.verdict, "\n".join(texts)
 
 
@@ -76,9 +76,10 @@ def test_not_read_yet(store: LineageStore, base_dir: Path) -> None:
     path = Log().version().write_summary(base_dir / "new")
     assert why(store, path) == (
         "not stored",
-        "It is a log file that has not been read yet. Run `lineage-store ingest`, or leave it to the daemon.",
+        f"{path}: 1 log files are not read yet, such as ./new/{path.name}. "
+        "Run `lineage-store ingest`, or leave it to the daemon.",
     )
-    assert "1 of its log files are not read yet" in why(store, base_dir / "new")[1]
+    assert "1 log files are not read yet" in why(store, base_dir / "new")[1]
     assert "./new/" in why(store, base_dir)[1]
 
 
@@ -158,13 +159,12 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        (reason,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)), Settings())
+        (found,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)), Settings())
     finally:
         if is_root:
             os.seteuid(0)
-    assert "Permission denied" in reason.text
-    assert reason.remedy is not None
-    assert "training user" in reason.remedy
+    assert "Permission denied" in found.what
+    assert "training user" in found.remedy
 
 
 def test_no_regular_file(store: LineageStore, base_dir: Path) -> None:
@@ -189,9 +189,9 @@ def test_suspect_bytes(store: LineageStore, base_dir: Path) -> None:
     store.ingest(base_dir)
     verdict, text = why(store, path)
     assert verdict == "partly stored"
-    assert "stands no frame since" in text
+    assert f"At byte {path.stat().st_size - 100}: no frame." in text
     assert "Open problem" in text
-    assert f"Open problem of hole/{NAME}" in why(store, path.parent)[1]
+    assert f"hole/{NAME}: Open problem" in why(store, path.parent)[1]
     assert "Open problem" not in why(store, base_dir / "run")[1]
 
 
@@ -203,7 +203,7 @@ def test_the_problems_of_entries_that_are_not_in_the_store(store: LineageStore, 
     ) as following:
         following.ingest(base_dir)
         for place in (loop, loop.parent):
-            assert f"Open problem of run/{NAME}2" in why(following, place)[1]
+            assert f"run/{NAME}2: Open problem" in why(following, place)[1]
 
 
 def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
@@ -217,8 +217,8 @@ def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
         store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
     ) as following:
         following.ingest(base_dir)
-        told = {problem["path"] for problem in following.problems()}
-    assert told == {str(path.relative_to(base_dir)) for path in (*damaged, *loops)}
+        told = {problem.subject for problem in following.problems()}
+    assert told == {str(path) for path in (*damaged, *loops)}
 
 
 def test_problems_of_a_job_in_a_jobs_directory_are_its_own(store: LineageStore, base_dir: Path) -> None:
@@ -232,9 +232,9 @@ def test_problems_of_a_job_in_a_jobs_directory_are_its_own(store: LineageStore, 
 def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) -> None:
     store.ingest(base_dir)
     with writing(store.engine) as connection:
-        problem = Problem("unreadable_path", "Permission denied.", "Open it up.")
+        problem = finding("unreadable_path", "other", reason="Permission denied.")
         base_dir_id = registry.base_dirs(connection)[0][0]
-        set_path_problems(connection, base_dir_id, {"other": problem}, database_time(connection))
+        set_path_problems(connection, base_dir_id, [problem], database_time(connection))
     (base_dir / "fresh").mkdir()
     (base_dir / "other").mkdir()
     assert "Permission denied" in why(store, base_dir / "other")[1]

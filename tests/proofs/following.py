@@ -16,8 +16,8 @@ from unittest import mock
 from helpers.known_files import unread
 from lineage_store.config import Settings
 from lineage_store.eventlog.records import framing
+from lineage_store.finding_kinds import KINDS
 from lineage_store.ingest.read import batch
-from lineage_store.store.catalog.audit import QUARANTINES
 from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,7 +70,7 @@ def believing() -> Iterator[None]:
 
 def _given_up(advance: Advance) -> Iterator[tuple[int, int]]:
     for problem in advance.rows.problems:
-        if problem.kind in QUARANTINES:
+        if KINDS[problem.kind].gives_up_bytes:
             assert problem.range_start is not None
             assert problem.range_end is not None
             yield problem.range_start, problem.range_end

@@ -32,8 +32,8 @@ from lineage_store import LineageStore
 from lineage_store.cli import app, cells, main, output, session
 from lineage_store.cli.verbs import search
 from lineage_store.errors import MindInsightException
-from lineage_store.query.search import statements
 from lineage_store.store.database import engine as engines
+from lineage_store.store.database import statements
 from proofs import ledger
 from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text

@@ -78,7 +78,7 @@ def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
         base_dirs = connection.execute(text("SELECT id, path FROM base_dir")).all()
     for number, base_dir in base_dirs:
         for verdict in verifying.verify(engine, Path(from_stored(base_dir)), number, settings):
-            yield from ((verdict.path, difference.text) for difference in verdict.differences)
+            yield from ((verdict.path, difference.what) for difference in verdict.differences)
 
 
 def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:

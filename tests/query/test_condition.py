@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
-from lineage_store.query.search.compiler import compile_stretches
+from lineage_store.query.search.compiler import compile_ranges
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Not, Page, Subject
 
@@ -159,7 +159,7 @@ def test_conditions_that_differ_in_values_alone_have_one_shape() -> None:
     assert list(one.values.values()) == [2, 0.5, "n/a", "[1]", "res%"]
     assert list(other.values.values()) == [0, -1.0, "", "{}", "x"]
     asked = (one.where, one.sort, None), (other.where, other.sort, None)
-    assert compile_stretches(*asked[0]) is compile_stretches(*asked[1])
+    assert compile_ranges(*asked[0]) is compile_ranges(*asked[1])
 
 
 @pytest.mark.parametrize(

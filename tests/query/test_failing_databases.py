@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
-
 import pytest
 from sqlalchemy import Engine, text
 
 from helpers import faults
 from helpers.databases import end_all_sessions
-from helpers.ingesting import column
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.query.search.condition import parse
-from lineage_store.query.search.page import filter_lineage, glance
+from lineage_store.query.search.page import filter_lineage
 from lineage_store.store.admin import read_only_sql
-from lineage_store.store.database.engine import glancing, open_engine, reading, writing
+from lineage_store.store.database.engine import open_engine, reading, writing
 
 
 def _ask(engine: Engine, *, ended: bool = False) -> int:
@@ -32,32 +29,6 @@ def test_a_question_whose_session_is_ended_says_so_and_the_next_one_is_answered(
         _ask(engine, ended=True)
     assert "administrator command" in refused.value.message
     assert _ask(engine) == 0
-    engine.dispose()
-
-
-def test_a_glance_whose_session_is_ended_says_so_and_the_next_one_is_answered(postgres_url: str) -> None:
-    engine, wanted = open_engine(postgres_url), parse({"limit": 1})
-    with ExitStack() as block:
-        refused = block.enter_context(pytest.raises(DatabaseUnavailableError))
-        pooled = block.enter_context(glancing(engine))
-        end_all_sessions(postgres_url)
-        glance(pooled, wanted)
-    assert "administrator command" in refused.value.message
-    with glancing(engine) as pooled:
-        assert glance(pooled, wanted) == {"customized": {}, "object": [], "count": 0}
-    engine.dispose()
-
-
-def test_a_glance_that_fails_leaves_no_connection_that_commits_by_itself(database_url: str) -> None:
-    engine, insert = open_engine(database_url), "INSERT INTO base_dir (path, path_key, created_at) VALUES "
-    with pytest.raises(RuntimeError), glancing(engine):
-        raise RuntimeError
-    with glancing(engine) as pooled:
-        glance(pooled, parse({"limit": 1}))
-    with suppress(RuntimeError), writing(engine) as connection:
-        connection.exec_driver_sql(f"{insert} ('/logs', 1, '2026-01-01 00:00:00')")
-        raise RuntimeError
-    assert column(engine, "SELECT path FROM base_dir") == []
     engine.dispose()
 
 

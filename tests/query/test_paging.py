@@ -123,7 +123,8 @@ def plan_of_page(engine: Engine, ask: Ask, base_dir_id: int | None) -> str:
 def test_the_newest_come_first(engine: Engine) -> None:
     with reading(engine) as connection:
         assert [job.train_id for job in train_jobs(connection, None, page=Page(2))] == ["./2990", "./2991"]
-        assert [row["path"] for row in read_problems(connection, page=Page(2))] == ["2990", "2992"]
+        problems = read_problems(connection, page=Page(2))
+        assert [each.subject.rpartition("/")[2] for each in problems] == ["2990", "2992"]
         first = tombstones.latest(connection, page=Page(1))[0]
     assert (first.base_dir, first.train_id) == ("/logs_1", "./2990")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -14,10 +13,10 @@ from sqlalchemy import Connection, Engine, Select, insert, text
 from helpers import databases
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
-from lineage_store.query.search.compiler import compile_count, compile_glance, compile_stretches
+from lineage_store.query.search.chooser import Plan, choose
+from lineage_store.query.search.compiler import compile_count
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.explain import plan_of
-from lineage_store.query.search.narrowing import few_by, narrow
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.tree import SearchCondition
 from lineage_store.store.database.engine import open_engine, reading, writing
@@ -85,10 +84,16 @@ EMPTY = '{"metric": {}, "user_defined": {}}'
 
 
 def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
-    """The plan of each stretch's page."""
+    """The plan of each range's page."""
     parsed = parse(condition)
-    found = compile_stretches(parsed.where, parsed.sort, None)
-    return [_plan(engine, stretch.page, parsed) for stretch in found]
+    return [_plan(engine, part.page, parsed) for part in _chosen(engine, parsed, None, count=False).ranges]
+
+
+def _chosen(
+    engine: Engine, condition: SearchCondition, base_dirs: tuple[int, ...] | None, *, count: bool
+) -> Plan:
+    with reading(engine) as connection:
+        return choose(connection, condition, base_dirs, count=count)
 
 
 def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition, **more: object) -> str:
@@ -114,33 +119,12 @@ def test_a_page_by_a_filtered_metric_comes_from_its_index(
         assert not _sorts_everything(plan)
 
 
-@pytest.mark.parametrize("path", [None, "/logs"])
-@pytest.mark.parametrize(
-    ("order", "index"),
-    [
-        ({**BEST, "metric/acc": {"gt": 0.2}}, "ix_metric_name_value"),
-        ({}, "ix_train_job_(newest|update_time)"),
-    ],
-    ids=["best", "newest"],
-)
-def test_a_glance_comes_from_the_index_of_its_order(
-    stored: Engine, order: dict[str, Any], index: str, path: str | None
-) -> None:
-    wanted = parse({**FILTER, **order, "limit": 20})
-    for at_once in {False, stored.dialect.name == "postgresql"}:
-        glanced = compile_glance(wanted.where, wanted.sort, of_one=path is not None, at_once=at_once)
-        assert glanced is not None
-        plan = _plan(stored, glanced, wanted, **({"path_key": texts.key(path)} if path else {}))
-        assert re.search(index, plan)
-        assert not _sorts_everything(plan)
-
-
 @pytest.mark.parametrize("base_dirs", [(1,), (1, 2)])
 def test_the_newest_jobs_of_some_base_dirs_come_from_an_index(
     stored: Engine, base_dirs: tuple[int, ...]
 ) -> None:
     wanted = parse({**FILTER, "limit": 20})
-    (found,) = compile_stretches(wanted.where, wanted.sort, base_dirs)
+    (found,) = _chosen(stored, wanted, base_dirs, count=False).ranges
     plan = _plan(stored, found.page, wanted)
     assert "ix_train_job_" in plan
     assert not _sorts_everything(plan)
@@ -162,12 +146,15 @@ def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
     good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
     rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
     with reading(engine) as connection:
-        few_rare, few_common = (few_by(connection, each) for each in (rare, common))
-        (stretch,) = compile_stretches(rare.where, rare.sort, None, few=few_rare)
-        statements = stretch.page, compile_count(rare.where, None, few_rare)
-        plans = [plan_of(connection, statement, **rare.values) for statement in statements]
-    assert few_common is None
-    assert (few_rare is None) == (engine.dialect.name == "postgresql")  # which has histograms to know it by
+        chosen = [choose(connection, each, None, count=True) for each in (rare, common)]
+        (part,), counting = chosen[0].ranges, chosen[0].count
+        assert counting is not None
+        plans = [plan_of(connection, statement, **rare.values) for statement in (part.page, counting)]
+    beginnings = [
+        "FROM lineage" in str(each.ranges[0].page).partition("job_id IN (SELECT")[2] for each in chosen
+    ]
+    # PostgreSQL has histograms to know it by
+    assert beginnings == [engine.dialect.name == "sqlite", False]
     assert all("ix_lineage_network" in plan for plan in plans)
 
 
@@ -192,21 +179,19 @@ def test_few_of_the_newest_are_found_by_a_scan_where_they_are_counted(stored: En
     few, many = ({"epoch": {"le": last}, "metric/acc": {"gt": 0.2}, "limit": 20} for last in (0, 30))
     for condition, are_few in ((few, stored.dialect.name == "sqlite"), (many, False)):
         wanted = parse(condition)
-        with reading(stored) as connection:
-            narrowed = narrow(connection, wanted, None, count=True)
-            assert not narrow(connection, wanted, None, count=False).are_few
-        assert narrowed.are_few == are_few
-        (found,) = compile_stretches(wanted.where, wanted.sort, None, are_few=narrowed.are_few)
-        plan = _plan(stored, found.page, wanted)
+        chosen = _chosen(stored, wanted, None, count=True)
+        assert (chosen.counted is not None) == (stored.dialect.name == "sqlite")
+        plan = _plan(stored, chosen.ranges[0].page, wanted)
         assert ("SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan) == are_few
+        (walked,) = _chosen(stored, wanted, None, count=False).ranges
+        assert "ix_train_job_newest" in _plan(stored, walked.page, wanted) or not are_few
 
 
 @pytest.mark.parametrize(
     "condition", [{**BEST, "metric/acc": {"gt": 0.999}}, {"summary_dir": {"eq": "./run"}}, {}]
 )
 def test_what_an_index_tells_is_not_counted_first(stored: Engine, condition: dict[str, Any]) -> None:
-    with reading(stored) as connection:
-        counted = narrow(connection, parse({"limit": 20, **condition}), None, count=True).count
+    counted = _chosen(stored, parse({"limit": 20, **condition}), None, count=True).counted
     assert (counted is None) == bool(condition or stored.dialect.name == "postgresql")
 
 
@@ -217,7 +202,7 @@ def test_a_count_does_not_walk_the_values_of_a_metric(stored: Engine) -> None:
     assert "train_job" not in plan
     if stored.dialect.name == "sqlite":
         assert "SCAN lineage USING COVERING INDEX ix_lineage_fields" in plan
-        assert "SEARCH required USING PRIMARY KEY" in plan
+        assert "SEARCH metric USING PRIMARY KEY" in plan
 
 
 @pytest.mark.parametrize("of_two", [False, True])
@@ -226,16 +211,10 @@ def test_nor_does_a_count_in_some_base_dirs(stored: Engine, of_two: bool) -> Non
     plan = _plan(stored, compile_count(condition.where, (1, 2) if of_two else (1,)), condition)
     assert "ix_metric_name_value" not in plan
     if stored.dialect.name == "sqlite":
-        assert "SEARCH required USING PRIMARY KEY" in plan
+        assert "SEARCH metric USING PRIMARY KEY" in plan
 
 
-def test_a_count_by_path_may_begin_with_the_jobs_of_such_paths(stored: Engine) -> None:
-    condition = parse({"summary_dir": {"like": "%9"}, "metric/acc": {"gt": 0.2}})
-    plan = _plan(stored, compile_count(condition.where, None), condition)
-    assert "required" not in plan
-
-
-def test_pages_follow_one_another_across_the_stretches_of_an_order(engine: Engine) -> None:
+def test_pages_follow_one_another_across_the_ranges_of_an_order(engine: Engine) -> None:
     with writing(engine) as connection:
         odd = tables.metric.c.job_id <= 30
         connection.execute(tables.metric.delete().where(tables.metric.c.job_id <= 10))

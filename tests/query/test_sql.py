@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from sqlalchemy.exc import DBAPIError
 
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.query.search.compiler import compile_all, compile_count, compile_rows, compile_stretches
+from lineage_store.query.search.compiler import compile_all, compile_count, compile_ranges, compile_rows
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.explain import explain
-from lineage_store.query.search.statements import run
+from lineage_store.query.search.page import filter_lineage
 from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.statements import run
 from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {
@@ -49,8 +51,8 @@ def test_a_condition_compiles_to_reviewed_sql(name: str, url: str) -> None:
     condition = parse(CONDITIONS[name])
     statements = [compile_all(condition.where, condition.sort, (1,))]
     if condition.page is not None:
-        found = compile_stretches(condition.where, condition.sort, (1,))
-        statements = [statement for stretch in found for statement in (stretch.page, stretch.count)]
+        found = compile_ranges(condition.where, condition.sort, (1,))
+        statements = [statement for part in found for statement in (part.page, part.count)]
     statements += [compile_count(condition.where, None), compile_rows(condition.shows_dataset)]
     given = {"take": 20, "skip": 40, "job_ids": [1, 2]}
     texts = [
@@ -71,11 +73,11 @@ def test_no_value_gets_into_the_text() -> None:
             "sorted_name": f"metric/{hostile}",
         }
     )
-    stretches = compile_stretches(condition.where, condition.sort, None)
+    ranges = compile_ranges(condition.where, condition.sort, None)
     for statement in (
         compile_all(condition.where, condition.sort, None),
         compile_count(condition.where, None),
-        *(statement for stretch in stretches for statement in (stretch.page, stretch.count)),
+        *(statement for part in ranges for statement in (part.page, part.count)),
     ):
         assert "DROP" not in str(
             statement.params(take=1, skip=0).compile(compile_kwargs={"render_postcompile": True})
@@ -103,12 +105,12 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
             connection, parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}), [base_dir_id]
         )
     engine.dispose()
-    shown = str(explanation)
-    assert "lineage.epoch >= " in explanation.sql
-    assert {2, "A", "B", base_dir_id} == {value for _, value in explanation.parameters}
-    assert "v3_network = 'B'" in shown
-    assert "train_job" in explanation.plan
-    assert explanation.plan in shown
+    (page,) = [each for each in explanation.statements if each.purpose == "All that match"]
+    assert "lineage.epoch >= " in page.sql
+    assert {2, "A", "B", base_dir_id} == {value for _, value in page.parameters}
+    assert "v3_network = 'B'" in str(explanation)
+    assert "train_job" in page.plan
+    assert page.plan in str(explanation)
 
 
 def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> None:
@@ -117,7 +119,46 @@ def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> Non
     with reading(engine) as connection:
         explanation = explain(connection, parse(condition), None)
     engine.dispose()
-    assert {7, 21, 10, 0.1, 0.9, key("accuracy")} <= {value for _, value in explanation.parameters}
+    page, _count = explanation.statements
+    assert {7, 21, 10, 0.1, 0.9, key("accuracy")} <= {value for _, value in page.parameters}
     assert f"= {key('accuracy')} (the key of 'accuracy')\n" in str(explanation)
-    assert "LIMIT" in explanation.sql
-    assert "metric" in explanation.plan
+    assert "LIMIT" in page.sql
+    assert "metric" in page.plan
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"limit": 2},
+        {"limit": 2, "metric/m": {"ge": 0}, "sorted_name": "metric/m"},
+        {"limit": 2, "sorted_name": "metric/m"},
+        {"limit": 2, "network": {"eq": "A"}},
+        {"sorted_name": "epoch"},
+    ],
+    ids=["newest", "by metric", "three ranges", "few by a field", "all"],
+)
+@pytest.mark.parametrize("count", [True, False])
+def test_explain_shows_the_statements_that_are_run_in_their_order(
+    sqlite_url: str, condition: dict[str, Any], count: bool
+) -> None:
+    engine, wanted, ran = open_engine(sqlite_url), parse(condition), list[str]()
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)
+        for number in range(5):
+            add_job(connection, StoredJob(f"./{number}", {"network": "A"}, {"m": number}), base_dir_id)
+    with reading(engine) as connection:
+        explained = explain(connection, wanted, None, count=count).statements
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_trace_callback(ran.append)
+        answer = filter_lineage(connection, wanted, None, count=count)
+        driver.set_trace_callback(None)
+    engine.dispose()
+    assert answer["count"] == (5 if count or "limit" not in condition else None)
+    assert count or not any("count" in each.purpose for each in explained)
+    patterns = [re.escape(each.sql).replace(r"\?", ".+?") for each in explained]
+    shown = [number for each in ran for number, pattern in enumerate(patterns) if re.fullmatch(pattern, each)]
+    may_be_left_out = {number for number, each in enumerate(explained) if "unless" in each.purpose}
+    assert shown == sorted(set(shown))
+    assert set(shown) >= set(range(len(explained))) - may_be_left_out
+    others = [each for each in ran if not any(re.fullmatch(pattern, each) for pattern in patterns)]
+    assert not [each for each in others if ("LIMIT" in each and "SELECT 1" not in each) or "count(" in each]

@@ -15,8 +15,10 @@ FROM lineage JOIN metric AS sort_0 ON sort_0.job_id = lineage.job_id AND sort_0.
 WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND lineage.optimizer IN (%(v1_optimizer)s::VARCHAR COLLATE "C", %(v2_optimizer)s::VARCHAR COLLATE "C") AND lineage.epoch >= %(v3_epoch)s::BIGINT AND lineage.learning_rate < %(v4_learning_rate)s AND sort_0.value > %(v5_metric)s;
 
 SELECT count(*) AS count_1
-FROM lineage JOIN metric AS required ON required.job_id = lineage.job_id AND required.name_key = %(name_key_1)s::BIGINT
-WHERE lineage.optimizer IN (%(v1_optimizer)s::VARCHAR COLLATE "C", %(v2_optimizer)s::VARCHAR COLLATE "C") AND lineage.epoch >= %(v3_epoch)s::BIGINT AND lineage.learning_rate < %(v4_learning_rate)s AND required.value > %(v5_metric)s;
+FROM lineage
+WHERE lineage.optimizer IN (%(v1_optimizer)s::VARCHAR COLLATE "C", %(v2_optimizer)s::VARCHAR COLLATE "C") AND lineage.epoch >= %(v3_epoch)s::BIGINT AND lineage.learning_rate < %(v4_learning_rate)s AND (EXISTS (SELECT 1
+FROM metric
+WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_1)s::BIGINT AND metric.value > %(v5_metric)s));
 
 SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph

@@ -15,8 +15,10 @@ FROM lineage INDEXED BY ix_lineage_fields JOIN metric AS sort_0 ON sort_0.job_id
 WHERE train_job.base_dir_id IN (?) AND lineage.optimizer IN (?, ?) AND lineage.epoch >= ? AND lineage.learning_rate < ? AND sort_0.value > ?;
 
 SELECT count(*) AS count_1
-FROM lineage INDEXED BY ix_lineage_fields CROSS JOIN metric AS required ON required.job_id = lineage.job_id AND required.name_key = ?
-WHERE lineage.optimizer IN (?, ?) AND lineage.epoch >= ? AND lineage.learning_rate < ? AND required.value > ?;
+FROM lineage INDEXED BY ix_lineage_fields
+WHERE lineage.optimizer IN (?, ?) AND lineage.epoch >= ? AND lineage.learning_rate < ? AND (EXISTS (SELECT 1
+FROM metric
+WHERE metric.job_id = lineage.job_id AND metric.name_key = ? AND metric.value > ?));
 
 SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph

@@ -9,12 +9,14 @@ FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_3)s::BIGINT AND user_info.kind != %(kind_4)s::VARCHAR)) ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
-FROM lineage JOIN user_info AS required ON required.job_id = lineage.job_id AND required.name_key = %(name_key_1)s::BIGINT
+FROM lineage
 WHERE (lineage.loss IN (%(v1_loss)s) OR lineage.loss_kind IN (%(loss_kind_1_1)s::VARCHAR) OR lineage.loss_kind IS NULL) AND (lineage.epoch IN (%(v2_epoch)s::BIGINT) OR lineage.epoch IS NULL) IS NOT true AND ((EXISTS (SELECT 1
 FROM metric
-WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_2)s::BIGINT AND (metric.value IN (%(v3_metric)s) OR CASE WHEN (metric.kind = %(kind_1)s::VARCHAR) THEN metric.text END IN (%(v4_metric)s::VARCHAR COLLATE "C") OR CASE WHEN (metric.kind = %(kind_2)s::VARCHAR) THEN metric.text END IN (%(v5_metric)s::VARCHAR COLLATE "C")))) OR NOT (EXISTS (SELECT 1
+WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_1)s::BIGINT AND (metric.value IN (%(v3_metric)s) OR CASE WHEN (metric.kind = %(kind_1)s::VARCHAR) THEN metric.text END IN (%(v4_metric)s::VARCHAR COLLATE "C") OR CASE WHEN (metric.kind = %(kind_2)s::VARCHAR) THEN metric.text END IN (%(v5_metric)s::VARCHAR COLLATE "C")))) OR NOT (EXISTS (SELECT 1
 FROM metric
-WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_3)s::BIGINT AND metric.kind != %(kind_3)s::VARCHAR))) IS NOT true AND required.kind != %(kind_4)s::VARCHAR;
+WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_2)s::BIGINT AND metric.kind != %(kind_3)s::VARCHAR))) IS NOT true AND (EXISTS (SELECT 1
+FROM user_info
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_3)s::BIGINT AND user_info.kind != %(kind_4)s::VARCHAR));
 
 SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph

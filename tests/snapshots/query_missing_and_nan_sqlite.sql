@@ -9,12 +9,14 @@ FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = ? AND user_info.kind != ?)) ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC;
 
 SELECT count(*) AS count_1
-FROM lineage INDEXED BY ix_lineage_fields CROSS JOIN user_info AS required ON required.job_id = lineage.job_id AND required.name_key = ?
+FROM lineage INDEXED BY ix_lineage_fields
 WHERE (lineage.loss IN (?) OR lineage.loss_kind IN (?) OR lineage.loss_kind IS NULL) AND (lineage.epoch IN (?) OR lineage.epoch IS NULL) IS NOT 1 AND ((EXISTS (SELECT 1
 FROM metric
 WHERE metric.job_id = lineage.job_id AND metric.name_key = ? AND (metric.value IN (?) OR CASE WHEN (metric.kind = ?) THEN metric.text END IN (?) OR CASE WHEN (metric.kind = ?) THEN metric.text END IN (?)))) OR NOT (EXISTS (SELECT 1
 FROM metric
-WHERE metric.job_id = lineage.job_id AND metric.name_key = ? AND metric.kind != ?))) IS NOT 1 AND required.kind != ?;
+WHERE metric.job_id = lineage.job_id AND metric.name_key = ? AND metric.kind != ?))) IS NOT 1 AND (EXISTS (SELECT 1
+FROM user_info
+WHERE user_info.job_id = lineage.job_id AND user_info.name_key = ? AND user_info.kind != ?));
 
 SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, event, text
 
 from helpers.databases import end_all_sessions
 from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.findings import cause_in
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.store.database.failures import cause_of
@@ -179,7 +180,7 @@ def test_an_error_that_tells_nothing_is_held_against_the_disk(
     shown = os.statvfs_result((1, 1, *tuple(disk)[2:4], free_bytes, *tuple(disk)[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _: shown)
     why = cause_of(sqlite3.OperationalError(words), words, path)
-    assert why.kind == cause
+    assert cause_in(why) == cause
     assert ("Free some space" in why.remedy) == (cause == "full")
 
 

@@ -19,7 +19,7 @@ from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database import pool
-from lineage_store.store.database.engine import glancing, open_engine, reading, writing
+from lineage_store.store.database.engine import open_engine, reading, writing
 
 NEVER_ENDING = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)"
@@ -42,7 +42,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("way", [reading, writing, glancing])
+@pytest.mark.parametrize("way", [reading, writing])
 def test_when_all_connections_are_in_use_the_error_names_the_setting(
     engine: Engine, way: Callable[[Engine], AbstractContextManager[object]]
 ) -> None:
@@ -139,7 +139,7 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         assert store.job_report(base_dir, "./a").series
         assert store.why(base_dir).verdict == "stored"
         assert store.problems() == []
-        store.concerns()
+        store.findings()
         store.cycles()
         store.verify()
         store.retry()
@@ -177,7 +177,7 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
 
 
 def troubles(caplog: pytest.LogCaptureFixture) -> set[str]:
-    return {getattr(record, "trouble", "") for record in caplog.records}
+    return {getattr(record, "finding", "") for record in caplog.records}
 
 
 def wait_for(what: Callable[[], bool]) -> None:

@@ -15,6 +15,7 @@ from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.findings import finding
 from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.lease import leading
 from lineage_store.operations import remove
@@ -24,7 +25,6 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.catalog.removable import Rules
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.records import Problem
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import revisions
 
@@ -136,7 +136,7 @@ def test_a_job_with_a_file_that_cannot_be_read_has_changed(engine: Engine, store
     base_dir_id = base_dirs.register(engine, stored)
     with reading(engine) as connection:
         file = next(each for each in registry.known_files(connection, base_dir_id) if each.train_id == ONE)
-    problem = Problem("unreadable_file", "It cannot be read.", "Let it be.")
+    problem = finding("unreadable_file", "one", what="It cannot be read.")
     with leading(engine, base_dir_id, 15.0, mode="once") as lease:
         with changes(engine, ONE):
             commit.mark_unreadable(engine, lease, [(file, problem)])

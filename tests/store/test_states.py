@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store.config import Settings
+from lineage_store.findings import finding
 from lineage_store.ingest import commit, refresh
 from lineage_store.ingest.lease import leading
 from lineage_store.ingest.problems import MOST_STRIKES
@@ -30,7 +31,7 @@ from lineage_store.states import (
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import KnownFile, Problem
+from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import metadata
 
 _WATCH = (
@@ -103,7 +104,7 @@ class History:
         refresh.ingest(self.engine, self.base_dir, few, should_stop=lambda: next(asked, True))
 
     def cannot_be_read(self) -> None:
-        problem = Problem("unreadable_file", "Permission denied.", "Mend it.")
+        problem = finding("unreadable_file", str(self.path), reason="Permission denied.")
         self._to_newest(
             lambda lease, file: (
                 commit.mark_unreadable(self.engine, lease, [(file, problem)])

@@ -77,9 +77,9 @@ def test_a_long_reader_is_named(sqlite_engine: Engine, sqlite_url: str) -> None:
         reader.communicate(b"\n")
     assert found is not None
     assert found.size_bytes > 1_000_000
-    assert found.warning is not None
-    assert f"process {reader.pid} " in found.warning
-    assert "reader" in str(found.remedy)
+    assert found.finding is not None
+    assert f"process {reader.pid} " in found.finding.what
+    assert "reader" in found.finding.remedy
     sqlite_engine.dispose()
 
 
@@ -87,7 +87,7 @@ def test_a_small_log_is_no_worry(sqlite_engine: Engine) -> None:
     write_much(sqlite_engine)
     found = look(sqlite_engine)
     assert found is not None
-    assert found.warning is None
+    assert found.finding is None
     sqlite_engine.dispose()
     assert look(sqlite_engine) is None
 

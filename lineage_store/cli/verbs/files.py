@@ -75,10 +75,11 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
         write_json(asdict(verdict))
         return
     click.echo(escaped(f"{verdict.path}: {verdict.verdict}."))
-    for reason in verdict.reasons:
-        click.echo(escaped(f"- {reason.text}"))
-        if reason.remedy:
-            click.echo(escaped(f"  {reason.remedy}"))
+    for found in verdict.findings:
+        whose = "" if found.subject == verdict.path else f"{found.subject}: "
+        click.echo(escaped(f"- {whose}{found.what}"))
+        if found.remedy:
+            click.echo(escaped(f"  {found.remedy}"))
 
 
 def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[Part]:

@@ -91,7 +91,7 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
     for problem in store.status(report.base_dir, problems=SHOWN_PROBLEMS).problems:
-        session.note(f"{problem['path']}: {problem['reason']} {problem['remedy']}")
+        session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
     if report.problems > SHOWN_PROBLEMS:
         session.note(f"... and {report.problems - SHOWN_PROBLEMS} more.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,7 +111,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
                 "user_info": report.user_info,
                 "series": report.series,
                 "log_files": report.log_files,
-                "problems": report.problems,
+                "problems": [asdict(problem) for problem in report.problems],
             }
         )
     else:
@@ -151,10 +152,7 @@ def _print_report(report: JobReport) -> None:
         _print_table("Tags", _SERIES_COLUMNS, report.series)
     _print_table("Log files", _FILE_COLUMNS, report.log_files)
     for problem in report.problems:
-        write_pairs(
-            [("reason", problem["reason"]), ("remedy", problem["remedy"])],
-            title=f"Problem: {problem['path']}",
-        )
+        write_pairs([("what", problem.what), ("remedy", problem.remedy)], title=f"Problem: {problem.subject}")
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
+from lineage_store.findings import Finding
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Reread
@@ -43,10 +43,10 @@ def problems_verb(
     with session.open_store() as store:
         found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
     if as_json:
-        write_json([{"place": _place(row), **row} for row in found])
+        write_json([asdict(problem) for problem in found])
         return
-    for row in found:
-        write_pairs(_lines(row), title=_place(row))
+    for problem in found:
+        write_pairs(_lines(problem), title=problem.subject)
     if not found and page in (None, 1):
         session.note("No problem is open." if not everything else "There never was a problem.")
 
@@ -93,25 +93,21 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     return _tell(session, done, left)
 
 
-def _tell(session: Session, done: Reread, left: Sequence[Mapping[str, Any]]) -> int:
+def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
     click.echo(
         f"{done.tried:,} log files tried again, {done.from_start:,} of them from the start; "
         f"read {done.events:,} events ({done.bytes_read:,} bytes)."
     )
-    for row in left:
-        session.note(f"{_place(row)}: {row['reason']} {row['remedy']}")
+    for problem in left:
+        session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
     return ExitCode.PARTLY_DONE if left else 0
 
 
-def _place(row: Mapping[str, Any]) -> str:
-    return escaped(str(Path(row["base_dir"], row["path"])))
-
-
-def _lines(row: Mapping[str, Any]) -> list[tuple[str, object]]:
-    lines: list[tuple[str, object]] = [("what", f"{row['kind']}: {row['reason']}")]
-    if row["range_start"] is not None:
-        lines.append(("where", f"bytes {row['range_start']} to {row['range_end']}"))
-    lines += [("since", row["first_seen_at"]), ("remedy", row["remedy"])]
-    if row["resolved_at"] is not None:
-        lines.append(("resolved", row["resolved_at"]))
+def _lines(problem: Finding) -> list[tuple[str, object]]:
+    lines: list[tuple[str, object]] = [("what", f"{problem.kind}: {problem.what}")]
+    if problem.range_start is not None:
+        lines.append(("where", f"bytes {problem.range_start} to {problem.range_end}"))
+    lines += [("since", problem.since), ("remedy", problem.remedy)]
+    if problem.until is not None:
+        lines.append(("until", problem.until))
     return lines

@@ -80,7 +80,7 @@ def filter_verb(
         _set_page(wanted, limit, page)
     with session.open_store() as store:
         if explain:
-            click.echo(escaped(str(store.explain(wanted, base_dir=base_dir)), keep_lines=True))
+            click.echo(escaped(str(store.explain(wanted, base_dir=base_dir, count=count)), keep_lines=True))
             return
         if base_dir is None:
             answer = store.filter_lineage(wanted, count=count)

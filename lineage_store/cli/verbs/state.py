@@ -12,15 +12,15 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.durations import seconds
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.errors import DatabaseUnavailableError, ExitCode
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.findings import Finding, exit_code
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import Finding, Standing
+    from lineage_store.api.reports import DaemonStatus
 
-PROBLEM_COLUMNS = ("path", "kind", "reason", "remedy", "first_seen_at")
-STANDSTILL, SOME_FILES = ExitCode.FAILED, ExitCode.PARTLY_DONE
-"""What `status --check` exits with when something is not well."""
-DAEMON_COLUMNS = ("base_dir", "holder", "what", "since", "reason", "remedy")
+PROBLEM_COLUMNS = ("subject", "kind", "what", "remedy", "since")
+DAEMON_COLUMNS = ("base_dir", "holder", "state", "since", "what", "remedy")
+FINDING_COLUMNS = ("severity", "subject", "kind", "what", "remedy")
 CYCLE_COLUMNS = (
     "base_dir",
     "finished_at",
@@ -88,22 +88,22 @@ def status_verb(
             _print_daemons(daemons)
             raise
         unavailable = {"cause": error.cause, "reason": error.message, "remedy": error.hint}
-        write_json({"unavailable": unavailable, "daemons": [asdict(standing) for standing in daemons]})
+        write_json({"unavailable": unavailable, "daemons": [asdict(status) for status in daemons]})
         return error.exit_code
     if as_json:
         report = {
             "database": url,
             "base_dirs": found.base_dirs,
-            "daemons": [asdict(standing) for standing in daemons],
+            "daemons": [asdict(status) for status in daemons],
             "last_cycles": passes,
-            "problems": found.problems,
+            "problems": [asdict(problem) for problem in found.problems],
             "write_ahead_log": None if log is None else asdict(log),
         }
         write_json(report)
         return 0
     click.echo(f"Store: {url}")
-    if log is not None and log.warning:
-        session.note(f"{log.warning} {log.remedy}")
+    if log is not None and log.finding:
+        session.note(str(log.finding))
     if not found.base_dirs:
         session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
     for row in found.base_dirs:
@@ -112,7 +112,7 @@ def status_verb(
         )
     _print_daemons(daemons)
     if found.problems:
-        _print_rows("Open problems", PROBLEM_COLUMNS, found.problems)
+        _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
     if cycles:
         _print_rows("Last passes", CYCLE_COLUMNS, passes)
     return 0
@@ -138,9 +138,9 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     if style == "table":
         _print_findings(findings)
     else:
-        rows = [(finding.verdict, finding.subject, finding.text, finding.remedy) for finding in findings]
-        write_rows(("verdict", "subject", "finding", "remedy"), rows, style)
-    return 1 if any(finding.verdict == "failed" for finding in findings) else 0
+        rows = [[getattr(finding, name) for name in FINDING_COLUMNS] for finding in findings]
+        write_rows(FINDING_COLUMNS, rows, style)
+    return 1 if any(finding.is_wrong for finding in findings) else 0
 
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
@@ -150,28 +150,28 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     unavailable = None
     try:
         with session.open_store() as store:
-            concerns = store.concerns(base_dir, within_s=within_s)
+            findings = store.findings(base_dir, within_s=within_s)
     except DatabaseUnavailableError as error:
         unavailable = error.exit_code
-        concerns = without_store.concerns_without_database(session.settings().settings, base_dir, error)
+        findings = without_store.findings_without_database(session.settings().settings, base_dir, error)
     if as_json:
-        write_json({"well": not concerns, "concerns": [asdict(concern) for concern in concerns]})
-    elif not concerns:
+        write_json({"well": not findings, "findings": [asdict(finding) for finding in findings]})
+    elif not findings:
         click.echo("All is well.")
     else:
-        for concern in concerns:
-            click.echo(escaped(f"{concern.subject}: {concern.reason} {concern.remedy}"))
-    if unavailable is not None:
-        return unavailable
-    if any(concern.standstill for concern in concerns):
-        return STANDSTILL
-    return SOME_FILES if concerns else 0
+        for finding in findings:
+            click.echo(escaped(str(finding)))
+    return exit_code(findings) if unavailable is None else unavailable
 
 
-def _print_daemons(daemons: Sequence[Standing]) -> None:
+def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
     if daemons:
-        rows = [asdict(standing) for standing in daemons]
-        _print_rows("Daemons on this host", DAEMON_COLUMNS, rows)
+        _print_rows("Daemons on this host", DAEMON_COLUMNS, map(_daemon_row, daemons))
+
+
+def _daemon_row(status: DaemonStatus) -> dict[str, object]:
+    found = asdict(status.finding) if status.finding else dict.fromkeys(DAEMON_COLUMNS)
+    return {**found, "base_dir": status.base_dir, "holder": status.holder, "state": status.title}
 
 
 def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -180,6 +180,6 @@ def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 def _print_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
-        click.echo(escaped(f"{finding.verdict:7}  {finding.subject}: {finding.text}"))
+        click.echo(escaped(f"{finding.severity:10}  {finding.subject}: {finding.what}"))
         if finding.remedy:
-            click.echo(escaped(f"{'':7}  {finding.remedy}"))
+            click.echo(escaped(f"{'':10}  {finding.remedy}"))

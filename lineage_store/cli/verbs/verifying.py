@@ -76,10 +76,10 @@ def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Ite
 
 def _print(session: Session, verdict: FileVerdict) -> None:
     if verdict.unreadable:
-        session.note(f"{verdict.path}: {verdict.unreadable}")
+        session.note(str(verdict.unreadable))
     for difference in verdict.differences[:SHOWN_OF_A_FILE]:
-        at = "" if difference.byte_offset is None else f" at byte {difference.byte_offset}"
-        click.echo(escaped(f"{difference.path}{at}: {difference.text}"))
+        at = "" if difference.range_start is None else f" at byte {difference.range_start}"
+        click.echo(escaped(f"{difference.subject}{at}: {difference.what}"))
     if verdict.differences:
         more = len(verdict.differences) - SHOWN_OF_A_FILE
         click.echo(escaped(f"  {f'and {more:,} more; ' if more > 0 else ''}{verdict.differences[0].remedy}"))

@@ -1,7 +1,7 @@
-"""When to look again: at what has failed, and how often to talk about it; at live jobs.
+"""When to look again: exponential backoff after failures, which are logged now and then; and the pace of live jobs.
 
-In: failures, each of a kind; successes; how long a look took. Out: log lines, and when to try again. Promises: a
-database that is back is used within two seconds; a trouble that lasts is told once a minute, and its end is told too.
+In: failures and successes; how long a look took. Out: log lines, a finding, and when to try again. Promises: a database
+that is back is used within two seconds; a failure that lasts is logged once a minute, and its end is logged too.
 Looks at live jobs take a fifth of a core at most, as far as three intervals allow; one that read a backlog does not
 keep the next waiting longer.
 """
@@ -14,34 +14,32 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.ingest.daemon.status_file import Trouble
+from lineage_store.findings import Finding, finding, of_database
 from lineage_store.texts import without_passwords
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
-TOLD_EVERY_S = 60.0
+LOGGED_EVERY_S = 60.0
 SHARE = 0.2
 """Looks may take this share of a core, without the reading process, which takes about half as much again."""
 LONGEST = 3
 """So many intervals are the longest wait."""
-_FAILS = "fails"
-_LOG = "It is tried again; the daemon's log tells more."
+FAILS = "daemon_fails"
 
 
 @dataclass(slots=True)
-class Patience:
-    """The troubles of one base dir."""
+class Backoff:
+    """The failures in a row of one base dir."""
 
     base_dir: str
     failures: int = 0
-    """In a row."""
-    trouble: Trouble | None = None
-    """What is the matter; None when all is well."""
+    finding: Finding | None = None
+    """What the last failure was; None after a success."""
     _not_before: float = 0.0
     _since: float = 0.0
-    _told: float = field(default=float("-inf"))
+    _logged: float = field(default=float("-inf"))
 
     def is_over(self) -> bool:
         """Whether it is time to try (again)."""
@@ -59,38 +57,41 @@ class Patience:
         )
         wait_s = min(longest_s, 2.0 ** min(self.failures, 10) / 4)
         self.wait(wait_s)
-        now, before = time.monotonic(), self.trouble
+        now, before = time.monotonic(), self.finding
         if before is None:
             self._since = now
-        self.trouble = _trouble(error, datetime.now(UTC) if before is None else before.since)
-        if before is None or _name(self.trouble) != _name(before) or now >= self._told + TOLD_EVERY_S:
+        since = datetime.now(UTC) if before is None else before.since
+        self.finding = _found(self.base_dir, error, since)
+        if before is None or _name(self.finding) != _name(before) or now >= self._logged + LOGGED_EVERY_S:
             fields = {
                 "base_dir": self.base_dir,
-                "trouble": _name(self.trouble),
+                "finding": _name(self.finding),
                 "reason": str(error),
                 "again_in_s": wait_s,
             }
             log.error("pass failed", extra=fields, exc_info=None if expected else error)
-            self._told = now
+            self._logged = now
 
     def succeed(self) -> None:
         """All is well (again)."""
-        if self.trouble is not None:
+        if self.finding is not None:
             lasted_s = round(time.monotonic() - self._since, 1)
-            fields = {"base_dir": self.base_dir, "trouble": _name(self.trouble), "lasted_s": lasted_s}
+            fields = {"base_dir": self.base_dir, "finding": _name(self.finding), "lasted_s": lasted_s}
             log.info("goes on", extra=fields)
-        self.failures, self.trouble = 0, None
+        self.failures, self.finding = 0, None
 
 
-def _trouble(error: Exception, since: datetime) -> Trouble:
+def _found(base_dir: str, error: Exception, since: datetime | None) -> Finding:
     reason = without_passwords(getattr(error, "message", None) or str(error) or type(error).__name__)
-    what = f"database {error.cause}" if isinstance(error, DatabaseUnavailableError) else _FAILS
-    return Trouble(what, reason.partition("\n")[0], getattr(error, "hint", None) or _LOG, since)
+    what, remedy = reason.partition("\n")[0], getattr(error, "hint", None)
+    if isinstance(error, DatabaseUnavailableError):
+        return of_database(error.cause, base_dir, what=what, remedy=remedy, since=since)
+    return finding(FAILS, base_dir, what=what, remedy=remedy, since=since)
 
 
-def _name(trouble: Trouble) -> str:
-    """What tells a trouble from another one; how a database words its refusal does not."""
-    return trouble.reason if trouble.what == _FAILS else trouble.what
+def _name(found: Finding) -> str:
+    """What tells one failure from another; how a database words its refusal does not."""
+    return found.what if found.kind == FAILS else found.title
 
 
 def next_look_s(interval_s: float, took_s: float) -> float:

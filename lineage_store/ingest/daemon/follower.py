@@ -29,15 +29,15 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.daemon.backoff import Patience, next_look_s
-from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Standing
+from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
+from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import holder_name, let_go
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
-from lineage_store.ingest.scan.directory_cache import Memory, Signs
+from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -80,22 +80,22 @@ class Follower:
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
-        self._memory = Memory()
+        self._cache = DirectoryCache()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
-        self._patience, self._at_work, self._stands_by_for = Patience(str(base_dir)), False, ""
+        self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
         self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
         self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
 
     @property
-    def standing(self) -> Standing:
-        """Whether it leads or stands by, or what is the matter."""
-        what = STANDS_BY if self._lease is None else LEADS
-        return Standing(str(self._base_dir), self._holder, what).but(self._patience.trouble)
+    def status(self) -> DaemonStatus:
+        """Whether it leads or stands by, and what keeps it from reading."""
+        state = STANDS_BY if self._lease is None else LEADS
+        return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding)
 
     def tick(self) -> None:
         """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
-        if self._patience.is_over():
+        if self._backoff.is_over():
             self._at_work, began_s = True, time.thread_time()
             try:
                 self._try()
@@ -116,7 +116,7 @@ class Follower:
         lease, beats = self._lease, self.pulse.beats
         goes_on = self._reader.is_awaited or beats != self._renewed_at
         self._renewed_at = beats
-        if lease is None or not self._at_work or not goes_on or self._patience.failures:
+        if lease is None or not self._at_work or not goes_on or self._backoff.failures:
             return
         # Whatever fails here fails the tick's next write too, which says so.
         with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
@@ -144,7 +144,7 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
             self._fail(error, expected=False)
         else:
-            self._patience.succeed()
+            self._backoff.succeed()
             self._fit = True
 
     def _work(self) -> None:
@@ -180,7 +180,7 @@ class Follower:
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
         self._stands_by_for = ""
         distrust = is_network(filesystem_type(self._base_dir))
-        self._memory = Memory(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
+        self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
         self._discovery_due = 0.0
         self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
         return lease
@@ -208,9 +208,9 @@ class Follower:
     def _full_pass(self, this: Ingester) -> Counts:
         try:
             relist_after_s = self._settings.finished_interval_s
-            return self._pass(this, self._memory.signs(self._base_dir, relist_after_s=relist_after_s))
+            return self._pass(this, self._cache.signs(self._base_dir, relist_after_s=relist_after_s))
         except OSError as error:
-            problem = {".": unlistable_base_dir(str(self._base_dir), error)}
+            problem = [unlistable_base_dir(str(self._base_dir), error)]
             rows_at_a_time = self._settings.batch_rows
             commit.finish_discovery(self._engine, this.lease, problem, rows_at_a_time, self._beat_and_ask)
             raise
@@ -219,17 +219,17 @@ class Follower:
         with reading(self._engine) as connection:
             live = registry.live_jobs(connection, this.lease.base_dir_id)
         if live:
-            signs = self._memory.signs_in(self._base_dir, live)
+            signs = self._cache.signs_in(self._base_dir, live)
             self._recorded(this, lambda: self._pass(this, signs, searched=False))
 
     def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
-        base_dir_id, trusted = this.lease.base_dir_id, not self._memory.distrust
+        base_dir_id, trusted = this.lease.base_dir_id, not self._cache.distrust
         todo = survey_changes(
             self._engine,
             self._base_dir,
             base_dir_id,
             self._settings,
-            self._memory,
+            self._cache,
             signs,
             distrust=not trusted,
             on_directory=self.pulse.beat,
@@ -254,9 +254,9 @@ class Follower:
             fields = {"base_dir": str(self._base_dir), "reason": error.message, "remedy": error.hint}
             log.info("stands by", extra=fields)
         self._stands_by_for = error.message
-        self._patience.succeed()
+        self._backoff.succeed()
         lease_s = self._settings.lease_s
-        self._patience.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
+        self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
@@ -267,4 +267,4 @@ class Follower:
                 self._lease = None
         else:
             self._fit = False
-        self._patience.fail(error, expected=expected)
+        self._backoff.fail(error, expected=expected)

@@ -1,6 +1,6 @@
-"""The daemon: APScheduler triggers, followers work, a guard watches over both, signals end it.
+"""The daemon: APScheduler triggers, followers work, a watchdog watches over both, signals end it.
 
-In: an engine, base dirs, settings. Out: a notice of how it is, for as long as it runs; on SIGTERM or SIGINT it finishes
+In: an engine, base dirs, settings. Out: a status file, for as long as it runs; on SIGTERM or SIGINT it finishes
 the transaction at hand and returns. Promises: one base dir does not wait for another; a tick never overlaps with the
 one before; the wall clock may be set at any time; what comes to a standstill ends the process with STANDSTILL, for its
 supervisor to start it anew. The only module that knows APScheduler.
@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -27,8 +28,9 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, ExitCode
+from lineage_store.findings import finding
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, Noticeboard, Standing, Trouble
+from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus, StatusFile
 from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
 from lineage_store.store.database.engine import identity, require_writable
@@ -57,7 +59,7 @@ def run(
         )
     stop = stop or threading.Event()
     followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
-    scheduler, board = _scheduler(2 * len(followers)), Noticeboard(identity(engine.url))
+    scheduler, file = _scheduler(2 * len(followers)), StatusFile(identity(engine.url))
     for follower in followers:
         _every(scheduler, follower.next_tick_s, follower.tick)
         _every(scheduler, lambda: settings.lease_s / 3, follower.renew)
@@ -66,11 +68,11 @@ def run(
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
         notify("READY=1")
         try:
-            _watch(scheduler, followers, settings, board, stop)
+            _watch(scheduler, followers, settings, file, stop)
         finally:
             notify("STOPPING=1")
-            _finish_within(STOPS_WITHIN_S, scheduler, followers, board)
-            board.take_down()
+            _finish_within(STOPS_WITHIN_S, scheduler, followers, file)
+            file.remove()
     log.info("stopped")
 
 
@@ -78,7 +80,7 @@ def _watch(
     scheduler: BackgroundScheduler,
     followers: Sequence[Follower],
     settings: Settings,
-    board: Noticeboard,
+    file: StatusFile,
     stop: threading.Event,
 ) -> None:
     """Look after clocks and progress, and say how it is, until it is time to stop."""
@@ -90,36 +92,34 @@ def _watch(
             log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
         still = standstill.look()
-        standings = [
-            follower.standing if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
+        statuses = [
+            follower.status if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
             for follower, still_s in zip(followers, standstill.still_s(), strict=True)
         ]
         if still:
             fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
             reason = f"no progress in {still.name} since {still.last_at:%Y-%m-%d %H:%M:%S} UTC"
-            _end(reason, fields, board, standings)
+            _end(reason, fields, file, statuses)
         if standstill.all_have_beaten():
             notify("WATCHDOG=1")
-        board.post(standings)
-        if (status := _status(standings)) != told:
+        file.write(statuses)
+        if (status := _status(statuses)) != told:
             notify(f"STATUS={status}")
             told = status
 
 
-def _quiet(follower: Follower, deadline_s: float) -> Standing:
+def _quiet(follower: Follower, deadline_s: float) -> DaemonStatus:
     """What is said of a follower before its standstill ends the process."""
-    reason = "Listing, reading or writing does not come to an end."
-    remedy = (
-        f"Does its disk answer? Without progress for {deadline_s:g} s the daemon ends, to be started anew."
-    )
-    return follower.standing.but(Trouble("no progress", reason, remedy, follower.pulse.last_at))
+    status, since = follower.status, follower.pulse.last_at
+    found = finding("no_progress", status.base_dir, since=since, deadline_s=deadline_s)
+    return replace(status, finding=found)
 
 
-def _status(standings: Sequence[Standing]) -> str:
+def _status(statuses: Sequence[DaemonStatus]) -> str:
     """How all followers stand, in a line: `2 lead; /runs: database full`."""
-    counts = Counter(each.what for each in standings)
-    well = [f"{counts[what]} {what}" for what in (LEADS, STANDS_BY) if counts[what]]
-    return "; ".join([*well, *(f"{each.base_dir}: {each.what}" for each in standings if not each.is_well)])
+    counts = Counter(each.state for each in statuses if each.finding is None)
+    well = [f"{counts[state]} {state}" for state in (LEADS, STANDS_BY) if counts[state]]
+    return "; ".join([*well, *(f"{each.base_dir}: {each.title}" for each in statuses if each.finding)])
 
 
 def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> None:
@@ -131,22 +131,22 @@ def _finish(scheduler: BackgroundScheduler, followers: Sequence[Follower]) -> No
 
 
 def _finish_within(
-    seconds: float, scheduler: BackgroundScheduler, followers: Sequence[Follower], board: Noticeboard
+    seconds: float, scheduler: BackgroundScheduler, followers: Sequence[Follower], file: StatusFile
 ) -> None:
     thread = threading.Thread(target=_finish, args=(scheduler, followers), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         reason = f"the work at hand did not end within {seconds:g} s"
-        _end(reason, {"deadline_s": seconds}, board, [follower.standing for follower in followers])
+        _end(reason, {"deadline_s": seconds}, file, [follower.status for follower in followers])
 
 
 def _end(
-    reason: str, fields: dict[str, object], board: Noticeboard, standings: Sequence[Standing]
+    reason: str, fields: dict[str, object], file: StatusFile, statuses: Sequence[DaemonStatus]
 ) -> NoReturn:
     """End the process at once: a thread that hangs would keep an orderly end waiting."""
     log.critical("standstill", extra={**fields, "reason": reason, "exit_code": int(ExitCode.STANDSTILL)})
-    board.post(standings, ended=reason)
+    file.write(statuses, ended=reason)
     notify(f"STATUS=Ended: {reason}.")
     os._exit(ExitCode.STANDSTILL)
 

@@ -1,9 +1,9 @@
-"""What a daemon says of itself where the database cannot: a notice in memory, for `status` on the same host.
+"""What a daemon says of itself where the database cannot: a status file in memory, for `status` on the same host.
 
-In: how each base dir stands with a daemon. Out: one small file per daemon, in a directory of its user on a filesystem
-in memory, which can be written when the store's disk is full, read-only or away. Promises: posting never fails, nor
-waits for a disk; only its user (and root) can read a notice; a daemon that was killed or stopped since is told from one
-that runs. Does not know the database.
+In: what a daemon does with each base dir. Out: one small file per daemon, in a directory of its user on a filesystem in
+memory, which can be written when the store's disk is full, read-only or away. Promises: writing never fails, nor waits
+for a disk; only its user (and root) can read it; a daemon that was killed or stopped since is told from one that runs.
+Does not know the database.
 """
 
 from __future__ import annotations
@@ -20,60 +20,44 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from lineage_store.finding_kinds import Severity
+from lineage_store.findings import Finding, finding
 from lineage_store.store.database.locks import is_stopped
 
 log = logging.getLogger(__name__)
 
 MEMORY = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path(tempfile.gettempdir())  # noqa: S108 - see `_private`
-LEADS, STANDS_BY, STOPPED, ENDED = "leads", "stands by", "stopped", "ended"
+LEADS, STANDS_BY = "leads", "stands by"
+STOPPED, ENDED = "daemon_stopped", "daemon_ended"
 _DIRECTORY = "lineage-store-{}"
 _LONGEST = 1 << 20
 _NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What comes of reading something that is no notice."""
+"""What comes of reading something that is no status file."""
 _KEPT_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """What keeps a daemon from reading a base dir."""
-
-    what: str
-    """In few words: `database full`."""
-    reason: str
-    remedy: str
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a base dir stands with a daemon of this host."""
+class DaemonStatus:
+    """What a daemon of this host does with a base dir."""
 
     base_dir: str
     holder: str
     """The daemon, as leases name it: host, process id, nonce."""
-    what: str
-    """leads, stands by; stopped, ended, or a trouble in few words."""
-    since: datetime | None = None
-    reason: str = ""
-    remedy: str = ""
+    state: str
+    """leads or stands by, or did when it was last heard of."""
+    finding: Finding | None = None
+    """What keeps it from reading; None: nothing does."""
 
     @property
-    def is_well(self) -> bool:
-        """Whether the daemon does what it should."""
-        return self.what in (LEADS, STANDS_BY)
-
-    def but(self, trouble: Trouble | None) -> Standing:
-        """The same with a trouble, if there is one."""
-        if trouble is None:
-            return self
-        return replace(
-            self, what=trouble.what, since=trouble.since, reason=trouble.reason, remedy=trouble.remedy
-        )
+    def title(self) -> str:
+        """In few words what keeps it from reading; otherwise its state."""
+        return self.finding.title if self.finding else self.state
 
 
 @dataclass(frozen=True, slots=True)
-class _Notice:
+class _Content:
     """What is in the file."""
 
     store: str
@@ -82,71 +66,66 @@ class _Notice:
     """When the process began: another one may have its number by now."""
     ended: str
     """Why the daemon ended itself; empty while it runs."""
-    base_dirs: list[Standing]
+    base_dirs: list[DaemonStatus]
 
     def is_past(self) -> bool:
         return bool(self.ended) or _begun(self.pid) != self.begun
 
 
-class Noticeboard:
-    """The notice of one daemon."""
+class StatusFile:
+    """The status file of one daemon."""
 
     def __init__(self, store: str) -> None:
-        self._store, self._told = store, ""
+        self._store, self._written = store, ""
         self._path = _home(os.getuid()) / f"{os.getpid()}-{secrets.token_hex(3)}.json"
-        _take_down_the_past(store)
+        _remove_past(store)
 
-    def post(self, standings: Sequence[Standing], ended: str = "") -> None:
-        """Say how base dirs stand now; and why the daemon ends, if it does."""
-        notice = _Notice(self._store, os.getpid(), _begun(os.getpid()), ended, list(standings))
-        text = json.dumps(asdict(notice), default=datetime.isoformat)
-        if text == self._told and self._path.exists():  # logging out may have cleared the memory of a user
+    def write(self, statuses: Sequence[DaemonStatus], ended: str = "") -> None:
+        """Say what is done with base dirs now; and why the daemon ends, if it does."""
+        content = _Content(self._store, os.getpid(), _begun(os.getpid()), ended, list(statuses))
+        text = json.dumps(asdict(content), default=datetime.isoformat)
+        if text == self._written and self._path.exists():  # logging out may have cleared the memory of a user
             return
         try:
             _write(self._path, text)
         except OSError as error:
-            if not self._told:
+            if not self._written:
                 fields = {"path": str(self._path), "reason": error.strerror}
                 log.warning("`status` will not know how this daemon is", extra=fields)
-        self._told = text
+        self._written = text
 
-    def take_down(self) -> None:
+    def remove(self) -> None:
         """Leave nothing behind."""
         with suppress(OSError):
             self._path.unlink()
 
 
-def read(store: str) -> list[Standing]:
-    """How base dirs stand with the daemons of this user that are, or were, at work on a store; root sees all users'."""
-    return [_as_it_is(standing, notice) for notice in _notices(store) for standing in notice.base_dirs]
+def read(store: str) -> list[DaemonStatus]:
+    """What the daemons of this user do, or did, with the base dirs of a store; root sees those of all users."""
+    found = (content for _, content in _all_contents() if content.store == store)
+    return [_as_it_is(status, content) for content in found for status in content.base_dirs]
 
 
-def _as_it_is(standing: Standing, notice: _Notice) -> Standing:
-    pid = notice.pid
-    if notice.is_past():
-        how = notice.ended or "without a word; it was killed, most likely"
-        reason = f"The daemon that followed it, process {pid}, has ended: {how}."
-        return replace(standing, what=ENDED, reason=reason, remedy="Start it again; its log tells more.")
+def _as_it_is(status: DaemonStatus, content: _Content) -> DaemonStatus:
+    """With the end of the daemon, or that it is stopped, as what was found."""
+    pid, since = content.pid, status.finding.since if status.finding else None
+    if content.is_past():
+        how = content.ended or "without a word; it was killed, most likely"
+        return replace(status, finding=finding(ENDED, status.base_dir, since=since, pid=pid, how=how))
     if is_stopped(pid):
-        reason = f"The daemon that follows it, process {pid}, is stopped."
-        remedy = f"Let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
-        return replace(standing, what=STOPPED, reason=reason, remedy=remedy)
-    return standing
+        return replace(status, finding=finding(STOPPED, status.base_dir, since=since, pid=pid))
+    return status
 
 
-def _take_down_the_past(store: str) -> None:
-    """Whoever starts anew has the word now; and nobody asks any more for what ended long ago."""
-    for path, notice in _all_notices():
+def _remove_past(store: str) -> None:
+    """Remove what a daemon of this store left that has ended, and what anybody left long ago."""
+    for path, content in _all_contents():
         with suppress(OSError):
-            if notice.is_past() and (notice.store == store or path.stat().st_mtime < time.time() - _KEPT_S):
+            if content.is_past() and (content.store == store or path.stat().st_mtime < time.time() - _KEPT_S):
                 path.unlink()
 
 
-def _notices(store: str) -> Iterator[_Notice]:
-    return (notice for _, notice in _all_notices() if notice.store == store)
-
-
-def _all_notices() -> Iterator[tuple[Path, _Notice]]:
+def _all_contents() -> Iterator[tuple[Path, _Content]]:
     mine = _home(os.getuid())
     homes = sorted(MEMORY.glob(_DIRECTORY.format("*"))) if os.getuid() == 0 else [mine]
     for path in (path for home in homes if _is_private(home) for path in sorted(home.glob("*.json"))):
@@ -154,13 +133,21 @@ def _all_notices() -> Iterator[tuple[Path, _Notice]]:
             yield path, _parsed(_text(path))
 
 
-def _parsed(text: str) -> _Notice:
+def _parsed(text: str) -> _Content:
     fields = json.loads(text)
-    words = (value for each in fields["base_dirs"] for name, value in each.items() if name != "since")
+    return _Content(
+        **{**fields, "pid": int(fields["pid"]), "base_dirs": [_status(each) for each in fields["base_dirs"]]}
+    )
+
+
+def _status(fields: dict[str, Any]) -> DaemonStatus:
+    found = fields.pop("finding")
+    if found is not None:
+        found = Finding(**{**found, "severity": Severity(found["severity"]), "since": _time(found["since"])})
+    words = [*fields.values(), *((found.kind, found.what, found.remedy) if found else ())]
     if not all(isinstance(word, str) for word in words):
         raise TypeError
-    standings = [Standing(**{**each, "since": _time(each["since"])}) for each in fields["base_dirs"]]
-    return _Notice(**{**fields, "pid": int(fields["pid"]), "base_dirs": standings})
+    return DaemonStatus(**fields, finding=found)
 
 
 def _text(path: Path) -> str:

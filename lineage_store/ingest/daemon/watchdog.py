@@ -1,4 +1,4 @@
-"""The guard beside the scheduler: it sees that the wall clock was set, and that a follower has come to a standstill.
+"""The watchdog beside the scheduler: it sees that the wall clock was set, and that a follower has come to a standstill.
 
 In: pulses, which followers let beat; the two clocks. Out: how far the clock was set; which pulse stands still.
 Promises: a standstill is counted in time during which this process ran (a machine that slept, or SIGSTOP, is none).

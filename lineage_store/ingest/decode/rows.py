@@ -19,6 +19,7 @@ import numpy as np
 from lineage_store.eventlog.formats import DecodeColumns, LogFormat, format_of
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.decode.named_values import named_values, parse_metric
@@ -27,13 +28,11 @@ from lineage_store.store.records import (
     FileRows,
     FoldedLineage,
     LineageRow,
-    Problem,
     SampleColumns,
     StoredEvent,
     Valued,
+    relative_path,
 )
-
-QUARANTINE_REMEDY = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,21 @@ class _Collected:
     index: int = 0
     """How far the chunk has been read."""
     lineage_events: list[LineageRow] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
     quarantined_bytes: int = 0
 
     def quarantine(self, start: int, end: int, kind: str, reason: str) -> None:
         self.quarantined_bytes += end - start
-        self.problems.append(Problem(kind, reason, QUARANTINE_REMEDY, start, end))
+        self.note(kind, start, end, reason)
+
+    def note(self, kind: str, start: int, end: int, reason: str) -> None:
+        self.problems.append(finding(kind, self.path, byte_range=(start, end), reason=reason))
+
+    @property
+    def path(self) -> str:
+        return relative_path(self.chunk.file.train_id, self.chunk.file.name)
 
 
 def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
@@ -124,7 +130,7 @@ def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_fram
     if end is None or (following and following.position < end):
         # a frame inside the claimed range means that bytes were cut out of this one
         end = following.position if following else max(start + 1, searched)
-    collected.quarantine(start, end, "damaged_bytes", f"No frame: {suspect.reason}.")
+    collected.quarantine(start, end, "damaged_bytes", str(suspect.reason))
     return end - base
 
 
@@ -196,9 +202,7 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> Li
         try:
             metrics = named_values(parse_metric(event.content.get("metric")))
         except ValueError as error:
-            reason = f"The metrics of an evaluation cannot be read: {error}"
-            remedy = "The evaluation counts without metrics. Record metrics that are a JSON object."
-            collected.problems.append(Problem("unreadable_metric", reason, remedy, frame.position, frame.end))
+            collected.note("unreadable_metric", frame.position, frame.end, str(error))
     wall_time = _wall_time(event.wall_time)
     return LineageRow(frame.position, event.kind, wall_time, json.dumps(event.content), metrics)
 
@@ -208,9 +212,8 @@ def _rows(
 ) -> FileRows:
     suspect = None
     if isinstance(outcome, Suspect):
-        reason = f"At byte {outcome.position}: {outcome.reason}."
-        remedy = "It is read again until it makes sense; after the grace time it is passed over, with a note."
-        suspect = Problem("suspect_bytes", reason, remedy)
+        position, reason = outcome.position, outcome.reason
+        suspect = finding("suspect_bytes", collected.path, position=position, reason=reason)
     times = [event.wall_time for event in collected.lineage_events] + [latest]
     times += map(_wall_time, collected.version_times)
     return FileRows(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.records.framing import NeedData, Suspect
+from lineage_store.findings import Finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.problems import unreadable_file
@@ -24,7 +25,7 @@ from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
 from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.states import FileState
-from lineage_store.store.records import Advance, FileRows, KnownFile, Problem, SampleColumns
+from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
@@ -37,7 +38,7 @@ class Batch:
     advances: list[Advance] = field(default_factory=list)
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
-    failures: list[tuple[KnownFile, Problem]] = field(default_factory=list)
+    failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     row_count: int = 0
     bytes_read: int = 0
     files_taken: int = 0

@@ -12,11 +12,12 @@ from itertools import islice
 from pathlib import Path
 
 from lineage_store.eventlog import formats
+from lineage_store.finding_kinds import KINDS
 from lineage_store.texts import to_stored
 
 SHOWN = 3
 MOST_DIRECTORIES = 20_000
-ONE_JOB = "It looks like one job's directory, not like a base dir: all log files lie in the directory itself."
+ONE_JOB = KINDS["one_job"].what
 
 
 def is_one_job(train_ids: Collection[str]) -> bool:

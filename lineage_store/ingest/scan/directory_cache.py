@@ -24,7 +24,7 @@ from lineage_store.texts import from_stored
 
 SETTLED_AFTER_NS = 2_000_000_000
 """A change time younger than this may hide a second change: some file systems count in steps of two seconds."""
-GLANCES = 1000
+RESTING_PER_SEARCH = 1000
 """So many resting directories, or a hundredth of them, are looked at in one search: all of them in turn."""
 
 
@@ -52,8 +52,8 @@ _UNSEEN = FileSight(0, 0, closed=False, stat_stamp="")
 
 
 @dataclass(slots=True)
-class Memory:
-    """What is remembered of one base dir."""
+class DirectoryCache:
+    """What is remembered of the directories of one base dir."""
 
     follow_symlinks: bool = False
     distrust: bool = False
@@ -77,7 +77,7 @@ class Memory:
         Some of those that were listed longer ago than `relist_after_s` are due again in any case.
         Raises OSError when the base dir cannot be opened.
         """
-        share = max(GLANCES, len(self._resting) // 100)
+        share = max(RESTING_PER_SEARCH, len(self._resting) // 100)
         with _open_directory(base_dir) as root:
             signs = self._signs(root, self._watched)
             glanced = self._resting if thorough else self._next_round(share)

@@ -18,7 +18,7 @@ from lineage_store.eventlog.formats import format_of
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.scan.depth import is_one_job
 from lineage_store.ingest.scan.diff import Change, PathChange, diff
-from lineage_store.ingest.scan.directory_cache import Memory, Signs
+from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.discovery import Found, FoundFile, Unreadable, scan
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading
@@ -80,7 +80,7 @@ def survey_changes(
     base_dir: Path,
     base_dir_id: int,
     settings: Settings,
-    memory: Memory,
+    cache: DirectoryCache,
     signs: Signs,
     *,
     kinds: Collection[str] = ALL_KINDS,
@@ -94,18 +94,18 @@ def survey_changes(
     """
     if not (signs.directories or signs.files):
         return Survey()
-    found = find(base_dir, settings, signs.directories, memory, on_directory)
-    listed = {*signs.directories, *found.directories, *memory.gone(found)}
+    found = find(base_dir, settings, signs.directories, cache, on_directory)
+    listed = {*signs.directories, *found.directories, *cache.gone(found)}
     found.files += signs.files
     files = {(file.train_id, file.name) for file in signs.files}
-    jobs = None if memory.is_new else listed | {train_id for train_id, _ in files}
+    jobs = None if cache.is_new else listed | {train_id for train_id, _ in files}
     with reading(engine) as connection:
         known = registry.known_files(connection, base_dir_id, jobs)
         if jobs is not None:
             known = [file for file in known if file.train_id in listed or (file.train_id, file.name) in files]
         changes = _compare(found, known, kinds, distrust=distrust)
         changes = _without_removed(connection, base_dir_id, changes)
-    memory.take_in(listed, found, changes)
+    cache.take_in(listed, found, changes)
     return _survey(found, kinds, changes)
 
 

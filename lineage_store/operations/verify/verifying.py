@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, Row
 from lineage_store.config import Settings
 from lineage_store.errors import UnknownFormatError
 from lineage_store.eventlog.formats import format_of
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read.log_reader import OpenLogFile, digest, open_log_file
@@ -29,20 +30,8 @@ from lineage_store.store.catalog import audit
 from lineage_store.store.database.engine import reading
 from lineage_store.store.writes.lineage import current_events
 
-REWRITTEN = "The file is not the one that was read: it was rewritten."
 ATTEMPTS = 5
 """How often to follow a bookmark that moves while the file is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Something about which a log file and the store do not agree."""
-
-    path: str
-    byte_offset: int | None
-    """Where in the file; None: the file, or the job, as a whole."""
-    text: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +43,9 @@ class FileVerdict:
     ingested_bytes: int = 0
     quarantined_bytes: int = 0
     pending_bytes: int = 0
-    differences: tuple[Difference, ...] = ()
-    unreadable: str | None = None
+    differences: tuple[Finding, ...] = ()
+    """About what the file and the store do not agree; `range_start` is where in the file."""
+    unreadable: Finding | None = None
     """Why it could not be verified."""
 
 
@@ -87,14 +77,14 @@ def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settin
             Claims() as claims,
         ):
             if _is_rewritten(log, row):
-                return _verdict(path, row, log, [(0, REWRITTEN)], "`lineage-store ingest` reads it anew.")
+                return _verdict(path, row, log, [finding("unread_rewrite", path, byte_range=(0, None))])
             signed_zero = engine.dialect.name != "sqlite"
             walk = Walk(log_format, row.kind, row.name, claims, signed_zero)
             return _follow(engine, path, row, log, walk, settings)
     except OSError as error:
-        return FileVerdict(path, unreadable=unreadable_file(path, error).reason)
+        return FileVerdict(path, unreadable=unreadable_file(path, error))
     except UnknownFormatError as error:
-        return FileVerdict(path, unreadable=error.message)
+        return _unverified(path, error.message)
 
 
 def _follow(
@@ -106,17 +96,17 @@ def _follow(
             gaps = audit.given_up(connection, (row.job_id, row.file_no))
         arrived = walk.to(row.byte_offset, log, gaps, settings)
         if not arrived:
-            return _verdict(path, row, log, walk.faults)
+            return _verdict(path, row, log, _differences(path, walk.faults))
         # Not a statement earlier: PostgreSQL ends transactions that stand idle while a large file is read.
         with reading(engine) as connection:
             now = audit.file_row(connection, (row.job_id, row.file_no))
             if now is None:
-                return FileVerdict(path, unreadable="It was read again meanwhile.")
+                return _unverified(path, "It was read again meanwhile.")
             if now.byte_offset == row.byte_offset:
                 found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now)]
-                return _verdict(path, now, log, found)
+                return _verdict(path, now, log, _differences(path, found))
         row = now
-    return FileVerdict(path, unreadable="It grows too fast to be verified; its state is no worse for that.")
+    return _unverified(path, "It grows too fast to be verified.")
 
 
 def _lineage(connection: Connection, row: Row[Any]) -> Iterator[Found]:
@@ -136,10 +126,25 @@ def _is_rewritten(log: OpenLogFile, row: Row[Any]) -> bool:
     return bool(fingerprint != row.fingerprint or anchor != row.anchor)
 
 
-def _verdict(
-    path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Found], remedy: str | None = None
-) -> FileVerdict:
-    remedy = remedy or f"`lineage-store reingest {os.path.dirname(path)}` reads the job anew."
+def _unverified(path: str, reason: str) -> FileVerdict:
+    return FileVerdict(path, unreadable=finding("unverified_file", path, reason=reason))
+
+
+def _differences(path: str, found: Iterable[Found]) -> list[Finding]:
+    directory = os.path.dirname(path)
+    return [
+        finding(
+            "difference",
+            path,
+            byte_range=None if offset is None else (offset, None),
+            difference=text,
+            directory=directory,
+        )
+        for offset, text in found
+    ]
+
+
+def _verdict(path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Finding]) -> FileVerdict:
     size = max(log.sight.size_bytes, row.byte_offset)
     return FileVerdict(
         path,
@@ -147,5 +152,5 @@ def _verdict(
         ingested_bytes=row.byte_offset - row.quarantined_bytes,
         quarantined_bytes=row.quarantined_bytes,
         pending_bytes=size - row.byte_offset,
-        differences=tuple(Difference(path, offset, text, remedy) for offset, text in found),
+        differences=tuple(found),
     )

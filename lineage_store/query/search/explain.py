@@ -1,38 +1,51 @@
-"""How the database would answer: the SQL with its parameters, and the database's own plan.
+"""How the database would answer: each statement with its parameters, and the database's own plan.
 
-In: a condition and an open connection. Out: an `Explanation`, readable as text. The statement is not run.
+In: a condition and an open connection. Out: an `Explanation`, readable as text. Promises: what is shown is what
+`chooser` chose, for the same question. Nothing of it is run but what the chooser itself has to ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select
 
 from lineage_store import texts
-from lineage_store.query.search.compiler import BaseDirs, compile_all, compile_stretches
-from lineage_store.query.search.narrowing import Narrowed, narrow
+from lineage_store.query.search.chooser import Plan, choose
 from lineage_store.query.search.scope import scope_of
-from lineage_store.query.search.statements import statement_of
 from lineage_store.query.search.tree import NAMED, SearchCondition, subjects
+from lineage_store.store.database.statements import statement_of
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStatement:
+    """One statement; its parameters, in order of appearance where the text does not name them."""
+
+    purpose: str
+    """What it finds, and when it is run."""
+    sql: str
+    parameters: tuple[tuple[str, Any], ...]
+    plan: str
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The page's statement; its parameters, in order of appearance where the text does not name them."""
+    """The statements that answer a question, in their order."""
 
     dialect: str
-    sql: str
-    parameters: tuple[tuple[str, Any], ...]
-    plan: str
+    statements: tuple[ExplainedStatement, ...]
     names: Mapping[int, str]
     """Of metrics and user-defined values, by the key that stands for each in SQL."""
 
     def __str__(self) -> str:
-        parameters = "\n".join(f"  {name} = {self._shown(value)}" for name, value in self.parameters)
-        return f"{self.sql}\n\nParameters:\n{parameters}\n\nPlan ({self.dialect}):\n{self.plan}"
+        return "\n\n".join(map(self._told, self.statements))
+
+    def _told(self, statement: ExplainedStatement) -> str:
+        parameters = "\n".join(f"  {name} = {self._shown(value)}" for name, value in statement.parameters)
+        told = f"-- {statement.purpose}\n{statement.sql}\n\nParameters:\n{parameters}"
+        return f"{told}\n\nPlan ({self.dialect}):\n{statement.plan}"
 
     def _shown(self, value: object) -> str:
         if isinstance(value, int) and value in self.names:
@@ -41,17 +54,21 @@ class Explanation:
 
 
 def explain(
-    connection: Connection, condition: SearchCondition, base_dir_ids: Sequence[int] | None
+    connection: Connection,
+    condition: SearchCondition,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    count: bool = True,
 ) -> Explanation:
-    """The statement that finds the page, or its first jobs, and the plan that this database would follow."""
+    """The statements that answer the question, with or without its count, and how this database would run each."""
     base_dirs = scope_of(connection, base_dir_ids).base_dirs
-    page = _page(condition, base_dirs, narrow(connection, condition, base_dirs, count=True))
-    given = _given(condition)
-    statement = statement_of(page, connection.dialect)
-    values = {**statement.values, **given}
-    parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    plan = plan_of(connection, page, **given)
-    return Explanation(connection.dialect.name, statement.text, parameters, plan, _names(condition))
+    chosen = choose(connection, condition, base_dirs, count=count)
+    given = dict(zip(("take", "skip"), condition.cut, strict=True)) if condition.page else {}
+    explained = tuple(
+        _explained(connection, purpose, statement, {**condition.values, **given})
+        for purpose, statement in _statements(chosen)
+    )
+    return Explanation(connection.dialect.name, explained, _names(condition))
 
 
 def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
@@ -62,21 +79,28 @@ def plan_of(connection: Connection, select: Select[Any], **given: object) -> str
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _page(condition: SearchCondition, base_dirs: BaseDirs, narrowed: Narrowed) -> Select[Any]:
-    where, sort = condition.where, condition.sort
-    if condition.page is None:
-        return compile_all(where, sort, base_dirs)
-    few, are_few, shows_dataset = narrowed.few, narrowed.are_few, condition.shows_dataset
-    stretches = compile_stretches(
-        where, sort, base_dirs, few=few, are_few=are_few, shows_dataset=shows_dataset
-    )
-    return stretches[0].page
+def _statements(chosen: Plan) -> Iterator[tuple[str, Select[Any]]]:
+    """What is run, in its order, each with what it is for."""
+    if chosen.everything is not None:
+        yield "All that match", chosen.everything
+    first = chosen.counted is not None
+    if chosen.count is not None and first:
+        yield "The count, which is asked first: the page depends on it", chosen.count
+    parts = len(chosen.ranges)
+    for number, part in enumerate(chosen.ranges, 1):
+        of_several = f", part {number} of {parts} of the order" if parts > 1 else ""
+        yield f"The page{of_several}{', unless it is full before' if number > 1 else ''}", part.page
+    if chosen.count is not None and not first:
+        yield "The count, unless the page is the last and tells it", chosen.count
 
 
-def _given(condition: SearchCondition) -> dict[str, Any]:
-    page = condition.page
-    cut = {} if page is None else {"take": page.limit, "skip": page.limit * page.number}
-    return {**condition.values, **cut}
+def _explained(
+    connection: Connection, purpose: str, select: Select[Any], given: Mapping[str, Any]
+) -> ExplainedStatement:
+    statement = statement_of(select, connection.dialect)
+    values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
+    parameters = tuple((name, values[name]) for name in statement.places or statement.values)
+    return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
 
 
 def _names(condition: SearchCondition) -> dict[int, str]:

@@ -1,11 +1,11 @@
-"""In which order: sort keys become stretches, which follow one another and are each sorted within.
+"""In which order: sort keys become sort ranges, which follow one another and are each sorted within.
 
-In: the sort keys of a condition. Out: `Stretch`es, each with what it joins, which jobs belong to it, and its order.
-Promises: every job belongs to exactly one stretch. The order is total (ties by update time, newest first, then id), so
-that pages neither overlap nor leave a gap.
+In: the sort keys of a condition. Out: `SortRange`s, each with what it joins, which jobs belong to it, and its order.
+Promises: every job belongs to exactly one sort range. The order is total (ties by update time, newest first, then id),
+so that pages neither overlap nor leave a gap.
 
 Missing values are the smallest, then NaN, numbers, text, lists and objects. Sorted by a metric or user-defined value
-first, the jobs where it is a number make a stretch of their own, which an index on (name, value) delivers in order:
+first, the jobs where it is a number make a range of their own, which an index on (name, value) delivers in order:
 the best twenty of a million are read, not sorted.
 """
 
@@ -56,27 +56,25 @@ NEWEST_FIRST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A part of the order: jobs that come before all of the next stretch and after all of the last."""
+class SortRange:
+    """A part of the order: jobs that come before all of the next range and after all of the last."""
 
     joined: FromClause
     """`train_job` and `lineage` with whatever order and membership ask for."""
     order: Sequence[Rank]
     belongs: ColumnElement[bool] = field(default_factory=true)
     values: Joined = field(default_factory=dict)
-    """Named values that every job of the stretch has, joined already."""
-    from_index: bool = False
-    """Whether an index gives the jobs in this order: the first few are found without sorting all."""
+    """Named values that every job of the range has, joined already."""
 
 
-def whole(keys: Sequence[SortKey]) -> Stretch:
-    """The order as one stretch, which the database has to sort unless it goes by update time alone."""
+def whole(keys: Sequence[SortKey]) -> SortRange:
+    """The order as one range, which the database has to sort unless it goes by update time alone."""
     if keys:
         return _ordered(lineage, keys)
-    return Stretch(lineage.join(train_job, _SAME_JOB), NEWEST_FIRST, from_index=True)
+    return SortRange(lineage.join(train_job, _SAME_JOB), NEWEST_FIRST)
 
 
-def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
+def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> SortRange:
     """The order of jobs by keys, then by ties.
 
     `train_job` is only looked up, for ties. As an outer join it takes no part in the search for an order of joins: a
@@ -95,11 +93,11 @@ def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> Stretch:
         else:
             ranked = _field_order(key.subject)
         order.extend(Rank(column, key.descending) for column in ranked)
-    return Stretch(joined, (*order, *NEWEST_FIRST))
+    return SortRange(joined, (*order, *NEWEST_FIRST))
 
 
-def stretches(keys: Sequence[SortKey], where: Node) -> tuple[Stretch, ...]:
-    """The order as stretches, those left out that `where` leaves empty."""
+def sort_ranges(keys: Sequence[SortKey], where: Node) -> tuple[SortRange, ...]:
+    """The order as sort ranges, those left out that `where` leaves empty."""
     if not keys or keys[0].subject.type not in VALUED:
         return (whole(keys),)
     numbers = _numbers(keys)
@@ -109,30 +107,30 @@ def stretches(keys: Sequence[SortKey], where: Node) -> tuple[Stretch, ...]:
     return (above, numbers, below) if keys[0].descending else (below, numbers, above)
 
 
-def _numbers(keys: Sequence[SortKey]) -> Stretch:
+def _numbers(keys: Sequence[SortKey]) -> SortRange:
     first, row, rest = _inner_joined(keys)
     value = Rank(row.c.value, first.descending, may_be_missing=False)
     # any number at all; SQLite looks up a range in the index, but not what is not NULL
     number = row.c.value >= -math.inf
     order = (value, *rest.order)
-    return replace(rest, order=order, belongs=number, values={first.subject: row}, from_index=True)
+    return replace(rest, order=order, belongs=number, values={first.subject: row})
 
 
-def _above_numbers(keys: Sequence[SortKey]) -> Stretch:
+def _above_numbers(keys: Sequence[SortKey]) -> SortRange:
     first, row, rest = _inner_joined(keys)
     order = [Rank(column, first.descending) for column in _valued_order(row)]
     above = and_(row.c.value.is_(None), row.c.kind.in_(_ABOVE_NUMBERS))
     return replace(rest, order=(*order, *rest.order), belongs=above, values={first.subject: row})
 
 
-def _below_numbers(keys: Sequence[SortKey]) -> Stretch:
+def _below_numbers(keys: Sequence[SortKey]) -> SortRange:
     row = _row(keys[0].subject.type, 1)
     below = and_(row.c.value.is_(None), func.coalesce(row.c.kind, "null").not_in(_ABOVE_NUMBERS))
     return replace(whole(keys), belongs=below)
 
 
-def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, Stretch]:
-    """The first key, its row, and the stretch of the other keys for the jobs that have such a row."""
+def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, SortRange]:
+    """The first key, its row, and the range of the other keys for the jobs that have such a row."""
     first, rest = keys[0], keys[1:]
     row = _row(first.subject.type, 0)
     return first, row, _ordered(lineage.join(row, is_named(row, first.subject.name)), rest)

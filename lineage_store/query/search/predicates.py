@@ -9,7 +9,7 @@ Every value is a parameter, never part of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -51,17 +51,6 @@ def holds(node: Node, joined: Joined) -> ColumnElement[bool]:
             return and_(true(), *(holds(part, joined) for part in parts))
         case AnyOf(parts):
             return or_(false(), *(holds(part, joined) for part in parts))
-
-
-def required_values(node: Node) -> Iterator[Subject]:
-    """Metrics and user-defined values that a job must have to satisfy the condition."""
-    match node:
-        case AllOf(parts):
-            for part in parts:
-                yield from required_values(part)
-        case Leaf(subject, operator, value) if subject.type in VALUED:
-            if not (operator.negated or operator.takes_missing(value)):
-                yield subject
 
 
 def _negation(predicate: ColumnElement[bool]) -> ColumnElement[bool]:

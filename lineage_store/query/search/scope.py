@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from lineage_store.query.search.compiler import BaseDirs
-from lineage_store.query.search.statements import run
-from lineage_store.store.database.pool import Pooled
+from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import base_dir, train_job
 
 # One index alone tells the first job of a base dir; for EXISTS, PostgreSQL may go through the jobs of all.
@@ -36,7 +35,7 @@ class Scope:
         return self.paths if len(self.paths) > 1 else {}
 
 
-def scope_of(connection: Connection | Pooled, base_dir_ids: Sequence[int] | None) -> Scope:
+def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
     rows = run(connection, BASE_DIRS)
     of_jobs = [(key, path, leaving) for key, path, leaving, first in rows if first is not None]

@@ -86,6 +86,12 @@ class SearchCondition:
     shows_model: bool = True
     shows_dataset: bool = True
 
+    @property
+    def cut(self) -> tuple[int, int]:
+        """How many jobs the page takes of those that match, and how many come before it."""
+        assert self.page is not None
+        return self.page.limit, self.page.limit * self.page.number
+
 
 def subjects(node: Node) -> Iterator[Subject]:
     """What the condition compares, as often as it does."""

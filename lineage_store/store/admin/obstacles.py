@@ -1,6 +1,6 @@
 """What keeps a store from being written now, as far as it can be told without writing.
 
-In: an engine that can be read. Out: a `Cause`, or None. A full disk under PostgreSQL is not told: only who writes meets
+In: an engine that can be read. Out: a finding, or None. A full disk under PostgreSQL is not told: only who writes meets
 it.
 """
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
+from lineage_store.findings import Finding, of_database
 from lineage_store.store.database.engine import reading, sqlite_path
-from lineage_store.store.database.failures import ONLY_READS, Cause, locked_remedy, of_disk
+from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk
 from lineage_store.store.database.locks import writer_of
 
 # That a role only reads is its own business: it may be an analyst's who asks.
@@ -34,7 +35,7 @@ LIMIT 1
 """)
 
 
-def obstacle_to(engine: Engine) -> Cause | None:
+def obstacle_to(engine: Engine) -> Finding | None:
     """What is in the way of writing."""
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     if path is not None:
@@ -43,15 +44,15 @@ def obstacle_to(engine: Engine) -> Cause | None:
         return _to_server(connection)
 
 
-def _to_file(path: Path) -> Cause | None:
+def _to_file(path: Path) -> Finding | None:
     if (cause := of_disk(path)) is not None:
         return cause
-    return None if writer_of(path) is None else Cause("locked", locked_remedy(path))
+    return None if writer_of(path) is None else of_database("locked", remedy=locked_remedy(path))
 
 
-def _to_server(connection: Connection) -> Cause | None:
+def _to_server(connection: Connection) -> Finding | None:
     if connection.execute(_READS_ONLY).scalar_one():
-        return Cause("read-only", ONLY_READS)
+        return of_database("read-only", remedy=ONLY_READS)
     blocker = connection.execute(_BLOCKER).first()
     if blocker is None:
         return None
@@ -59,4 +60,6 @@ def _to_server(connection: Connection) -> Cause | None:
         f", in a transaction since {blocker.xact_start:%Y-%m-%d %H:%M:%S} UTC" if blocker.xact_start else ""
     )
     who = f"Session {blocker.pid} of role {blocker.usename} has locked others out{since}"
-    return Cause("locked", f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid})).")
+    return of_database(
+        "locked", remedy=f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid}))."
+    )

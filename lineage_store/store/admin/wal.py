@@ -1,6 +1,6 @@
 """The write-ahead log of a SQLite store: how large it is, and who keeps it from being taken in.
 
-In: an engine. Out: its size, and a warning where that is unusual. SQLite takes the log into the database by itself and
+In: an engine. Out: its size, and a finding where that is unusual. SQLite takes the log into the database by itself and
 starts it over, but not while somebody still reads what was there before.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.engine import sqlite_path
 from lineage_store.store.database.locks import command_of, readers_of
 from lineage_store.store.database.sqlite import WAL_KEPT_BYTES
@@ -20,11 +21,10 @@ LARGE_BYTES = 4 * WAL_KEPT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadLog:
-    """Its size; and where that is large, why, and what to do."""
+    """How large it is, and what is found where that is too much."""
 
     size_bytes: int
-    warning: str | None = None
-    remedy: str | None = None
+    finding: Finding | None = None
 
 
 def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None:
@@ -38,12 +38,8 @@ def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None
         return None
     if size <= large_bytes:
         return WriteAheadLog(size)
-    text = f"The write-ahead log has {size:,} bytes; reads get slower, and the disk may fill."
     readers = ", ".join(f"{pid} ({command_of(pid) or 'of another user'})" for pid in readers_of(path))
     if readers:
-        return WriteAheadLog(
-            size,
-            f"{text} It grows while somebody reads an old state: process {readers}.",
-            "End the long reader.",
-        )
-    return WriteAheadLog(size, text, "Nobody reads now: the next write takes it in and cuts it back.")
+        held = finding("held_write_ahead_log", THE_STORE, size_bytes=size, readers=readers)
+        return WriteAheadLog(size, held)
+    return WriteAheadLog(size, finding("large_write_ahead_log", THE_STORE, size_bytes=size))

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, select
 
+from lineage_store.finding_kinds import KINDS
 from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
     ingest_problem,
@@ -21,8 +22,6 @@ from lineage_store.store.schema.tables import (
     train_job,
 )
 
-QUARANTINES = ("damaged_bytes", "undecodable_event")
-"""Problems whose byte ranges were given up."""
 _ROWS_AT_ONCE = 5_000
 
 
@@ -56,7 +55,7 @@ def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
     """The byte ranges of a file that were given up, ascending."""
     found = select(ingest_problem.c.range_start, ingest_problem.c.range_end).where(
         _is(ingest_problem, file),
-        ingest_problem.c.kind.in_(QUARANTINES),
+        ingest_problem.c.kind.in_([kind.name for kind in KINDS.values() if kind.gives_up_bytes]),
         ingest_problem.c.range_start.is_not(None),
     )
     return sorted((row.range_start, row.range_end) for row in connection.execute(found))

@@ -18,6 +18,7 @@ from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, execute_rows, upsert
+from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
@@ -36,7 +37,8 @@ def base_dirs(connection: Connection) -> list[tuple[int, str]]:
 
 def base_dir_id(connection: Connection, path: str) -> int | None:
     """The id of a base dir by its stored path; None when the store does not know it."""
-    return connection.execute(_BY_PATH, {"asked": key(path)}).scalar()
+    rows = run(connection, _BY_PATH, asked=key(path))
+    return rows[0][0] if rows else None
 
 
 _BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked"))
@@ -47,8 +49,8 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
     connection.execute(
         upsert(connection, base_dir, ["path_key"]), {"path": path, "path_key": key(path), "created_at": now}
     )
-    found: int = connection.execute(_BY_PATH, {"asked": key(path)}).scalar_one()
-    return found
+    ((found,),) = run(connection, _BY_PATH, asked=key(path))
+    return int(found)
 
 
 def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:

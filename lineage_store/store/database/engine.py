@@ -1,6 +1,6 @@
 """Connections: one way in for SQLite and PostgreSQL, and one set of transactions.
 
-In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`, `glancing`.
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`.
 Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
 want of it; database failures surface as `DatabaseUnavailableError` with the cause and without the password.
 Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor tables.
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.engine import URL, make_url
@@ -34,6 +33,7 @@ from lineage_store.errors import (
     PermissionDeniedError,
     ReadOnlyStoreError,
 )
+from lineage_store.findings import cause_in
 from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
@@ -144,26 +144,6 @@ def reading(engine: Engine) -> Iterator[Connection]:
             yield connection
 
 
-@contextmanager
-def glancing(engine: Engine) -> Iterator[pool.Pooled]:
-    """For statements each of its own: no transaction begins or ends. What fails takes its connection along."""
-    with _failures_named(engine):
-        pooled = pool.Pooled(engine.dialect, connected(engine))
-        driver: Any = pooled.connection.driver_connection
-        by_itself = engine.dialect.name == "postgresql"  # SQLite's driver begins nothing by itself
-        try:
-            if by_itself:
-                driver.autocommit = True
-            yield pooled
-            if by_itself:
-                driver.autocommit = False
-        except BaseException:
-            pooled.invalidate()
-            raise
-        finally:
-            pooled.connection.close()
-
-
 def connected(engine: Engine) -> PoolProxiedConnection:
     """A connection as the driver knows it; closing it gives it back to the pool. Raises DatabaseUnavailableError."""
     failure = engine.dialect.loaded_dbapi.Error
@@ -249,8 +229,8 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     why = cause_of(error.orig, cause, path)
-    kind = PermissionDeniedError if why.kind == "denied" else DatabaseUnavailableError
-    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=why.kind)
+    kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
+    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
 
 
 def _no_connection_free(engine: Engine) -> DatabaseUnavailableError:

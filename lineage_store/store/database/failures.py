@@ -1,30 +1,21 @@
 """Why a database refused, and what to do: from the driver's error to one of a few kinds.
 
-In: an error of the driver, and the SQLite file if it is one. Out: a `Cause`. The kind tells whoever waits what it is
-waiting for; codes come before words, since only some failures have a code.
+In: an error of the driver, and the SQLite file if it is one. Out: a finding. Its kind tells whoever waits what
+it is waiting for; codes come before words, since only some failures have a code.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_store.finding_kinds import KINDS
+from lineage_store.findings import Finding, of_database
 from lineage_store.store.database.locks import command_of, is_stopped, writer_of
 
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What is the matter with a database."""
-
-    kind: str
-    """down, locked, full, read-only, refused, denied, timeout, or failed where it is none of these."""
-    remedy: str
-
-
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
-SPACE = "Free some space; nothing was lost, and ingest goes on where it stood."
+SPACE = KINDS["database_full"].remedy
 ONLY_READS = "This server or role only reads: ingest where it may write."
 READ_ONLY = "The file or its directory is read-only for this user."
 _NOT_GRANTED = (
@@ -86,38 +77,38 @@ _REMEDIES = (
     ("No space left", "full", SPACE),
     ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
 )
-_IS_IT_UP = "Is the server up and the URL right?"
+_IS_IT_UP = KINDS["database_down"].remedy
 _IS_IT_WELL = "Is its disk well? The system's log may tell."
 _LITTLE_BYTES = 1 << 20
 
 
-def cause_of(error: BaseException | None, words: str, path: Path | None) -> Cause:
+def cause_of(error: BaseException | None, words: str, path: Path | None) -> Finding:
     """The cause of a driver's error, of which `words` is the first line; `path` is the SQLite file."""
     kind, remedy = next(
         ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
     )
     kind = _kind_by_code(error) or kind
     if path is None:
-        return Cause(kind, remedy)
+        return of_database(kind, remedy=remedy)
     if path.exists() and not os.access(path, os.R_OK):
-        return Cause("denied", _NOT_READABLE)
+        return of_database("denied", remedy=_NOT_READABLE)
     if kind == "locked":
-        return Cause(kind, locked_remedy(path))
+        return of_database(kind, remedy=locked_remedy(path))
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
-        return Cause(kind, remedy)
+        return of_database(kind, remedy=remedy)
     # A full disk is a "disk I/O error" too, where a file beside the database cannot grow.
-    return of_disk(path) or Cause(kind, _IS_IT_WELL if remedy == _IS_IT_UP else remedy)
+    return of_disk(path) or of_database(kind, remedy=_IS_IT_WELL if remedy == _IS_IT_UP else remedy)
 
 
-def of_disk(path: Path) -> Cause | None:
+def of_disk(path: Path) -> Finding | None:
     """What keeps a SQLite file from being written, whoever else uses it."""
     try:
         disk = os.statvfs(path)
     except OSError:
         return None
     if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return Cause("read-only", READ_ONLY)
-    return Cause("full", SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
+        return of_database("read-only", remedy=READ_ONLY)
+    return of_database("full", remedy=SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
 
 
 def _kind_by_code(error: BaseException | None) -> str | None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Dialect, Engine, event
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 WAIT_S = 30.0
 """How long a thread waits for a connection while all are in use."""
@@ -31,19 +30,6 @@ def size_of(engine: Engine) -> int:
     """How many connections an engine opens at most."""
     assert isinstance(engine.pool, QueuePool)
     return engine.pool.size()
-
-
-@dataclass(frozen=True, slots=True)
-class Pooled:
-    """A driver's connection, and the little that a statement for it needs to know."""
-
-    dialect: Dialect
-    connection: PoolProxiedConnection
-
-    def invalidate(self, error: BaseException | None = None) -> None:
-        """Drop the connection, as `Connection.invalidate` does."""
-        if self.connection.is_valid:
-            self.connection.invalidate(error)
 
 
 def renew(engine: Engine) -> None:

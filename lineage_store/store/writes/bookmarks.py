@@ -59,6 +59,6 @@ def _row(advance: Advance) -> dict[str, object]:
         "suspect_since": after.suspect_since,
         "suspect_size": after.suspect_size,
         "strikes": after.strikes,
-        "last_problem": advance.rows.suspect.reason if advance.rows.suspect else None,
+        "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
         "grown_at": after.grown_at,
     }

@@ -1,6 +1,6 @@
 """Problems: what ingest could not do, where, since when, and the remedy.
 
-In: problems of files and directories as they stand. Out: rows of `ingest_problem`, opened, renewed and resolved.
+In: findings about files and directories as they stand. Out: rows of `ingest_problem`, opened, renewed and resolved.
 A problem with a byte range is a fact about the bytes and stays; one without is a state, resolved when it is gone.
 """
 
@@ -12,8 +12,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
+from lineage_store.findings import Finding
 from lineage_store.store.database.dialects import among, among_rows
-from lineage_store.store.records import Advance, KnownFile, Problem, relative_path
+from lineage_store.store.records import Advance, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_problem
 
 CONTIGUOUS = frozenset({"damaged_bytes"})
@@ -46,7 +47,7 @@ def record_range_problems(
 def set_file_problems(
     connection: Connection,
     base_dir_id: int,
-    states: Mapping[KnownFile, Sequence[Problem]],
+    states: Mapping[KnownFile, Sequence[Finding]],
     now: datetime,
 ) -> None:
     """Let the open state problems of these files be exactly the given ones."""
@@ -61,22 +62,26 @@ def set_file_problems(
 
 
 def set_path_problems(
-    connection: Connection, base_dir_id: int, paths: Mapping[str, Problem], now: datetime
+    connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime
 ) -> None:
-    """Let the open problems of the base dir's directories be exactly the given ones, by path."""
+    """Let the open problems of the base dir's directories be exactly the given ones; their subjects are the paths."""
     mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None)
     wanted = {
-        (path, problem.kind): {**problem._asdict(), "base_dir_id": base_dir_id, "path": path, **_seen(now)}
-        for path, problem in paths.items()
+        (problem.subject, problem.kind): {
+            **_columns(problem, now),
+            "base_dir_id": base_dir_id,
+            "path": problem.subject,
+        }
+        for problem in paths
     }
     _reconcile(connection, mine, wanted, now, ("path", "kind"))
 
 
-def path_problems_are(connection: Connection, base_dir_id: int, paths: Mapping[str, Problem]) -> bool:
+def path_problems_are(connection: Connection, base_dir_id: int, paths: Iterable[Finding]) -> bool:
     """Whether the open problems of the base dir's directories are exactly these already."""
     mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None) & _OPEN
     rows = connection.execute(select(ingest_problem.c.path, ingest_problem.c.reason).where(mine))
-    return {row.path: row.reason for row in rows} == {path: problem.reason for path, problem in paths.items()}
+    return {row.path: row.reason for row in rows} == {problem.subject: problem.what for problem in paths}
 
 
 def _reconcile(
@@ -103,16 +108,23 @@ def _reconcile(
             connection.execute(update(ingest_problem).where(same).values(**words, last_seen_at=now))
 
 
-def _row(base_dir_id: int, file: KnownFile, problem: Problem, now: datetime) -> dict[str, Any]:
+def _row(base_dir_id: int, file: KnownFile, problem: Finding, now: datetime) -> dict[str, Any]:
     return {
-        **problem._asdict(),
+        **_columns(problem, now),
         "base_dir_id": base_dir_id,
         "job_id": file.job_id,
         "file_no": file.file_no,
         "path": relative_path(file.train_id, file.name),
-        **_seen(now),
     }
 
 
-def _seen(now: datetime) -> dict[str, datetime]:
-    return {"first_seen_at": now, "last_seen_at": now}
+def _columns(problem: Finding, now: datetime) -> dict[str, Any]:
+    return {
+        "kind": problem.kind,
+        "reason": problem.what,
+        "remedy": problem.remedy,
+        "range_start": problem.range_start,
+        "range_end": problem.range_end,
+        "first_seen_at": now,
+        "last_seen_at": now,
+    }

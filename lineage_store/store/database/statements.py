@@ -3,7 +3,7 @@
 In: an open connection and a `Select` that the compiler keeps. Out: the rows as the driver reads them, which is all that
 integers, floats and text need. Promises: what runs is what SQLAlchemy would run, by the same connection, in the same
 transaction, and fails with the same errors; SQLAlchemy's events do not tell of it. Why: SQLAlchemy takes longer to bind
-a statement and to describe its rows than a database to find a page.
+a statement and to describe its rows than a database to find a page: 1.4 to 1.7x of it all (page-*-sqlite-100k).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
-
-from lineage_store.store.database.pool import Pooled
 
 _REMEMBERED = 256
 
@@ -38,7 +36,7 @@ class Statement:
         return values if self.places is None else tuple([values[name] for name in self.places])
 
 
-def run(connection: Connection | Pooled, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
+def run(connection: Connection, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
     """The rows; `given` are values of parameters by name."""
     statement, failure = statement_of(select, connection.dialect), connection.dialect.loaded_dbapi.Error
     cursor: Any = connection.connection.cursor()
