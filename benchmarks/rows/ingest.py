@@ -26,8 +26,8 @@ from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema.tables import scalar_sample
 
 Corpus = Callable[[Sizes], Path]
-_INSERT = "INSERT INTO scalar_sample (job_id, series_id, step, wall_time, value) VALUES (?, ?, ?, ?, ?)"
-_COPY = "COPY scalar_sample (job_id, series_id, step, wall_time, value) FROM STDIN (FORMAT BINARY)"
+_INSERT = "INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value) VALUES (?, ?, ?, ?, ?)"
+_COPY = "COPY scalar_sample (job_id, series_no, step, wall_time, value) FROM STDIN (FORMAT BINARY)"
 _TYPES = ("int4", "int4", "int8", "float8", "float8")
 
 

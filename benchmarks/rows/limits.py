@@ -49,7 +49,7 @@ def _read(base_dir: Path) -> float:
 
 def _unread(number: int, file: FoundFile) -> KnownFile:
     """A file as the store knows it when it was registered."""
-    name, place = file.parsed, {"id": number, "job_id": number, "train_id": file.train_id, "name": file.name}
+    name, place = file.parsed, {"job_id": number, "file_no": 1, "train_id": file.train_id, "name": file.name}
     said = {"format": file.format.name, "kind": name.kind, "file_time": name.timestamp, "device": name.device}
     sizes = ("size_bytes", "byte_offset", "quarantined_bytes", "fingerprint_bytes", "anchor_bytes", "strikes")
     state = {"generation": 1, "current": True, "state": "open", "closed": False}

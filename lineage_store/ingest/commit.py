@@ -7,7 +7,8 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -21,7 +22,7 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, KnownFile, NewFile, SampleColumns, relative_path
-from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems
+from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
 
@@ -42,51 +43,49 @@ def write_batch(
         recompute_supersession(connection, touched, tags)
         replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
-            generations.make_current(connection, file.id)
+            generations.make_current(connection, file)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
         _refold(connection, refold | switched, advances)
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
-        states = {advance.file.id: _state_problems(advance) for advance in advances}
-        files = {advance.file.id: advance.file for advance in advances}
-        problems.set_file_problems(connection, lease.base_dir_id, files, states, now)
-        jobs.refresh_jobs(connection, {advance.file.job_id for advance in advances}, now, live_within_s)
+        states = {advance.file: _state_problems(advance) for advance in advances}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        _refresh_jobs(connection, lease, {advance.file.job_id for advance in advances}, now, live_within_s)
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
     """Make rows for new files, or for new generations of rewritten ones."""
     with writing(engine) as connection, uncollected():
         now = leases.confirm(connection, lease)
-        return registry.register(connection, lease.base_dir_id, files, now)
+        return _register(connection, lease, files, now)
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
     """Begin a rewritten file anew, beside the generation that readers still see."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        generations.abandon(connection, file.id)
-        return registry.register(connection, lease.base_dir_id, [new], now)[0]
+        generations.abandon(connection, file)
+        return _register(connection, lease, [new], now)[0]
 
 
 def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_within_s: float) -> None:
     """Note that files are gone from the disk; their rows stay."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_missing(connection, [file.id for file in files])
-        by_id = {file.id: file for file in files}
-        missing = {file.id: [finding("missing_file", _path(file))] for file in files}
-        problems.set_file_problems(connection, lease.base_dir_id, by_id, missing, now)
-        jobs.refresh_jobs(connection, {file.job_id for file in files}, now, live_within_s)
+        file_states.mark_missing(connection, files)
+        states = {file: [finding("missing_file", _path(file))] for file in files}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 
 
 def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Finding]]) -> None:
     """Note that files could not be opened or read."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_unreadable(connection, {file.id: problem.what for file, problem in failures})
-        by_id = {file.id: file for file, _ in failures}
-        found = {file.id: [problem] for file, problem in failures}
-        problems.set_file_problems(connection, lease.base_dir_id, by_id, found, now)
+        file_states.mark_unreadable(connection, {file: problem.what for file, problem in failures})
+        states = {file: [problem] for file, problem in failures}
+        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
 
 
 def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
@@ -96,8 +95,9 @@ def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> N
     problem = poisonous_file(_path(file), reason, strikes)
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_struck(connection, file.id, strikes, reason, event)
-        problems.set_file_problems(connection, lease.base_dir_id, {file.id: file}, {file.id: [problem]}, now)
+        file_states.mark_struck(connection, file, strikes, reason, event)
+        problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
+        revisions.stamp(connection, lease.base_dir_id, [file.job_id])
 
 
 def finish_discovery(
@@ -135,7 +135,10 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
 
 
 def renew(engine: Engine, lease: Lease) -> None:
-    """Renew the lease beside a pass that takes long. Raises LeaseHeldError where the pass is writing just now."""
+    """Renew the lease beside a pass that takes long, by an engine that is `apart` from the pass's own.
+
+    Raises LeaseHeldError where the pass is writing just now.
+    """
     with writing(engine) as connection:
         leases.renew(connection, lease)
 
@@ -148,7 +151,23 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         quiet = jobs.quiet_jobs(connection, lease.base_dir_id, now, live_within_s)
-        jobs.refresh_jobs(connection, quiet, now, live_within_s)
+        _refresh_jobs(connection, lease, quiet, now, live_within_s)
+
+
+def _register(
+    connection: Connection, lease: Lease, files: Sequence[NewFile], now: datetime
+) -> list[KnownFile]:
+    known = registry.register(connection, lease.base_dir_id, files, now)
+    revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
+    return known
+
+
+def _refresh_jobs(
+    connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
+) -> None:
+    if job_ids:
+        revision = revisions.take(connection, lease.base_dir_id)
+        jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
 
 
 def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advance]) -> None:

@@ -29,7 +29,7 @@ from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation,
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import NewFile
+from lineage_store.store.records import FileKey, NewFile
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
 
 
 def _commit_all(ingester: Ingester, batches: Batches, new: deque[NewFile], counts: Counts) -> Counts:
-    read = set[int]()
+    read = set[FileKey]()
     _register_some(ingester, new, batches)
     for batch in batches:
         if ingester.should_stop():
@@ -108,7 +108,7 @@ def _commit_all(ingester: Ingester, batches: Batches, new: deque[NewFile], count
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
             read |= {
-                each.file.id for each in batch.advances if each.after.byte_offset > each.file.byte_offset
+                each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
             counts = counts.plus(batch.advances, files_read=len(read))
             waiting = batches.files_waiting + len(new)

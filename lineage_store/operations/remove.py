@@ -23,7 +23,6 @@ from lineage_store.ingest.lease import leading
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
 from lineage_store.store import leases
-from lineage_store.store.catalog import tombstones
 from lineage_store.store.catalog.removable import Removable, Rules, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
@@ -139,7 +138,8 @@ def _take_out_of_sight(engine: Engine, lead: Lease, leaving_id: int, rules: Rule
     with writing(engine) as connection:
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, limit=JOBS_AT_A_TIME)
-        removal.begin(connection, leaving_id, [job.id for job in page], rules.text, now)
+        jobs = [job.id for job in page]
+        removal.begin(connection, lead.base_dir_id, leaving_id, jobs, rules.text, now)
     return page
 
 
@@ -181,7 +181,7 @@ def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp
 
 
 def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
-    """Take the tombstone of a job (stored id) away; whether it had one.
+    """Lift the tombstone of a job (stored id); whether it had one.
 
     Under a lease, so that no daemon goes by what it remembers. Raises LeaseHeldError while another ingest is at work.
     """
@@ -190,4 +190,4 @@ def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings)
         writing(engine) as connection,
     ):
         leases.confirm(connection, lease)
-        return bool(tombstones.take_away(connection, base_dir_id, [train_id]))
+        return removal.lift(connection, base_dir_id, train_id)

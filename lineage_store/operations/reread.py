@@ -23,10 +23,10 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.states import FileState
 from lineage_store.store import leases
-from lineage_store.store.catalog import registry, tombstones
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.records import KnownFile, relative_path
-from lineage_store.store.writes import generations
+from lineage_store.store.writes import generations, removal
 from lineage_store.store.writes.file_states import in_trouble, look_again
 
 
@@ -69,7 +69,7 @@ def retry(
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
         with writing(engine) as connection:
             leases.confirm(connection, lease)
-            look_again(connection, [file.id for file in troubled])
+            look_again(connection, base_dir_id, troubled)
         damaged = [file for file in troubled if file.quarantined_bytes and file.state != FileState.MISSING]
         jobs = None if only is None else {file.train_id for file in troubled}
         this = Ingester(engine, base_dir, lease, settings)
@@ -87,7 +87,7 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
     with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
         with writing(engine) as connection:
             leases.confirm(connection, lease)
-            tombstones.take_away(connection, base_dir_id, [train_id])
+            removal.lift(connection, base_dir_id, train_id)
         this = Ingester(engine, base_dir, lease, settings)
         again = begin_anew(this, [train_id])
         counts = _pass(this, [train_id])
@@ -106,7 +106,7 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
         files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
     with writing(this.engine) as connection:
         leases.confirm(connection, this.lease)
-        look_again(connection, [file.id for file in files])
+        look_again(connection, this.lease.base_dir_id, files)
     again = [file for file in files if file.byte_offset and file.state != FileState.MISSING]
     _begin(this, again)
     return len(again)

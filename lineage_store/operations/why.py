@@ -136,8 +136,8 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stored = holdings.generations(connection, place.base_dir_id, train_id)
         rows = [row for row in stored if row.name == name]
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
-        log_file_id = rows[-1].id if rows else None
-        problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, log_file_id)
+        file = (rows[-1].job_id, rows[-1].file_no) if rows else None
+        problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
     given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
     given += reasons.of_tombstone(place.path.parent, stone)
     if not rows and not given:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, Row, bindparam, func, select, update
+from sqlalchemy import Connection, Double, Row, bindparam, func, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
@@ -21,6 +21,9 @@ from lineage_store.store.database.dialects import time_in, time_now, upsert
 from lineage_store.store.database.engine import database_time
 from lineage_store.store.schema.tables import ingest_lease
 from lineage_store.store.stalled import end_stalled_holder
+
+_LONGEST_NAME = 63
+"""PostgreSQL cuts the names of sessions to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,13 @@ class Lease:
     holder: str
     epoch: int
     lasts_s: float
+
+    @property
+    def session_name(self) -> str:
+        """What the holder's PostgreSQL session is called while it is in a transaction that holds the lease."""
+        return f"lineage_store {self.base_dir_id}.{self.epoch} {self.holder.rpartition(':')[2]}"[
+            :_LONGEST_NAME
+        ]
 
 
 def acquire(
@@ -63,7 +73,9 @@ def acquire(
     if not gives_way:
         _refuse_if_held(seen, now)
     if seen.expires_at <= now:
-        end_stalled_holder(connection, base_dir_id, lasts_s)
+        end_stalled_holder(
+            connection, Lease(base_dir_id, seen.holder, seen.epoch, lasts_s).session_name, lasts_s
+        )
     row, now = _locked_row(connection, base_dir_id, wait=before_daemons), database_time(connection)
     if row.epoch != seen.epoch or not gives_way:
         _refuse_if_held(row, now)
@@ -71,7 +83,6 @@ def acquire(
     values = {
         "holder": holder,
         "epoch": epoch,
-        "backend_pid": _backend_pid(connection.dialect.name),
         "mode": mode,
         "acquired_at": now,
         "expires_at": now + timedelta(seconds=lasts_s),
@@ -93,6 +104,7 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
     Raises LeaseLostError.
     """
     held = {f"of_{name}": value for name, value in asdict(lease).items()}
+    held["of_session_name"] = lease.session_name
     now: datetime | None = connection.execute(_renewal(connection.dialect.name), held).scalar_one_or_none()
     if now is None:
         raise LeaseLostError(
@@ -106,10 +118,11 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
 def _renewal(dialect_name: str) -> ReturningUpdate[Any]:
     held = [ingest_lease.c[name] == bindparam(f"of_{name}") for name in ("base_dir_id", "holder", "epoch")]
     until = time_in(dialect_name, bindparam("of_lasts_s", type_=Double()))
-    renewed = (
-        update(ingest_lease).where(*held).values(expires_at=until, backend_pid=_backend_pid(dialect_name))
-    )
-    return renewed.returning(time_now(dialect_name))
+    renewed = update(ingest_lease).where(*held).values(expires_at=until).returning(time_now(dialect_name))
+    if dialect_name == "sqlite":
+        return renewed
+    # Until the transaction ends: by it a successor finds a session that stands still in it.
+    return renewed.returning(func.set_config("application_name", bindparam("of_session_name"), True))
 
 
 def renew(connection: Connection, lease: Lease) -> None:
@@ -187,7 +200,3 @@ def _leads_more(connection: Connection, leader: str, other: str, now: datetime) 
 def _process(holder: str) -> str:
     """The process of a holder: one daemon holds a lease per base dir, under as many names."""
     return holder.rpartition(":")[0]
-
-
-def _backend_pid(dialect_name: str) -> ColumnElement[int] | None:
-    return None if dialect_name == "sqlite" else func.pg_backend_pid()

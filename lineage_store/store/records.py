@@ -25,6 +25,10 @@ Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[n
 """Numbers, or text as objects; NaN stands for NULL."""
 
 
+FileKey: TypeAlias = tuple[int, int]
+"""(job id, number of the file within the job): what names a log file."""
+
+
 def relative_path(train_id: str, name: str = "") -> str:
     """The path of a job or of an entry in it, relative to the base dir: `run_1/name`; `.` is the base dir itself."""
     return f"{train_id.rstrip('/')}/{name}".removeprefix("./").rstrip("/") or "."
@@ -53,7 +57,7 @@ class LineageRow(NamedTuple):
 class StoredEvent(NamedTuple):
     """A current lineage event of a job; `content` is JSON."""
 
-    log_file_id: int
+    file_no: int
     kind: str
     content: str
 
@@ -120,8 +124,8 @@ class FileSight(NamedTuple):
 class KnownFile(NamedTuple):
     """A row of `log_file` as ingest needs it: the newest generation of one path."""
 
-    id: int
     job_id: int
+    file_no: int
     train_id: str
     name: str
     format: str
@@ -146,6 +150,11 @@ class KnownFile(NamedTuple):
     last_wall_time: float | None
     strikes: int
     """How many times in a row reading it failed the reader."""
+
+    @property
+    def key(self) -> FileKey:
+        """What names it in the store."""
+        return self.job_id, self.file_no
 
 
 class SeriesName(NamedTuple):

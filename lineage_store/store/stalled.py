@@ -1,9 +1,10 @@
 """A holder of a lease that was stopped inside a transaction: its PostgreSQL session is ended, so that another can lead.
 
-In: a connection, a base dir whose lease has expired. Out: the lease row is free, or an error that says who holds it.
-Promises: the session that is ended is the one whose transaction has locked the lease row now (told by its transaction
-id, so that neither a reused process id nor a pooled session is mistaken for it); one that is at work is left alone,
-however long it takes. Timeouts alone would not do: none fires while the server waits for the rows of a COPY.
+In: a connection, the name that such a session has by its lease (`Lease.session_name`). Out: the lease row is free, or
+an error that says who holds it. Promises: the session that is ended is in a transaction of that very lease now, for its
+name ends with the transaction (so neither a reused process id nor a pooled session is mistaken for it); one that is at
+work is left alone, however long it takes. Timeouts alone would not do: none fires while the server waits for the rows
+of a COPY; and the lease's own columns cannot free what a session has locked: it must be ended on its server.
 On SQLite nobody can be ended from outside: `engine.unavailable` names the process that holds the write lock.
 """
 
@@ -14,17 +15,14 @@ from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import LeaseHeldError
 
-# A row's xmax is the transaction that changes or locks it. What another role's session waits for is NULL, except to
-# members of pg_read_all_stats.
+# What another role's session waits for is NULL, except to members of pg_read_all_stats; its name is told to all.
 _END_STALLED = text("""
 SELECT pid, usename, stalled, CASE WHEN stalled THEN pg_terminate_backend(pid, 5000) END AS ended
 FROM (
-  SELECT activity.pid, activity.usename,
+  SELECT pid, usename,
          wait_event_type = 'Client' AND xact_start < clock_timestamp() - make_interval(secs => :lasts_s) AS stalled
-  FROM ingest_lease lease
-  JOIN pg_locks held ON held.locktype = 'transactionid' AND held.transactionid = lease.xmax AND held.granted
-  JOIN pg_stat_activity activity ON activity.pid = held.pid
-  WHERE lease.base_dir_id = :base_dir_id AND activity.pid <> pg_backend_pid()
+  FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = :session_name AND pid <> pg_backend_pid()
 ) holder
 """)
 _INSUFFICIENT_PRIVILEGE = "42501"
@@ -34,14 +32,14 @@ _RIGHTS = (
 )
 
 
-def end_stalled_holder(connection: Connection, base_dir_id: int, lasts_s: float) -> None:
-    """End the session that has had the lease row in a transaction for longer than `lasts_s` and waits for its client.
+def end_stalled_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
+    """End the session of this name if its transaction lasts longer than `lasts_s` and it waits for its client.
 
     Raises LeaseHeldError when this role may not.
     """
     if connection.dialect.name == "sqlite":
         return
-    this = {"base_dir_id": base_dir_id, "lasts_s": lasts_s}
+    this = {"session_name": session_name, "lasts_s": lasts_s}
     try:
         holder = connection.execute(_END_STALLED, this).first()
     except DBAPIError as error:

@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("path_key", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("discovered_at", UTC_TIME),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
@@ -74,6 +75,7 @@ def upgrade() -> None:
         sa.Column("last_grown_at", UTC_TIME),
         sa.Column("log_bytes", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_train_job"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_train_job_base_dir_id", ondelete="CASCADE"
@@ -81,12 +83,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("base_dir_id", "train_id", name="uq_train_job_base_dir_id_train_id"),
     )
     op.create_index("ix_train_job_state", "train_job", ["base_dir_id", "state"])
+    op.create_index("ix_train_job_revision", "train_job", ["base_dir_id", "revision"])
     op.create_index("ix_train_job_update_time", "train_job", ["base_dir_id", "update_time", "train_id"])
     op.create_index("ix_train_job_newest", "train_job", ["update_time", "train_id", "base_dir_id"])
     op.create_table(
         "log_file",
-        sa.Column("id", KEY, nullable=False),
         sa.Column("job_id", KEY, nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
         sa.Column("name", NAME, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("current", sa.Boolean(), nullable=False),
@@ -114,9 +117,10 @@ def upgrade() -> None:
         sa.Column("last_problem", sa.Text()),
         sa.Column("grown_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_log_file"),
+        sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_log_file"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_log_file_job_id", ondelete="CASCADE"),
         sa.UniqueConstraint("job_id", "name", "generation", name="uq_log_file_job_id_name_generation"),
+        sqlite_with_rowid=False,
     )
     op.create_index(
         "ix_log_file_unsettled",
@@ -134,21 +138,20 @@ def upgrade() -> None:
     )
     op.create_table(
         "lineage_event",
-        sa.Column("log_file_id", KEY, nullable=False),
-        sa.Column("byte_offset", sa.BigInteger(), nullable=False),
         sa.Column("job_id", KEY, nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
+        sa.Column("byte_offset", sa.BigInteger(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("wall_time", sa.Double()),
         sa.Column("content", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("log_file_id", "byte_offset", name="pk_lineage_event"),
+        sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", name="pk_lineage_event"),
         sa.ForeignKeyConstraint(
-            ["log_file_id"], ["log_file.id"], name="fk_lineage_event_log_file_id", ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["job_id"], ["train_job.id"], name="fk_lineage_event_job_id", ondelete="CASCADE"
+            ["job_id", "file_no"],
+            ["log_file.job_id", "log_file.file_no"],
+            name="fk_lineage_event_job_id_file_no",
+            ondelete="CASCADE",
         ),
     )
-    op.create_index("ix_lineage_event_job_id", "lineage_event", ["job_id"])
     op.create_table(
         "dataset_graph",
         sa.Column("id", KEY, nullable=False),
@@ -241,27 +244,24 @@ def upgrade() -> None:
     op.create_index("ix_user_info_name_value", "user_info", ["name_key", "value", "job_id"])
     op.create_table(
         "evaluation_metric",
-        sa.Column("log_file_id", KEY, nullable=False),
+        sa.Column("job_id", KEY, nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
         sa.Column("byte_offset", sa.BigInteger(), nullable=False),
         sa.Column("name_key", sa.BigInteger(), nullable=False),
-        sa.Column("job_id", KEY, nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("name", NAME, nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("value", sa.Double()),
         sa.Column("text", NAME),
-        sa.PrimaryKeyConstraint("log_file_id", "byte_offset", "name_key", name="pk_evaluation_metric"),
+        sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", "name_key", name="pk_evaluation_metric"),
         sa.ForeignKeyConstraint(
-            ["log_file_id", "byte_offset"],
-            ["lineage_event.log_file_id", "lineage_event.byte_offset"],
-            name="fk_evaluation_metric_lineage_event",
+            ["job_id", "file_no", "byte_offset"],
+            ["lineage_event.job_id", "lineage_event.file_no", "lineage_event.byte_offset"],
+            name="fk_evaluation_metric_job_id_file_no_byte_offset",
             ondelete="CASCADE",
         ),
-        sa.ForeignKeyConstraint(
-            ["job_id"], ["train_job.id"], name="fk_evaluation_metric_job_id", ondelete="CASCADE"
-        ),
+        sqlite_with_rowid=False,
     )
-    op.create_index("ix_evaluation_metric_job_id", "evaluation_metric", ["job_id"])
     op.create_table(
         "annotation",
         sa.Column("base_dir_id", KEY, nullable=False),
@@ -281,18 +281,21 @@ def upgrade() -> None:
         sa.Column("removed_at", UTC_TIME, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("last_file_time", sa.BigInteger(), nullable=False),
+        sa.Column("lifted", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("base_dir_id", "train_id", name="pk_tombstone"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_tombstone_base_dir_id", ondelete="CASCADE"
         ),
     )
+    op.create_index("ix_tombstone_revision", "tombstone", ["base_dir_id", "revision"])
     op.create_index("ix_tombstone_newest", "tombstone", ["removed_at", "train_id"])
     op.create_index("ix_tombstone_base_dir_newest", "tombstone", ["base_dir_id", "removed_at", "train_id"])
     op.create_table(
         "series",
-        sa.Column("id", KEY, nullable=False),
         sa.Column("job_id", KEY, nullable=False),
-        sa.Column("log_file_id", KEY, nullable=False),
+        sa.Column("series_no", sa.Integer(), nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
         sa.Column("plugin", sa.Text(), nullable=False),
         sa.Column("tag_key", sa.BigInteger(), nullable=False),
         sa.Column("tag", NAME, nullable=False),
@@ -311,14 +314,17 @@ def upgrade() -> None:
         sa.Column("nan_count", sa.BigInteger(), nullable=False),
         sa.Column("inf_count", sa.BigInteger(), nullable=False),
         sa.Column("superseded_from", sa.BigInteger()),
-        sa.PrimaryKeyConstraint("id", name="pk_series"),
-        sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_series_job_id", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_id", "series_no", name="pk_series"),
         sa.ForeignKeyConstraint(
-            ["log_file_id"], ["log_file.id"], name="fk_series_log_file_id", ondelete="CASCADE"
+            ["job_id", "file_no"],
+            ["log_file.job_id", "log_file.file_no"],
+            name="fk_series_job_id_file_no",
+            ondelete="CASCADE",
         ),
-        sa.UniqueConstraint("log_file_id", "plugin", "tag_key", name="uq_series_log_file_id_plugin_tag_key"),
+        sa.UniqueConstraint(
+            "job_id", "plugin", "tag_key", "file_no", name="uq_series_job_id_plugin_tag_key_file_no"
+        ),
     )
-    op.create_index("ix_series_job_tag", "series", ["job_id", "plugin", "tag_key"])
     op.create_index(
         "ix_series_superseded",
         "series",
@@ -329,17 +335,17 @@ def upgrade() -> None:
     op.create_table(
         "scalar_sample",
         sa.Column("job_id", KEY, nullable=False),
-        sa.Column("series_id", KEY, nullable=False),
+        sa.Column("series_no", sa.Integer(), nullable=False),
         sa.Column("step", sa.BigInteger(), nullable=False),
         sa.Column("wall_time", sa.Double()),
         sa.Column("value", sa.Double()),
-        sa.PrimaryKeyConstraint("job_id", "series_id", "step", name="pk_scalar_sample"),
+        sa.PrimaryKeyConstraint("job_id", "series_no", "step", name="pk_scalar_sample"),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "payload_sample",
         sa.Column("job_id", KEY, nullable=False),
-        sa.Column("series_id", KEY, nullable=False),
+        sa.Column("series_no", sa.Integer(), nullable=False),
         sa.Column("step", sa.BigInteger(), nullable=False),
         sa.Column("wall_time", sa.Double()),
         sa.Column("frame_offset", sa.BigInteger(), nullable=False),
@@ -356,7 +362,7 @@ def upgrade() -> None:
         sa.Column("min", sa.Double()),
         sa.Column("max", sa.Double()),
         sa.Column("sum", sa.Double()),
-        sa.PrimaryKeyConstraint("job_id", "series_id", "step", name="pk_payload_sample"),
+        sa.PrimaryKeyConstraint("job_id", "series_no", "step", name="pk_payload_sample"),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -364,7 +370,7 @@ def upgrade() -> None:
         sa.Column("id", KEY, nullable=False),
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("job_id", KEY),
-        sa.Column("log_file_id", KEY),
+        sa.Column("file_no", sa.Integer()),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("range_start", sa.BigInteger()),
@@ -382,7 +388,10 @@ def upgrade() -> None:
             ["job_id"], ["train_job.id"], name="fk_ingest_problem_job_id", ondelete="CASCADE"
         ),
         sa.ForeignKeyConstraint(
-            ["log_file_id"], ["log_file.id"], name="fk_ingest_problem_log_file_id", ondelete="CASCADE"
+            ["job_id", "file_no"],
+            ["log_file.job_id", "log_file.file_no"],
+            name="fk_ingest_problem_job_id_file_no",
+            ondelete="CASCADE",
         ),
     )
     op.create_index("ix_ingest_problem_base_dir_id", "ingest_problem", ["base_dir_id"])
@@ -395,8 +404,7 @@ def upgrade() -> None:
         sqlite_where=lasting,
         postgresql_where=lasting,
     )
-    op.create_index("ix_ingest_problem_job_id", "ingest_problem", ["job_id"])
-    op.create_index("ix_ingest_problem_log_file_id", "ingest_problem", ["log_file_id"])
+    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no"])
     op.create_table(
         "ingest_cycle",
         sa.Column("id", KEY, nullable=False),
@@ -422,7 +430,6 @@ def upgrade() -> None:
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
-        sa.Column("backend_pid", sa.BigInteger()),
         sa.Column("mode", sa.Text(), nullable=False),
         sa.Column("acquired_at", UTC_TIME, nullable=False),
         sa.Column("expires_at", UTC_TIME, nullable=False),

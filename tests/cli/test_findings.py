@@ -95,7 +95,7 @@ def test_one_row_makes_a_kind_that_is_stored_listed_counted_and_to_be_documented
             (file,) = registry.known_files(connection, base_dir_id)
             found = finding(row.name, relative_path(file.train_id, file.name), word="Abracadabra")
             now = database_time(connection)
-            set_file_problems(connection, base_dir_id, {file.id: file}, {file.id: [found]}, now)
+            set_file_problems(connection, base_dir_id, {file: [found]}, now)
 
     (listed,) = json.loads(run("problems", "--json").out)
     assert (listed["kind"], listed["subject"]) == ("cursed_file", str(log))

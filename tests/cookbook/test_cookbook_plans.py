@@ -16,7 +16,7 @@ from lineage_store.store.database.engine import open_engine, reading, writing
 JOBS = 20_000
 """With fewer of them, SQLite finds good plans whatever it knows of base dirs."""
 BY_KEY = {
-    "sqlite": "SEARCH s USING PRIMARY KEY (job_id=? AND series_id=?)",
+    "sqlite": "SEARCH s USING PRIMARY KEY (job_id=? AND series_no=?)",
     "postgresql": "Index Scan using pk_scalar_sample on scalar_sample s",
 }
 _INSERTS = """
@@ -29,23 +29,24 @@ INSERT INTO lineage (job_id, dataset_mark, model_lineage, network)
 SELECT id, 'mark', '{}', 'network ' || (id % 8) FROM train_job;
 
 INSERT INTO log_file
-  (id, job_id, name, generation, current, format, kind, file_time, state, size_bytes, byte_offset, quarantined_bytes,
-   event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
-SELECT id, id, 'events_MS', 1, true, 'mindspore', 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
+  (job_id, file_no, name, format, generation, current, kind, file_time, state, size_bytes, byte_offset,
+   quarantined_bytes, event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
+SELECT id, 1, 'events_MS', 'mindspore', 1, true, 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
 FROM train_job;
 
 INSERT INTO series
-  (id, job_id, log_file_id, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count, inf_count)
-SELECT id * 3 + n, id, id, 'scalar', n, tag, 10, 1, 10,
+  (job_id, series_no, file_no, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count, inf_count)
+SELECT id, n, 1, 'scalar', n, tag, 10, 1, 10,
        CASE WHEN tag = 'loss/auto' AND id % 100 = 0 THEN 1 ELSE 0 END, 0
 FROM train_job CROSS JOIN (
   SELECT 0 AS n, 'accuracy' AS tag UNION ALL SELECT 1, 'loss/auto' UNION ALL SELECT 2, 'learning_rate'
 ) tags;
 
-INSERT INTO scalar_sample (job_id, series_id, step, wall_time, value)
+INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value)
 WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 10)
-SELECT job_id, id, n, n,
-       CASE WHEN n > nan_count THEN (id * 7919 + n * 104729) % 1000 / 1000.0 END FROM series CROSS JOIN number
+SELECT job_id, series_no, n, n,
+       CASE WHEN n > nan_count THEN ((job_id * 3 + series_no) * 7919 + n * 104729) % 1000 / 1000.0 END
+FROM series CROSS JOIN number
 """
 """Each job has a log file with three tags of ten steps; one loss in a hundred begins with NaN."""
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, insert, select
 
 from lineage_store.ingest.decode.named_values import named_values
+from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.schema import tables
 from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
@@ -30,8 +31,8 @@ LIVE_WITHIN_S = 600.0
 class LogFile:
     """A stored log file; its samples are `seconds_per_step` apart, the first one step after `time`."""
 
-    id: int
     job_id: int
+    file_no: int
     time: int
     device: int | None
     seconds_per_step: float
@@ -49,8 +50,9 @@ def add_file(
 ) -> LogFile:
     """Store a finished, fully ingested file of 1000 bytes, unless `columns` of log_file say otherwise."""
     suffix = "MS" if kind == "summary" else "lineage"
-    row = {
+    row: dict[str, Any] = {
         "job_id": job_id,
+        "file_no": next(next_numbers(connection, tables.log_file.c.file_no, [job_id])[job_id]),
         "name": f"events.out.events.summary.{time}.{0 if device is None else device}.host_{suffix}",
         "generation": 1,
         "current": True,
@@ -71,8 +73,8 @@ def add_file(
         "strikes": 0,
         "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
     }
-    file_id = _insert(connection, tables.log_file, row | columns)
-    return LogFile(file_id, job_id, time, device, seconds_per_step)
+    connection.execute(insert(tables.log_file), row | columns)
+    return LogFile(job_id, row["file_no"], time, device, seconds_per_step)
 
 
 def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping[int, float]) -> None:
@@ -80,9 +82,9 @@ def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping
     steps = np.array(sorted(values), dtype=np.int64)
     samples = np.array([values[int(step)] for step in steps], dtype=np.float64)
     wall_times = _wall_times(file, len(steps))
-    series_id = _add_series(connection, file, "scalar", tag, _statistics(steps, wall_times, samples))
+    series_no = _add_series(connection, file, "scalar", tag, _statistics(steps, wall_times, samples))
     rows = [
-        {**_sample(file, series_id, int(step), wall_time), "value": nullable(value)}
+        {**_sample(file, series_no, int(step), wall_time), "value": nullable(value)}
         for step, wall_time, value in zip(steps, wall_times, samples, strict=True)
     ]
     connection.execute(insert(tables.scalar_sample), rows)
@@ -94,10 +96,10 @@ def add_payloads(
     """Store payloads of one tag: by step, the columns of payload_sample that matter."""
     steps = np.array(sorted(columns), dtype=np.int64)
     wall_times = _wall_times(file, len(steps))
-    series_id = _add_series(connection, file, plugin, tag, _statistics(steps, wall_times, None))
+    series_no = _add_series(connection, file, plugin, tag, _statistics(steps, wall_times, None))
     place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
     for step, wall_time in zip(steps, wall_times, strict=True):
-        row = {**_sample(file, series_id, int(step), wall_time), **place, **columns[int(step)]}
+        row = {**_sample(file, series_no, int(step), wall_time), **place, **columns[int(step)]}
         connection.execute(insert(tables.payload_sample), row)
 
 
@@ -105,7 +107,7 @@ def add_evaluation(
     connection: Connection, file: LogFile, byte_offset: int, metrics: Mapping[str, Any]
 ) -> None:
     """Store an evaluation in a lineage file, written `byte_offset` seconds after the file was begun."""
-    at = {"log_file_id": file.id, "byte_offset": byte_offset, "job_id": file.job_id}
+    at = {"job_id": file.job_id, "file_no": file.file_no, "byte_offset": byte_offset}
     content = json.dumps({"metric": json.dumps(metrics)})
     event = {**at, "kind": "eval", "wall_time": float(file.time + byte_offset), "content": content}
     connection.execute(insert(tables.lineage_event), event)
@@ -135,7 +137,7 @@ def derive(connection: Connection, now: datetime) -> None:
     """Bring what is derived from log files up to date, for every job that has any."""
     jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
     recompute_supersession(connection, jobs, None)
-    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S)
+    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)
 
 
 def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -150,16 +152,19 @@ def _statistics(
 
 
 def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:
-    row = {"job_id": file.job_id, "log_file_id": file.id, "plugin": plugin, "tag_key": key(tag), "tag": tag}
+    series_no = next(next_numbers(connection, tables.series.c.series_no, [file.job_id])[file.job_id])
+    row = {"job_id": file.job_id, "series_no": series_no, "file_no": file.file_no, "device": file.device}
+    name = {"plugin": plugin, "tag_key": key(tag), "tag": tag}
     files = tables.log_file
     earlier = files.c.last_wall_time.is_(None) | (files.c.last_wall_time < found.last_wall_time)
-    latest = files.update().where(files.c.id == file.id, earlier).values(last_wall_time=found.last_wall_time)
-    connection.execute(latest)
-    return _insert(connection, tables.series, {**row, "device": file.device, **found._asdict()})
+    this = (files.c.job_id == file.job_id) & (files.c.file_no == file.file_no)
+    connection.execute(files.update().where(this, earlier).values(last_wall_time=found.last_wall_time))
+    connection.execute(insert(tables.series), {**row, **name, **found._asdict()})
+    return series_no
 
 
-def _sample(file: LogFile, series_id: int, step: int, wall_time: float) -> dict[str, Any]:
-    return {"job_id": file.job_id, "series_id": series_id, "step": step, "wall_time": float(wall_time)}
+def _sample(file: LogFile, series_no: int, step: int, wall_time: float) -> dict[str, Any]:
+    return {"job_id": file.job_id, "series_no": series_no, "step": step, "wall_time": float(wall_time)}
 
 
 def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:

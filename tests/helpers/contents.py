@@ -15,8 +15,8 @@ from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema import tables
 
 HISTORY = {tables.ingest_cycle.name, tables.ingest_lease.name}
-CLOCKS = {"stat_stamp"}
-"""Beside all columns of type UtcTime; the stamp holds an inode and a change time."""
+CLOCKS = {"stat_stamp", "revision"}
+"""Beside all columns of type UtcTime; the stamp holds an inode and a change time, a revision counts transactions."""
 
 Row = tuple[tuple[str, Any], ...]
 
@@ -28,7 +28,7 @@ def natural_contents(engine: Engine) -> dict[str, list[Row]]:
         return {
             table.name: sorted(
                 (
-                    tuple((name, _natural(names, table.name, name, value)) for name, value in row.items())
+                    tuple((name, _natural(names, table.name, name, row)) for name in row)
                     for row in _rows(connection, table)
                 ),
                 key=repr,
@@ -47,34 +47,35 @@ def _rows(connection: Connection, table: Any) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _natural(names: dict[str, dict[int, Any]], table: str, column: str, value: Any) -> Any:
+def _natural(names: dict[str, dict[Any, Any]], table: str, column: str, row: dict[str, Any]) -> Any:
+    value = row[column]
     if column in names and value is not None:
-        return names[column][value]
+        return names[column][(row["job_id"], value) if column in ("file_no", "series_no") else value]
     if table == tables.base_dir.name and column == "path":
         return Path(value).name
     return value + 0.0 if isinstance(value, float) else value  # SQLite keeps no -0.0
 
 
-def _natural_names(connection: Connection) -> dict[str, dict[int, Any]]:
-    """By the name of a referring column: what stands for each id."""
+def _natural_names(connection: Connection) -> dict[str, dict[Any, Any]]:
+    """By the name of a referring column: what stands for each id, or for each number within a job."""
     base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(tables.base_dir))}
     jobs = {
         row.id: (base_dirs[row.base_dir_id], row.train_id)
         for row in connection.execute(select(tables.train_job))
     }
     files = {
-        row.id: (*jobs[row.job_id], row.name, row.generation)
+        (row.job_id, row.file_no): (*jobs[row.job_id], row.name, row.generation)
         for row in connection.execute(select(tables.log_file))
     }
     series = {
-        row.id: (*files[row.log_file_id], row.plugin, row.tag)
+        (row.job_id, row.series_no): (*files[row.job_id, row.file_no], row.plugin, row.tag)
         for row in connection.execute(select(tables.series))
     }
     graphs = {row.id: row.digest for row in connection.execute(select(tables.dataset_graph))}
     return {
         "base_dir_id": base_dirs,
         "job_id": jobs,
-        "log_file_id": files,
-        "series_id": series,
+        "file_no": files,
+        "series_no": series,
         "dataset_graph_id": graphs,
     }

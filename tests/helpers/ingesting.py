@@ -41,8 +41,8 @@ def visible_scalars(engine: Engine, tag: str = "loss") -> dict[int, float]:
     """Step and value of a scalar in current files, in the only job that has it."""
     found = rows(
         engine,
-        "SELECT step, value FROM scalar_sample JOIN series ON series.id = series_id"
-        " JOIN log_file ON log_file.id = log_file_id WHERE tag = :tag AND current ORDER BY step",
+        "SELECT step, value FROM scalar_sample JOIN series USING (job_id, series_no)"
+        " JOIN log_file USING (job_id, file_no) WHERE tag = :tag AND current ORDER BY step",
         tag=tag,
     )
     assert len(found) == len({row.step for row in found}), "a step is there twice"

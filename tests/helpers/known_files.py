@@ -10,13 +10,13 @@ from lineage_store.store.records import KnownFile
 
 
 def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:
-    """A log file with the id `number`."""
+    """The log file `number` of a job."""
     recognised = formats.recognise(name)
     assert recognised is not None
     log_format, parsed = recognised
     return KnownFile(
-        id=number,
         job_id=job_id,
+        file_no=number,
         train_id=train_id,
         name=name,
         format=log_format.name,

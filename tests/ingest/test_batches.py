@@ -75,7 +75,7 @@ def test_new_files_are_registered_part_by_part_and_all_are_read(engine: Engine, 
     settings = Settings(batch_files=2)
     refresh.ingest(engine, base_dir, settings, progress=seen.append, should_stop=lambda: bool(seen))
     assert [progress.files_waiting for progress in seen] == [8]
-    assert len(column(engine, "SELECT id FROM log_file")) == 6  # two more than were to be read next
+    assert len(column(engine, "SELECT file_no FROM log_file")) == 6  # two more than were to be read next
     refresh.ingest(engine, base_dir, settings, progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [8, 6, 4, 2, 0]
     assert len(column(engine, "SELECT value FROM scalar_sample")) == 10

@@ -24,7 +24,7 @@ from lineage_store.eventlog.mindspore import filenames, vectorised
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import Rows, from_chunks
-from lineage_store.store.records import Column, FileSight, KnownFile, SampleColumns
+from lineage_store.store.records import Column, FileKey, FileSight, KnownFile, SampleColumns
 
 
 def known(number: int, byte_offset: int = 0) -> KnownFile:
@@ -40,7 +40,7 @@ def exact(column: Column) -> tuple[str, Any]:
     return str(array.dtype), array.tolist() if array.dtype == np.object_ else array.tobytes()
 
 
-def by_series(samples: Sequence[SampleColumns]) -> dict[tuple[str, int, str], Any]:
+def by_series(samples: Sequence[SampleColumns]) -> dict[tuple[str, FileKey, str], Any]:
     """All that is known of each series: (plugin, file, tag) -> steps, columns, statistics."""
     found = {}
     for each in samples:
@@ -48,7 +48,7 @@ def by_series(samples: Sequence[SampleColumns]) -> dict[tuple[str, int, str], An
         for number, name in enumerate(each.series):
             of = each.number == number
             columns = {key: exact(np.asarray(column)[of]) for key, column in each.columns.items()}
-            key = each.plugin, name.file.id, name.tag
+            key = each.plugin, name.file.key, name.tag
             assert key not in found
             found[key] = exact(each.steps[of]), columns, repr(each.statistics[number])
     return found

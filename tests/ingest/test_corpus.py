@@ -73,8 +73,8 @@ def test_events_and_scalars_are_as_many_as_a_second_reader_counts(golden: Engine
     assert {(row.train_id, row.name): row.event_count for row in stored} == events
     counted = rows(
         golden,
-        "SELECT t.train_id, f.name, count(*) AS many FROM scalar_sample s JOIN series e ON e.id = s.series_id"
-        " JOIN log_file f ON f.id = e.log_file_id JOIN train_job t ON t.id = s.job_id GROUP BY 1, 2",
+        "SELECT t.train_id, f.name, count(*) AS many FROM scalar_sample s JOIN series e USING (job_id, series_no)"
+        " JOIN log_file f USING (job_id, file_no) JOIN train_job t ON t.id = job_id GROUP BY 1, 2",
     )
     assert {(row.train_id, row.name): row.many for row in counted} == +samples
 
@@ -89,7 +89,7 @@ def test_every_scalar_is_what_a_second_reader_reads(golden: Engine, corpus: Path
     stored = rows(
         golden,
         "SELECT t.train_id, f.name, e.tag, s.step, s.wall_time, s.value FROM scalar_sample s"
-        " JOIN series e ON e.id = s.series_id JOIN log_file f ON f.id = e.log_file_id"
+        " JOIN series e USING (job_id, series_no) JOIN log_file f USING (job_id, file_no)"
         " JOIN train_job t ON t.id = s.job_id",
     )
     assert {tuple(row[:4]): tuple(row[4:]) for row in stored} == expected
@@ -101,7 +101,7 @@ def test_the_effective_curves_are_those_of_mindinsight(golden: Engine) -> None:
     for row in rows(
         golden,
         "SELECT t.train_id, e.tag, s.step, s.wall_time, s.value FROM scalar_sample s"
-        " JOIN series e ON e.id = s.series_id JOIN train_job t ON t.id = s.job_id"
+        " JOIN series e USING (job_id, series_no) JOIN train_job t ON t.id = job_id"
         " WHERE e.superseded_from IS NULL OR s.step < e.superseded_from ORDER BY 1, 2, 3",
     ):
         finite = row.value is not None and math.isfinite(row.value)
@@ -114,8 +114,8 @@ def test_the_effective_curves_are_those_of_mindinsight(golden: Engine) -> None:
 def test_infinities_are_kept_and_nan_is_null(golden: Engine) -> None:
     values = column(
         golden,
-        "SELECT value FROM scalar_sample JOIN series ON series.id = series_id JOIN train_job t ON t.id ="
-        " series.job_id WHERE t.train_id = './odd_values' AND tag = 'loss' ORDER BY step",
+        "SELECT value FROM scalar_sample JOIN series USING (job_id, series_no) JOIN train_job t"
+        " ON t.id = job_id WHERE t.train_id = './odd_values' AND tag = 'loss' ORDER BY step",
     )
     assert values[1] is None
     assert values[2] in (math.inf, -math.inf) or values[3] in (math.inf, -math.inf)

@@ -161,7 +161,7 @@ def test_what_a_rewritten_file_superseded_is_effective_again(engine: Engine, bas
     curve(10, 1.0).write_summary(base_dir / "job", 1_700_000_000)
     newer = curve(5, 9.0, first=5).write_summary(base_dir / "job", 1_700_000_100)
     ingest(engine, base_dir)
-    query = "SELECT superseded_from FROM series JOIN log_file f ON f.id = log_file_id ORDER BY f.file_time"
+    query = "SELECT superseded_from FROM series JOIN log_file f USING (job_id, file_no) ORDER BY f.file_time"
     assert column(engine, query) == [5, None]
     curve(2, 9.0, first=8).write(newer)
     ingest(engine, base_dir)

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.store.statistics import Statistics, statistics
-from lineage_store.store.writes.series import Segment, supersession
+from lineage_store.store.writes.series import Written, supersession
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)
@@ -156,20 +156,21 @@ def mindinsight(files: list[tuple[int, list[int]]]) -> set[tuple[int, int]]:
 
 @given(FILES)
 def test_what_is_effective_is_what_mindinsight_keeps(files: list[tuple[int, list[int]]]) -> None:
-    segments = [Segment(number, time, min(steps), None) for number, (time, steps) in enumerate(files)]
-    first = supersession(segments)
+    first = supersession(
+        [Written((1, number), time, min(steps), None) for number, (time, steps) in enumerate(files)]
+    )
     effective = {
         (number, step)
         for number, (_, steps) in enumerate(files)
         for step in steps
-        if (limit := first[number]) is None or step < limit
+        if (limit := first[1, number]) is None or step < limit
     }
     assert effective == mindinsight(files)
 
 
 def superseded(engine: Engine) -> list[tuple[object, ...]]:
     query = (
-        "SELECT file_time, series.device, superseded_from FROM series JOIN log_file f ON f.id = log_file_id"
+        "SELECT file_time, series.device, superseded_from FROM series JOIN log_file f USING (job_id, file_no)"
         " ORDER BY 1, 2"
     )
     return [tuple(row) for row in rows(engine, query)]

@@ -194,6 +194,21 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
         leases.confirm(working, expired)
 
 
+def test_a_session_that_is_done_with_the_lease_is_left_alone_whatever_it_does_next(
+    postgres_engine: Engine, expired: Lease
+) -> None:
+    with writing(postgres_engine) as connection:
+        leases.confirm(connection, expired)
+        name = text("SELECT current_setting('application_name')")
+        assert connection.execute(name).scalar() == expired.session_name
+    let_leases_expire(postgres_engine)
+    with writing(postgres_engine) as same_session:
+        assert same_session.execute(name).scalar() != expired.session_name
+        with writing(postgres_engine) as other:
+            leases.acquire(other, expired.base_dir_id, "host:2:b", 0.0, "daemon")
+        same_session.execute(name)
+
+
 def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
     postgres_engine: Engine, expired: Lease
 ) -> None:
@@ -202,5 +217,5 @@ def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
         with writing(postgres_engine) as other:
             other.execute(text("SET LOCAL ROLE pg_read_all_data"))
             with pytest.raises(LeaseHeldError, match="may not end") as refused:
-                end_stalled_holder(other, expired.base_dir_id, 0.0)
+                end_stalled_holder(other, expired.session_name, 0.0)
     assert "pg_signal_backend" in str(refused.value.hint)

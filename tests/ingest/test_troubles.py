@@ -6,12 +6,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from helpers.ingesting import column, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
@@ -192,6 +193,31 @@ def test_a_tick_keeps_the_lead_while_it_makes_progress_or_the_readers_deadline_r
     led.append(is_renewed())
     follower.close()
     assert led == [True, reading, False]
+
+
+def test_the_lead_is_kept_while_every_connection_of_the_process_is_in_use(
+    engine: Engine, database_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    follower = Follower(engine, base_dir, Settings(**{**EAGER, "lease_s": 30.0}))
+    watching = open_engine(database_url)
+    led: list[bool] = []
+
+    def take_long(*_: object) -> None:
+        let_leases_expire(watching)
+        with ExitStack() as held:
+            with suppress(PoolTimeoutError):
+                while True:
+                    held.enter_context(engine.connect())
+            follower.renew()
+        led.append(column(watching, "SELECT leader FROM v_base_dir") != [None])
+
+    monkeypatch.setattr(engine.pool, "_timeout", 0.1)
+    monkeypatch.setattr(commit, "refresh_quiet_jobs", take_long)
+    follower.tick()
+    follower.close()
+    watching.dispose()
+    assert led == [True]
 
 
 def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: str, base_dir: Path) -> None:

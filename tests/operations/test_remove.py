@@ -22,7 +22,6 @@ from lineage_store.ingest.scan.survey import survey
 from lineage_store.operations import forget, remove
 from lineage_store.query.jobs import train_jobs
 from lineage_store.store import leases
-from lineage_store.store.catalog import tombstones
 from lineage_store.store.catalog.removable import Rules
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.schema.tables import train_job
@@ -117,7 +116,7 @@ def test_without_its_tombstone_it_is_read_again(engine: Engine, two: Path) -> No
     whole = natural_contents(engine)
     take_out(engine, two, only(engine, "./go"))
     with writing(engine) as connection:
-        assert tombstones.take_away(connection, register(engine, two), ["./go"]) == 1
+        assert removal.lift(connection, register(engine, two), "./go")
     ingest(engine, two)
     assert natural_contents(engine) == whole
 
@@ -175,14 +174,14 @@ def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: E
     with writing(engine) as connection:
         leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, leaving, [job_id], "test", database_time(connection))
+        removal.begin(connection, base_dir_id, leaving, [job_id], "test", database_time(connection))
         assert rows_going.remove_part(connection, leaving, 1)
     assert seen_in_views(engine) == {"./stay"}
     with reading(engine) as connection:
         assert [job.train_id for job in train_jobs(connection, None)] == ["./stay"]
     assert column(engine, "SELECT base_dir FROM v_base_dir") == [str(two)]
     with writing(engine) as connection:
-        tombstones.take_away(connection, base_dir_id, ["./go"])
+        assert removal.lift(connection, base_dir_id, "./go")
     ingest(engine, two)  # there again, while the rest of the old rows is still going
     assert seen_in_views(engine) == {"./go", "./stay"}
     assert take_out(engine, two, only(engine, "./go")) == ["./go"]
@@ -213,10 +212,10 @@ def test_while_another_ingest_is_at_work_nothing_goes(engine: Engine, two: Path)
 
 def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: Path) -> None:
     with writing(engine) as connection:
-        now = database_time(connection)
-        leaving = removal.ensure_leaving(connection, register(engine, two), now)
+        now, base_dir_id = database_time(connection), register(engine, two)
+        leaving = removal.ensure_leaving(connection, base_dir_id, now)
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, leaving, [job_id], "test", now)
+        removal.begin(connection, base_dir_id, leaving, [job_id], "test", now)
     forget.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
 
@@ -242,7 +241,7 @@ def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
         leading(engine, base_dir_id, 1, mode="once", before_daemons=True),
         writing(engine) as connection,
     ):
-        assert tombstones.take_away(connection, base_dir_id, [train_id])
+        assert removal.lift(connection, base_dir_id, train_id)
 
 
 def leader_of(engine: Engine, base_dir: Path) -> str | None:

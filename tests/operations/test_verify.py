@@ -91,7 +91,7 @@ TAMPERED = {
     "a value": ("UPDATE scalar_sample SET value = 9 WHERE step = 5", "Step 5 of scalar"),
     "a lost row": ("DELETE FROM scalar_sample WHERE step = 7", "Step 7 of scalar 'loss' is not in the store"),
     "a row too many": (
-        "INSERT INTO scalar_sample SELECT job_id, series_id, 99, wall_time, value FROM scalar_sample"
+        "INSERT INTO scalar_sample SELECT job_id, series_no, 99, wall_time, value FROM scalar_sample"
         " WHERE step = 51",
         "The store has step 99",
     ),

@@ -40,8 +40,8 @@ ROUNDS = 3
 PATIENCE_S = 30.0
 NAMES = [f"events.out.events.summary.{1_700_000_000 + number}.0.host_MS" for number in range(2)]
 _SHOWN = (
-    "SELECT train_id, name, step, value FROM scalar_sample JOIN series ON series.id = series_id"
-    " JOIN log_file ON log_file.id = log_file_id JOIN train_job ON train_job.id = log_file.job_id WHERE current"
+    "SELECT train_id, name, step, value FROM scalar_sample JOIN series USING (job_id, series_no)"
+    " JOIN log_file USING (job_id, file_no) JOIN train_job ON train_job.id = job_id WHERE current"
 )
 
 Scalars = dict[int, float]

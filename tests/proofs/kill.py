@@ -195,7 +195,9 @@ def _without_bookmark_check() -> None:
         for advance in advances:
             columns = {key: value for key, value in bookmarks._row(advance).items() if key[:3] != "of_"}
             columns["event_count"] = log_file.c.event_count + advance.rows.event_count
-            connection.execute(update(log_file).where(log_file.c.id == advance.file.id).values(columns))
+            job_id, file_no = advance.file.key
+            this = (log_file.c.job_id == job_id) & (log_file.c.file_no == file_no)
+            connection.execute(update(log_file).where(this).values(columns))
 
     replace_function(bookmarks, move_bookmarks)
 

@@ -34,11 +34,12 @@ _FILES = (
 )
 _SUM = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM log_file WHERE current AND state <> 'missing'"
 _GAPS = (
-    "SELECT range_start, range_end FROM ingest_problem WHERE log_file_id = :id"
+    "SELECT range_start, range_end FROM ingest_problem WHERE job_id = :job_id AND file_no = :file_no"
     " AND kind IN ('damaged_bytes', 'undecodable_event')"
 )
 _SCALARS = (
-    "SELECT tag, step, value FROM scalar_sample JOIN series ON series.id = series_id WHERE log_file_id = :id"
+    "SELECT tag, step, value FROM scalar_sample JOIN series USING (job_id, series_no)"
+    " WHERE job_id = :job_id AND file_no = :file_no"
 )
 
 
@@ -82,7 +83,7 @@ def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
     position, quarantined, payloads = 0, 0, []
-    gaps: dict[int, int] = dict(connection.execute(text(_GAPS), {"id": row.id}).tuples().all())
+    gaps: dict[int, int] = dict(connection.execute(text(_GAPS), _key(row)).tuples().all())
     while position < row.byte_offset:
         if (end := gaps.get(position)) is not None:
             quarantined, position = quarantined + end - position, end
@@ -97,7 +98,7 @@ def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
     assert row.byte_offset <= len(content) == row.size_bytes, f"{row.size_bytes} bytes of {len(content)}"
     assert oracle.sound_frame(content, position) is None, f"the frame at byte {position} was not read"
     if row.kind == "summary":
-        found = connection.execute(text(_SCALARS), {"id": row.id}).tuples().all()
+        found = connection.execute(text(_SCALARS), _key(row)).tuples().all()
         expected = _scalars(payloads)
         assert len(found) == len(expected), f"{len(found)} scalars, not {len(expected)}"
         assert {(tag, step): value for tag, step, value in found} == expected, "other scalars"
@@ -112,23 +113,27 @@ def _scalars(payloads: Sequence[bytes]) -> dict[tuple[str, int], float | None]:
     }
 
 
-_OF_FILE = "(series_id, step) IN (SELECT id, last_step FROM series WHERE log_file_id = :id AND {})"
-_OF_SCALARS = _OF_FILE.format("plugin = 'scalar'")
-_OF_PAYLOADS = _OF_FILE.format("plugin <> 'scalar'")
+_OF_FILE = "job_id = :job_id AND file_no = :file_no"
+_LAST_SAMPLE = (
+    "(job_id, series_no, step) IN"
+    " (SELECT job_id, series_no, last_step FROM series WHERE job_id = :job_id AND file_no = :file_no AND {})"
+)
+_OF_SCALARS = _LAST_SAMPLE.format("plugin = 'scalar'")
+_OF_PAYLOADS = _LAST_SAMPLE.format("plugin <> 'scalar'")
 TAMPERINGS = (
-    "UPDATE log_file SET byte_offset = byte_offset - 1 WHERE id = :id",
-    "UPDATE log_file SET byte_offset = 0 WHERE id = :id",
-    "UPDATE log_file SET quarantined_bytes = quarantined_bytes + 1 WHERE id = :id",
-    "UPDATE log_file SET event_count = event_count + 1 WHERE id = :id",
-    "UPDATE log_file SET size_bytes = size_bytes + 1 WHERE id = :id",
+    f"UPDATE log_file SET byte_offset = byte_offset - 1 WHERE {_OF_FILE}",
+    f"UPDATE log_file SET byte_offset = 0 WHERE {_OF_FILE}",
+    f"UPDATE log_file SET quarantined_bytes = quarantined_bytes + 1 WHERE {_OF_FILE}",
+    f"UPDATE log_file SET event_count = event_count + 1 WHERE {_OF_FILE}",
+    f"UPDATE log_file SET size_bytes = size_bytes + 1 WHERE {_OF_FILE}",
     f"DELETE FROM scalar_sample WHERE {_OF_SCALARS}",
     f"UPDATE scalar_sample SET value = coalesce(value, 0) + 1 WHERE {_OF_SCALARS}",
     f"UPDATE scalar_sample SET wall_time = wall_time + 1 WHERE {_OF_SCALARS}",
     f"DELETE FROM payload_sample WHERE {_OF_PAYLOADS}",
     f"UPDATE payload_sample SET frame_offset = frame_offset + 1 WHERE {_OF_PAYLOADS}",
-    "UPDATE series SET sample_count = sample_count + 1 WHERE log_file_id = :id",
-    "DELETE FROM lineage_event WHERE log_file_id = :id AND kind = 'train'",
-    "UPDATE lineage_event SET content = '{}' WHERE log_file_id = :id AND kind = 'train'",
+    f"UPDATE series SET sample_count = sample_count + 1 WHERE {_OF_FILE}",
+    f"DELETE FROM lineage_event WHERE {_OF_FILE} AND kind = 'train'",
+    f"UPDATE lineage_event SET content = '{{}}' WHERE {_OF_FILE} AND kind = 'train'",
 )
 
 
@@ -170,12 +175,16 @@ def _tamper(engine: Engine, chance: random.Random) -> int:
     return len(accused)
 
 
+def _key(file: Row[Any]) -> dict[str, int]:
+    return {"job_id": file.job_id, "file_no": file.file_no}
+
+
 def _falsify(connection: Connection, files: Sequence[Row[Any]], chance: random.Random) -> str:
     """Change a row of one of a job's files; the name of the job."""
     changed = 0
     while not changed:
         tampering, file = text(chance.choice(TAMPERINGS)), chance.choice(files)
-        changed = connection.execute(tampering, {"id": file.id}).rowcount
+        changed = connection.execute(tampering, _key(file)).rowcount
     return str(file.train_id).removeprefix("./")
 
 

@@ -48,9 +48,10 @@ _AT_THE_END = 4
 _STEPS = 3_000
 _SETTINGS: dict[str, Any] = {"batch_rows": 50, "chunk_bytes": 4096, "poll_interval_s": 0.05, "lease_s": 1.0}
 _FILES = (
-    "SELECT log_file.id, event_count, byte_offset, path, train_id, name,"
-    " (SELECT count(*) FROM scalar_sample JOIN series ON series.id = series_id WHERE log_file_id = log_file.id) AS"
-    " samples FROM log_file JOIN train_job ON train_job.id = job_id JOIN base_dir ON base_dir.id = base_dir_id"
+    "SELECT event_count, byte_offset, path, train_id, name,"
+    " (SELECT count(*) FROM scalar_sample JOIN series USING (job_id, series_no)"
+    " WHERE job_id = log_file.job_id AND file_no = log_file.file_no) AS samples"
+    " FROM log_file JOIN train_job ON train_job.id = job_id JOIN base_dir ON base_dir.id = base_dir_id"
 )
 
 

@@ -36,7 +36,7 @@ FEWEST_APPENDS = 500
 """Fewer might be over before the first look."""
 _PROGRESS = struct.Struct("<QQ")
 _NEW = (
-    "SELECT step, value FROM scalar_sample JOIN series ON series.id = series_id WHERE tag = 'loss' AND step >= :step"
+    "SELECT step, value FROM scalar_sample JOIN series USING (job_id, series_no) WHERE tag = 'loss' AND step >= :step"
     " ORDER BY step"
 )
 

@@ -14,8 +14,8 @@ from lineage_store import LineageStore
 from lineage_store.store.database.engine import writing
 
 BY_KEY = {
-    "sqlite": r"SEARCH \w+_sample USING PRIMARY KEY \(job_id=\? AND series_id=\?",
-    "postgresql": r"(Index|Bitmap Index) Scan (using|on) pk_\w+_sample.*\n *Index Cond: \(\(job_id = .*\(series_id = ",
+    "sqlite": r"SEARCH \w+_sample USING PRIMARY KEY \(job_id=\? AND series_no=\?",
+    "postgresql": r"(Index|Bitmap Index) Scan (using|on) pk_\w+_sample.*\n *Index Cond: \(\(job_id = .*\(series_no = ",
 }
 
 

@@ -4,6 +4,7 @@ CREATE TABLE base_dir (
   path_key BIGINT NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
   discovered_at TIMESTAMP WITH TIME ZONE,
+  revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT false NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
@@ -24,6 +25,7 @@ CREATE TABLE train_job (
   last_grown_at TIMESTAMP WITH TIME ZONE,
   log_bytes BIGINT NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_train_job PRIMARY KEY (id),
   CONSTRAINT uq_train_job_base_dir_id_train_id UNIQUE (base_dir_id, train_id),
   CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
@@ -31,13 +33,15 @@ CREATE TABLE train_job (
 
 CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
 
+CREATE INDEX ix_train_job_revision ON train_job (base_dir_id, revision);
+
 CREATE INDEX ix_train_job_state ON train_job (base_dir_id, state);
 
 CREATE INDEX ix_train_job_update_time ON train_job (base_dir_id, update_time, train_id);
 
 CREATE TABLE log_file (
-  id SERIAL NOT NULL,
   job_id INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
   generation INTEGER NOT NULL,
   current BOOLEAN NOT NULL,
@@ -65,7 +69,7 @@ CREATE TABLE log_file (
   last_problem TEXT,
   grown_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_log_file PRIMARY KEY (id),
+  CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
@@ -75,18 +79,15 @@ CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes > byte_of
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
 CREATE TABLE lineage_event (
-  log_file_id INTEGER NOT NULL,
-  byte_offset BIGINT NOT NULL,
   job_id INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
+  byte_offset BIGINT NOT NULL,
   kind TEXT NOT NULL,
   wall_time DOUBLE PRECISION,
   content TEXT NOT NULL,
-  CONSTRAINT pk_lineage_event PRIMARY KEY (log_file_id, byte_offset),
-  CONSTRAINT fk_lineage_event_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE,
-  CONSTRAINT fk_lineage_event_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+  CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
+  CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
-
-CREATE INDEX ix_lineage_event_job_id ON lineage_event (job_id);
 
 CREATE TABLE dataset_graph (
   id SERIAL NOT NULL,
@@ -181,21 +182,18 @@ CREATE TABLE user_info (
 CREATE INDEX ix_user_info_name_value ON user_info (name_key, value, job_id);
 
 CREATE TABLE evaluation_metric (
-  log_file_id INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
   name_key BIGINT NOT NULL,
-  job_id INTEGER NOT NULL,
   position INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
   kind TEXT NOT NULL,
   value DOUBLE PRECISION,
   text TEXT COLLATE "C",
-  CONSTRAINT pk_evaluation_metric PRIMARY KEY (log_file_id, byte_offset, name_key),
-  CONSTRAINT fk_evaluation_metric_lineage_event FOREIGN KEY(log_file_id, byte_offset) REFERENCES lineage_event (log_file_id, byte_offset) ON DELETE CASCADE,
-  CONSTRAINT fk_evaluation_metric_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+  CONSTRAINT pk_evaluation_metric PRIMARY KEY (job_id, file_no, byte_offset, name_key),
+  CONSTRAINT fk_evaluation_metric_job_id_file_no_byte_offset FOREIGN KEY(job_id, file_no, byte_offset) REFERENCES lineage_event (job_id, file_no, byte_offset) ON DELETE CASCADE
 );
-
-CREATE INDEX ix_evaluation_metric_job_id ON evaluation_metric (job_id);
 
 CREATE TABLE annotation (
   base_dir_id INTEGER NOT NULL,
@@ -213,6 +211,8 @@ CREATE TABLE tombstone (
   removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
   reason TEXT NOT NULL,
   last_file_time BIGINT NOT NULL,
+  lifted BOOLEAN DEFAULT false NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
   CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
@@ -221,10 +221,12 @@ CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at,
 
 CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
 
+CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
+
 CREATE TABLE series (
-  id SERIAL NOT NULL,
   job_id INTEGER NOT NULL,
-  log_file_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
   plugin TEXT NOT NULL,
   tag_key BIGINT NOT NULL,
   tag TEXT COLLATE "C" NOT NULL,
@@ -243,28 +245,25 @@ CREATE TABLE series (
   nan_count BIGINT NOT NULL,
   inf_count BIGINT NOT NULL,
   superseded_from BIGINT,
-  CONSTRAINT pk_series PRIMARY KEY (id),
-  CONSTRAINT uq_series_log_file_id_plugin_tag_key UNIQUE (log_file_id, plugin, tag_key),
-  CONSTRAINT fk_series_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
-  CONSTRAINT fk_series_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE
+  CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
+  CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
+  CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
-
-CREATE INDEX ix_series_job_tag ON series (job_id, plugin, tag_key);
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
 
 CREATE TABLE scalar_sample (
   job_id INTEGER NOT NULL,
-  series_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
   step BIGINT NOT NULL,
   wall_time DOUBLE PRECISION,
   value DOUBLE PRECISION,
-  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_id, step)
+  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
 );
 
 CREATE TABLE payload_sample (
   job_id INTEGER NOT NULL,
-  series_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
   step BIGINT NOT NULL,
   wall_time DOUBLE PRECISION,
   frame_offset BIGINT NOT NULL,
@@ -281,14 +280,14 @@ CREATE TABLE payload_sample (
   min DOUBLE PRECISION,
   max DOUBLE PRECISION,
   sum DOUBLE PRECISION,
-  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_id, step)
+  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_no, step)
 );
 
 CREATE TABLE ingest_problem (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
   job_id INTEGER,
-  log_file_id INTEGER,
+  file_no INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
   range_start BIGINT,
@@ -299,16 +298,14 @@ CREATE TABLE ingest_problem (
   last_seen_at TIMESTAMP WITH TIME ZONE NOT NULL,
   resolved_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_ingest_problem PRIMARY KEY (id),
+  CONSTRAINT fk_ingest_problem_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE,
   CONSTRAINT fk_ingest_problem_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE,
-  CONSTRAINT fk_ingest_problem_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE,
-  CONSTRAINT fk_ingest_problem_log_file_id FOREIGN KEY(log_file_id) REFERENCES log_file (id) ON DELETE CASCADE
+  CONSTRAINT fk_ingest_problem_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
 
 CREATE INDEX ix_ingest_problem_base_dir_id ON ingest_problem (base_dir_id);
 
-CREATE INDEX ix_ingest_problem_job_id ON ingest_problem (job_id);
-
-CREATE INDEX ix_ingest_problem_log_file_id ON ingest_problem (log_file_id);
+CREATE INDEX ix_ingest_problem_file ON ingest_problem (job_id, file_no);
 
 CREATE INDEX ix_ingest_problem_newest ON ingest_problem (first_seen_at);
 
@@ -337,7 +334,6 @@ CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
-  backend_pid BIGINT,
   mode TEXT NOT NULL,
   acquired_at TIMESTAMP WITH TIME ZONE NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -375,25 +371,26 @@ SELECT
   j.last_wall_time - j.first_file_time AS duration_s,
   extract(epoch FROM clock_timestamp() - (j.last_grown_at))::double precision AS quiet_s,
   (
-    SELECT count(DISTINCT newer.log_file_id)
-    FROM series older
-    JOIN log_file older_file ON older_file.id = older.log_file_id AND older_file.current
-    JOIN series newer ON newer.job_id = older.job_id AND newer.plugin = older.plugin
-      AND newer.tag_key = older.tag_key AND coalesce(newer.device, -1) = coalesce(older.device, -1)
-      AND newer.first_step <= older.last_step
-    JOIN log_file newer_file ON newer_file.id = newer.log_file_id AND newer_file.current
-      AND newer_file.file_time > older_file.file_time
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+    SELECT count(DISTINCT newer.file_no)
+    FROM series older CROSS JOIN series newer
+    JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
+    JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
+    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
+      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
+      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
+      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   ) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   j.source_present AS source_present,
   (
-    SELECT count(*) FROM ingest_problem p LEFT JOIN log_file f ON f.id = p.log_file_id
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> 'replaced')
+    SELECT count(*) FROM ingest_problem p
+    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
   ) AS problem_count,
   a.tag AS label,
-  a.remark AS remark
+  a.remark AS remark,
+  j.revision AS revision
 FROM train_job j
 JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 LEFT JOIN lineage l ON l.job_id = j.id
@@ -409,21 +406,23 @@ SELECT
   m.text AS text,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS evaluated_at,
   (
-    SELECT count(*) FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+    SELECT count(*) FROM lineage_event other
+    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
       AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
   ) AS evaluation_no,
   (
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
-      SELECT 1 FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+      SELECT 1 FROM lineage_event other
+      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
       WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
         AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
     )
   ) AS is_latest
 FROM evaluation_metric m
-JOIN lineage_event e ON e.log_file_id = m.log_file_id AND e.byte_offset = m.byte_offset
-JOIN log_file f ON f.id = m.log_file_id AND f.current
+JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
@@ -500,7 +499,7 @@ SELECT
   e.kind AS kind,
   e.content AS content
 FROM lineage_event e
-JOIN log_file f ON f.id = e.log_file_id AND f.current
+JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
 JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_scalar AS
@@ -515,8 +514,8 @@ SELECT
   s.value AS value,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
-FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
-JOIN log_file f ON f.id = r.log_file_id AND f.current
+FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_series AS
@@ -541,16 +540,16 @@ SELECT
     WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
     WHEN r.plugin = 'scalar' THEN (
       SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
     ELSE (
       SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END AS superseded_count,
   CASE WHEN r.last_wall_time > r.first_wall_time THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
   f.name AS log_file
 FROM series r
-JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_histogram AS
@@ -568,8 +567,8 @@ SELECT
   s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0) AS mean,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
-JOIN log_file f ON f.id = r.log_file_id AND f.current
+FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
  WHERE r.plugin = 'histogram';
 
@@ -587,8 +586,8 @@ SELECT
   f.state <> 'missing' AS available,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id
-JOIN log_file f ON f.id = r.log_file_id AND f.current
+FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_log_file AS
@@ -634,8 +633,8 @@ SELECT
 FROM ingest_problem p
 JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.id = p.log_file_id
-WHERE f.id IS NULL OR f.state <> 'replaced';
+LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
+WHERE f.file_no IS NULL OR f.state <> 'replaced';
 
 CREATE VIEW v_ingest_cycle AS
 SELECT
@@ -664,11 +663,13 @@ SELECT
   CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
   CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
   CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
-  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.id = p.log_file_id WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.id IS NULL OR pf.state <> 'replaced')) AS open_problems,
+  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > clock_timestamp()) AS leader,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   extract(epoch FROM clock_timestamp() - ((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)))::double precision AS last_cycle_age_s,
-  b.discovered_at AS discovered_at
+  b.discovered_at AS discovered_at,
+  b.revision AS revision,
+  b.created_at AS known_since
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,

@@ -95,5 +95,6 @@ def _catalog(connection: Connection) -> list[tuple[str, ...]]:
 
 
 def _parts(sql: str) -> list[str]:
-    """A CREATE TABLE cut into columns and constraints, whose order means nothing."""
-    return sorted(re.sub(r"\s+", " ", part).strip(" )") for part in re.split(r",\s*(?=CONSTRAINT)", sql))
+    """A CREATE TABLE cut into columns, constraints and options, whose order means nothing."""
+    parts = re.split(r",\s*(?=CONSTRAINT)|(?=WITHOUT)", sql)
+    return sorted(re.sub(r"\s+", " ", part).strip(" )") for part in parts)

@@ -108,7 +108,7 @@ def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> 
             add_payloads(connection, file, "histogram", "w", {generation: {"count": 1}})
             lineage = add_file(connection, job_id, T, kind="lineage", **place)
             add_evaluation(connection, lineage, 1, {"acc": generation})
-            _problem(connection, base_dir_id, job_id, file.id)
+            _problem(connection, base_dir_id, job_id, file.file_no)
     assert _rows(engine, "SELECT value FROM v_scalar") == [(2.0,)]
     assert _rows(engine, "SELECT step FROM v_histogram") == [(2,)]
     assert _rows(engine, "SELECT step FROM v_payload") == [(2,)]
@@ -299,7 +299,7 @@ def _job(connection: Connection, train_id: str, *lineage: Any) -> tuple[int, int
 
 
 def _problem(
-    connection: Connection, base_dir_id: int, job_id: int | None, file_id: int | None, **columns: Any
+    connection: Connection, base_dir_id: int, job_id: int | None, file_no: int | None, **columns: Any
 ) -> None:
     row = {
         "path": "a",
@@ -309,7 +309,7 @@ def _problem(
         "first_seen_at": NOW,
         "last_seen_at": NOW,
     }
-    owners = {"base_dir_id": base_dir_id, "job_id": job_id, "log_file_id": file_id}
+    owners = {"base_dir_id": base_dir_id, "job_id": job_id, "file_no": file_no}
     connection.execute(tables.ingest_problem.insert().values(**row, **owners, **columns))
 
 

@@ -41,7 +41,7 @@ from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.engine import apart, reading, writing
 from lineage_store.store.database.file_watch import GONE, REPLACED
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.database.pool import renew
@@ -75,6 +75,8 @@ class Follower:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._engine, self._named, self._base_dir = engine, base_dir, base_dir
+        # Where all others are in use, or wait for each other, the lead must not be lost for want of a connection.
+        self._renewing = apart(engine, allow_network_filesystem=settings.allow_network_filesystem)
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
@@ -118,7 +120,7 @@ class Follower:
             return
         # Whatever fails here fails the tick's next write too, which says so.
         with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
-            commit.renew(self._engine, lease)
+            commit.renew(self._renewing, lease)
 
     def close(self) -> None:
         """Let another ingester lead at once."""
@@ -127,6 +129,7 @@ class Follower:
         if self._lease is not None:
             let_go(self._engine, self._lease)
             self._lease = None
+        self._renewing.dispose()
 
     def _try(self) -> None:
         try:
@@ -258,7 +261,8 @@ class Follower:
     def _fail(self, error: Exception, *, expected: bool) -> None:
         if isinstance(error, DatabaseUnavailableError):
             if error.cause != "busy":
-                renew(self._engine)  # what was connected before it came back may never work again
+                for engine in (self._engine, self._renewing):
+                    renew(engine)  # what was connected before it came back may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

@@ -30,7 +30,7 @@ def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
     """Fold one job's events."""
     state: dict[str, str] = {}
     user: dict[str, Any] = {}
-    for _, of_file in groupby(events, key=lambda event: event.log_file_id):
+    for _, of_file in groupby(events, key=lambda event: event.file_no):
         last: dict[str, str] = {}
         merged: dict[str, Any] = {}
         for event in of_file:

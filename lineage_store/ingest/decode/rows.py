@@ -234,7 +234,7 @@ def _folded(collected: _Collected) -> FoldedLineage | None:
     file, events = collected.chunk.file, collected.lineage_events
     if file.byte_offset or not events:
         return None
-    return fold(StoredEvent(file.id, event.kind, event.content) for event in events)
+    return fold(StoredEvent(file.file_no, event.kind, event.content) for event in events)
 
 
 def _wall_time(seconds: float) -> float | None:

@@ -104,9 +104,9 @@ class SampleGatherer:
 
 def _per_file(joined: Iterable[_Joined], files: Sequence[KnownFile]) -> tuple[list[int], list[float | None]]:
     count, latest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
-    place = {file.id: number for number, file in enumerate(files)}
+    place = {file.key: number for number, file in enumerate(files)}
     for each in joined:
-        of = np.array([place[name.file.id] for name in each.series])
+        of = np.array([place[name.file.key] for name in each.series])
         np.add.at(count, of, np.bincount(each.number))
         first = np.flatnonzero(np.diff(each.number, prepend=-1))
         times = np.asarray(each.columns["wall_time"], np.float64)

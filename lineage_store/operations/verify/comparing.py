@@ -17,6 +17,7 @@ from lineage_store.operations.verify.claims import Key, canonical
 from lineage_store.operations.verify.walking import PAYLOAD_COLUMNS, SCALAR_COLUMNS, Walk
 from lineage_store.plugins import BY_NAME
 from lineage_store.store.catalog import audit
+from lineage_store.store.records import FileKey
 
 Found = tuple[int | None, str]
 """(byte offset, what is different)."""
@@ -27,8 +28,9 @@ SHOWN_OF_A_SERIES = 3
 def compare(connection: Connection, walk: Walk, row: Row[Any]) -> Iterator[Found]:
     """Every difference between a log file and its rows."""
     yield from _ledger(walk, row)
-    yield from _lineage_events(connection, walk, row.id)
-    known = {(each.plugin, each.tag): each for each in audit.series_rows(connection, row.id)}
+    file = row.job_id, row.file_no
+    yield from _lineage_events(connection, walk, file)
+    known = {(each.plugin, each.tag): each for each in audit.series_rows(connection, file)}
     for plugin, tag in sorted(walk.claims.keys() - known.keys()):
         yield None, f"The {plugin} {tag!r} of the file is not in the store."
     for key, series in known.items():
@@ -49,10 +51,10 @@ def _ledger(walk: Walk, row: Row[Any]) -> Iterator[Found]:
         )
 
 
-def _lineage_events(connection: Connection, walk: Walk, file_id: int) -> Iterator[Found]:
+def _lineage_events(connection: Connection, walk: Walk, file: FileKey) -> Iterator[Found]:
     stored = {
         each.byte_offset: (each.kind, each.wall_time, each.content)
-        for each in audit.lineage_events(connection, file_id)
+        for each in audit.lineage_events(connection, file)
     }
     written = {position: rest for position, *rest in walk.lineage}
     for position in sorted(stored.keys() | written.keys()):

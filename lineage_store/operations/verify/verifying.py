@@ -60,10 +60,10 @@ def verify(
 ) -> Iterator[FileVerdict]:
     """Verify the current log files of a base dir, or of one job (stored id), or `sample` of them at random."""
     with reading(engine) as connection:
-        ids = audit.file_ids(connection, base_dir_id, train_id, sample)
-    for file_id in ids:
+        keys = audit.file_keys(connection, base_dir_id, train_id, sample)
+    for key in keys:
         with reading(engine) as connection:
-            row = audit.file_row(connection, file_id)
+            row = audit.file_row(connection, key)
         if row is not None:
             yield _verify_file(engine, base_dir, row, settings)
 
@@ -93,13 +93,13 @@ def _follow(
     """Read to the bookmark and compare; on to the next bookmark, if it has moved meanwhile."""
     for _ in range(ATTEMPTS):
         with reading(engine) as connection:
-            gaps = audit.given_up(connection, row.id)
+            gaps = audit.given_up(connection, (row.job_id, row.file_no))
         arrived = walk.to(row.byte_offset, log, gaps, settings)
         if not arrived:
             return _verdict(path, row, log, _differences(path, walk.faults))
         # Not a statement earlier: PostgreSQL ends transactions that stand idle while a large file is read.
         with reading(engine) as connection:
-            now = audit.file_row(connection, row.id)
+            now = audit.file_row(connection, (row.job_id, row.file_no))
             if now is None:
                 return _unverified(path, "It was read again meanwhile.")
             if now.byte_offset == row.byte_offset:

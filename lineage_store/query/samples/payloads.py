@@ -17,7 +17,7 @@ from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.eventlog.formats import format_of
 from lineage_store.plugins import BY_NAME, PLUGINS
 from lineage_store.query.samples.log_bytes import FramePlace, read_frame
-from lineage_store.query.samples.series import Segment, find_segments, step_bounds
+from lineage_store.query.samples.series import Series, find_series, step_bounds
 from lineage_store.store.schema.tables import payload_sample
 
 READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)
@@ -102,22 +102,22 @@ def payloads(
         raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
     first, end = step_bounds(start, stop)
     found: dict[int, PayloadSample] = {}
-    for segment in find_segments(connection, job_id, plugin, tag, device):
-        statement = select(payload_sample).where(segment.effective(payload_sample, first, end))
+    for series in find_series(connection, job_id, plugin, tag, device):
+        statement = select(payload_sample).where(series.effective(payload_sample, first, end))
         for row in connection.execute(statement).mappings():
             frame = row["frame_offset"], row["frame_length"], row["checksum"]
-            place = FramePlace(base_dir_path, train_id, segment.log_file, segment.format, *frame)
-            found[row["step"]] = _sample(row, segment, plugin, tag, place)
+            place = FramePlace(base_dir_path, train_id, series.log_file, series.format, *frame)
+            found[row["step"]] = _sample(row, series, plugin, tag, place)
     return [found[step] for step in sorted(found)]
 
 
-def _sample(row: RowMapping, segment: Segment, plugin: str, tag: str, place: FramePlace) -> PayloadSample:
+def _sample(row: RowMapping, series: Series, plugin: str, tag: str, place: FramePlace) -> PayloadSample:
     return PayloadSample(
         plugin=plugin,
         tag=tag,
         step=row["step"],
         wall_time=row["wall_time"],
-        device=segment.device,
+        device=series.device,
         dtype=row["dtype"],
         shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
         size_bytes=row["size_bytes"],

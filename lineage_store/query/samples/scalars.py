@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.plugins import SCALAR
-from lineage_store.query.samples.series import Segment, find_segments, step_bounds
+from lineage_store.query.samples.series import Series, find_series, step_bounds
 from lineage_store.store.schema.tables import scalar_sample
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ def scalars(
         LineageParamTypeError: a step is no whole number.
     """
     first, end = step_bounds(start, stop)
-    segments = find_segments(connection, job_id, SCALAR, tag, device)
-    parts = [part for segment in segments for part in _read(connection, segment, first, end)]
+    found = find_series(connection, job_id, SCALAR, tag, device)
+    parts = [part for series in found for part in _read(connection, series, first, end)]
     return Scalars(*_interleaved(parts))
 
 
-def _read(connection: Connection, segment: Segment, start: int | None, stop: int | None) -> list[_Columns]:
+def _read(connection: Connection, series: Series, start: int | None, stop: int | None) -> list[_Columns]:
     statement = (
         select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
-        .where(segment.effective(scalar_sample, start, stop))
+        .where(series.effective(scalar_sample, start, stop))
         .order_by(scalar_sample.c.step)
     )
     with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:

@@ -1,6 +1,6 @@
 """Which series hold a tag, and which of their samples count.
 
-In: a job, a plugin, a tag as the user spells it. Out: the segments of the tag, one per current log file, in the order
+In: a job, a plugin, a tag as the user spells it. Out: the series of the tag, one per current log file, in the order
 in which later ones win. Promises: a tag that exists exactly so is preferred to one found without MindInsight's suffix;
 what is not found is refused with the names that come close.
 """
@@ -17,18 +17,19 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, select
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
 from lineage_store.plugins import BY_NAME
-from lineage_store.store.schema.tables import CURRENT_FILE, log_file, series
+from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series
 
 _LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Series:
     """One tag of one plugin in one log file."""
 
-    series_id: int
     job_id: int
+    number: int
+    """Within the job."""
     log_file: str
     """Its real name."""
     format: str
@@ -37,10 +38,10 @@ class Segment:
     superseded_from: int | None
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
-        """The rows of this segment that no newer file wrote again, from step `start` up to but not `stop`."""
+        """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
         step = samples.c.step
         ends = [stop for stop in (stop, self.superseded_from) if stop is not None]
-        wanted = [samples.c.job_id == self.job_id, samples.c.series_id == self.series_id]
+        wanted = [samples.c.job_id == self.job_id, samples.c.series_no == self.number]
         if start is not None:
             wanted.append(step >= start)
         if ends:
@@ -52,7 +53,7 @@ def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
     """The job's tags by plugin, both sorted. The tag of a graph is the name of its log file."""
     rows = connection.execute(
         select(series.c.plugin, series.c.tag)
-        .join(log_file, log_file.c.id == series.c.log_file_id)
+        .join(log_file, of_file(series))
         .where(series.c.job_id == job_id, CURRENT_FILE)
         .distinct()
     )
@@ -62,18 +63,18 @@ def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
     return found
 
 
-def find_segments(
+def find_series(
     connection: Connection, job_id: int, plugin: str, tag: str, device: int | None
-) -> list[Segment]:
-    """The segments of a tag, oldest file first. Raises SampleNotFoundError."""
+) -> list[Series]:
+    """The series of a tag, oldest file first. Raises SampleNotFoundError."""
     for spelling in _spellings(plugin, tag):
-        segments = _segments(connection, job_id, plugin, spelling)
-        if not segments:
+        found = _of_tag(connection, job_id, plugin, spelling)
+        if not found:
             continue
-        of_device = [segment for segment in segments if device is None or segment.device == device]
+        of_device = [each for each in found if device is None or each.device == device]
         if of_device:
             return of_device
-        devices = sorted({str(segment.device) for segment in segments})
+        devices = sorted({str(each.device) for each in found})
         raise SampleNotFoundError(
             f"The {plugin} {tag!r} has no samples of device {device}; there are: {', '.join(devices)}."
         )
@@ -104,10 +105,12 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
 
 
-def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Segment]:
+def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
     rows = connection.execute(
-        select(series.c.id, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
-        .join(log_file, log_file.c.id == series.c.log_file_id)
+        select(
+            series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from
+        )
+        .join(log_file, of_file(series))
         .where(
             series.c.job_id == job_id,
             series.c.plugin == plugin,
@@ -118,7 +121,9 @@ def _segments(connection: Connection, job_id: int, plugin: str, tag: str) -> lis
         .order_by(log_file.c.file_time, log_file.c.name)
     )
     return [
-        Segment(row.id, job_id, texts.from_stored(row.name), row.format, row.device, row.superseded_from)
+        Series(
+            job_id, row.series_no, texts.from_stored(row.name), row.format, row.device, row.superseded_from
+        )
         for row in rows
     ]
 
@@ -138,4 +143,4 @@ def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> Samp
 
 def _has_summary_file(connection: Connection, job_id: int) -> bool:
     summary = and_(log_file.c.job_id == job_id, log_file.c.kind == "summary", CURRENT_FILE)
-    return connection.execute(select(log_file.c.id).where(summary).limit(1)).first() is not None
+    return connection.execute(select(log_file.c.file_no).where(summary).limit(1)).first() is not None

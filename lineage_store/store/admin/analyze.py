@@ -23,7 +23,7 @@ _SAMPLES = (tables.scalar_sample, tables.payload_sample)
 _OTHERS = tuple(table for table in tables.metadata.sorted_tables if table not in _SAMPLES)
 """The small ones too. Of a table without statistics, planners believe that it has hundreds of rows (PostgreSQL) or a
 million (SQLite): with as many base dirs as that, a question about all jobs would go through all of them for each."""
-_MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(id) FROM series), 0)"
+_MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(rowid) FROM series), 0)"
 """How many jobs and series there ever were, about. SQLite's own figures, from a sample, may be off by half."""
 # A row of ours among SQLite's statistics, which pass over tables that there are not: _MADE when they were gathered.
 _MADE_BEFORE = "SELECT coalesce(max(CAST(stat AS INTEGER)), 0) FROM sqlite_stat1 WHERE tbl = 'lineage_store'"

@@ -1,6 +1,6 @@
 """What the store says of log files, row by row, to be held against the files themselves. Only reads.
 
-In: an open connection; ids. Out: rows of the tables, streamed where they are many.
+In: an open connection; keys. Out: rows of the tables, streamed where they are many.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, select
 
 from lineage_store.finding_kinds import KINDS
+from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
     ingest_problem,
     lineage,
@@ -24,12 +25,12 @@ from lineage_store.store.schema.tables import (
 _ROWS_AT_ONCE = 5_000
 
 
-def file_ids(
+def file_keys(
     connection: Connection, base_dir_id: int, train_id: str | None = None, sample: int | None = None
-) -> list[int]:
+) -> list[FileKey]:
     """Current log files of a base dir, or of one job (stored id), by name; or `sample` of them at random."""
     found = (
-        select(log_file.c.id)
+        select(log_file.c.job_id, log_file.c.file_no)
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(train_job.c.base_dir_id == base_dir_id, log_file.c.current)
     )
@@ -39,43 +40,43 @@ def file_ids(
         found = found.order_by(train_job.c.train_id, log_file.c.name)
     else:
         found = found.order_by(func.random()).limit(sample)
-    return list(connection.execute(found).scalars())
+    return [(row.job_id, row.file_no) for row in connection.execute(found)]
 
 
-def file_row(connection: Connection, file_id: int) -> Row[Any] | None:
+def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
     """A row of `log_file` with its `train_id`; None when it is no longer current."""
     query = select(log_file, train_job.c.train_id).join_from(
         log_file, train_job, train_job.c.id == log_file.c.job_id
     )
-    return connection.execute(query.where(log_file.c.id == file_id, log_file.c.current)).first()
+    return connection.execute(query.where(_is(log_file, file), log_file.c.current)).first()
 
 
-def given_up(connection: Connection, file_id: int) -> list[tuple[int, int]]:
+def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
     """The byte ranges of a file that were given up, ascending."""
     found = select(ingest_problem.c.range_start, ingest_problem.c.range_end).where(
-        ingest_problem.c.log_file_id == file_id,
+        _is(ingest_problem, file),
         ingest_problem.c.kind.in_([kind.name for kind in KINDS.values() if kind.gives_up_bytes]),
         ingest_problem.c.range_start.is_not(None),
     )
     return sorted((row.range_start, row.range_end) for row in connection.execute(found))
 
 
-def series_rows(connection: Connection, file_id: int) -> list[Row[Any]]:
+def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:
     """The series of a file."""
-    return list(connection.execute(select(series).where(series.c.log_file_id == file_id)))
+    return list(connection.execute(select(series).where(_is(series, file))))
 
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     """The samples of a series, by step."""
     table = samples_of(of.plugin)
-    query = select(table).where(table.c.job_id == of.job_id, table.c.series_id == of.id)
+    query = select(table).where(table.c.job_id == of.job_id, table.c.series_no == of.series_no)
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)
 
 
-def lineage_events(connection: Connection, file_id: int) -> list[Row[Any]]:
+def lineage_events(connection: Connection, file: FileKey) -> list[Row[Any]]:
     """The lineage events of a file, in their order."""
-    query = select(lineage_event).where(lineage_event.c.log_file_id == file_id)
+    query = select(lineage_event).where(_is(lineage_event, file))
     return list(connection.execute(query.order_by(lineage_event.c.byte_offset)))
 
 
@@ -83,3 +84,8 @@ def model_lineage(connection: Connection, job_id: int) -> str | None:
     """What a job's lineage events have come to, as JSON; None without any."""
     query = select(lineage.c.model_lineage).where(lineage.c.job_id == job_id)
     return connection.execute(query).scalar()
+
+
+def _is(table: Table, file: FileKey) -> ColumnElement[bool]:
+    job_id, file_no = file
+    return and_(table.c.job_id == job_id, table.c.file_no == file_no)

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
-from lineage_store.store.records import relative_path
+from lineage_store.store.records import FileKey, relative_path
 from lineage_store.store.schema.tables import ingest_problem, lineage, log_file, train_job
 
 # By path alone goes what has no row of its own; older generations and jobs in a job's directory have theirs.
-_OF_NO_LOG_FILE = ingest_problem.c.log_file_id.is_(None)
+_OF_NO_LOG_FILE = ingest_problem.c.file_no.is_(None)
 
 
 def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
@@ -42,12 +42,13 @@ def problems_of_job(
 
 
 def problems_of_file(
-    connection: Connection, base_dir_id: int, train_id: str, name: str, log_file_id: int | None
+    connection: Connection, base_dir_id: int, train_id: str, name: str, file: FileKey | None
 ) -> Sequence[Any]:
     """Open problems of a log file: of the entry in its job's directory and, where the store has it, of its row."""
     concerned = _OF_NO_LOG_FILE & (ingest_problem.c.path == relative_path(train_id, name))
-    if log_file_id is not None:
-        concerned |= ingest_problem.c.log_file_id == log_file_id
+    if file is not None:
+        job_id, file_no = file
+        concerned |= (ingest_problem.c.job_id == job_id) & (ingest_problem.c.file_no == file_no)
     return _open_problems(connection, base_dir_id, concerned)
 
 

@@ -6,21 +6,13 @@ Promises: registering is idempotent; a bookmark begins at 0. Does not know the d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
@@ -82,12 +74,26 @@ def register(
 ) -> list[KnownFile]:
     """Make rows for files (and jobs) that the store does not know; give back the files as known."""
     jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
-    rows = [_new_row(file, jobs[file.train_id], now) for file in files]
+    next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
+    rows = [_new_row(file, jobs[file.train_id], next(next_no[jobs[file.train_id]]), now) for file in files]
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
     return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+
+
+def next_numbers(
+    connection: Connection, number: Column[int], job_ids: Collection[int]
+) -> Mapping[int, Iterator[int]]:
+    """By job, the numbers for new rows of a table that counts its rows within each job; `number` is that column.
+
+    Under the lease nobody else numbers meanwhile. A number is given again only when all that had it has gone.
+    """
+    job_id = number.table.c.job_id
+    greatest = select(job_id, func.max(number)).where(among(connection, job_id, job_ids)).group_by(job_id)
+    taken = {row[0]: row[1] for row in connection.execute(greatest)}
+    return {job: count(taken.get(job, 0) + 1) for job in job_ids}
 
 
 def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
@@ -122,6 +128,8 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
         select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
+        # SQLite would look through the files of every job, which lie together.
+        .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
@@ -172,10 +180,11 @@ def _ensure_jobs(
     return {row.train_id: row.id for row in found}
 
 
-def _new_row(file: NewFile, job: int, now: datetime) -> dict[str, object]:
+def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, object]:
     event = FileEvent.FOUND if file.generation == 1 else FileEvent.REWRITTEN
     return {
         "job_id": job,
+        "file_no": file_no,
         "name": file.name,
         "generation": file.generation,
         "current": file.generation == 1,

@@ -35,7 +35,7 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     for file in files:
         newest[file.train_id] = max(file.file_time, newest.get(file.train_id, file.file_time))
     mine = select(tombstone.c.train_id, tombstone.c.last_file_time).where(
-        tombstone.c.base_dir_id == base_dir_id
+        tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted
     )
     covered = {
         row.train_id
@@ -45,10 +45,10 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     return [file for file in files if file.train_id not in covered] if covered else list(files)
 
 
-def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> int:
-    """Let these jobs be ingested again; how many tombstones there were."""
+def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> None:
+    """These jobs are there again."""
     mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
-    return connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).rowcount
+    connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids)))
 
 
 def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
@@ -68,11 +68,13 @@ def latest(connection: Connection, base_dir_id: int | None = None, *, page: Page
 
 def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
     """Those of some jobs that have a tombstone."""
-    mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id)
+    mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
     return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
 
 
 # As a join, SQLite would begin with the base dirs, and sort all their tombstones.
 _PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
 _THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
-_ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason)
+_ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).where(
+    ~tombstone.c.lifted
+)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ColumnElement,
     Connection,
     Dialect,
@@ -28,8 +29,10 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal,
     literal_column,
     select,
+    tuple_,
     type_coerce,
     update,
 )
@@ -68,16 +71,17 @@ def _insert(table: Table) -> Insert:
     return insert(table)
 
 
-def update_by_id(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Of each row, UPDATE the one with the id `of_id` to the other values; all name the same columns."""
+def update_by_key(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """UPDATE a row for each, the one whose `column` is `of_column`, to the other values; all name the same columns."""
     if rows:
         execute_rows(connection, _update(table, tuple(rows[0])), rows)
 
 
 @cache
 def _update(table: Table, names: Sequence[str]) -> Update:
-    columns: dict[str, Any] = {name: bindparam(name) for name in names if name != "of_id"}
-    return update(table).where(table.c.id == bindparam("of_id")).values(columns)
+    columns: dict[str, Any] = {name: bindparam(name) for name in names if not name.startswith("of_")}
+    key = [table.c[name.removeprefix("of_")] == bindparam(name) for name in names if name.startswith("of_")]
+    return update(table).where(*key).values(columns)
 
 
 def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[Mapping[str, Any]]) -> int:
@@ -133,6 +137,21 @@ def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> Colum
     return column == any_(type_coerce(values, ARRAY(column.type)))
 
 
+def among_rows(
+    connection: Connection, columns: Sequence[ColumnElement[Any]], rows: Iterable[Sequence[int | str]]
+) -> ColumnElement[bool]:
+    """Whether columns together are one of some rows, as (a, b) IN ((1, 2), …) would say, however many they are."""
+    if connection.dialect.name == "sqlite":
+        each = func.json_each(json.dumps([list(row) for row in rows])).table_valued("value").c.value
+        items: Any = select(*(func.json_extract(each, f"$[{n}]") for n in range(len(columns))))
+    else:
+        lists = list(zip(*rows, strict=True)) or [()] * len(columns)
+        each_list = (literal(list(of), ARRAY(column.type)) for of, column in zip(lists, columns, strict=True))
+        names = [column.name for column in columns]
+        items = select(func.unnest(*each_list).table_valued(*names, name="given").render_derived())
+    return tuple_(*columns).in_(items)
+
+
 def listed(dialect_name: str, values: Iterable[Any]) -> object:
     """Values as one parameter."""
     return json.dumps(list(values)) if dialect_name == "sqlite" else list(values)
@@ -143,6 +162,13 @@ def time_now(dialect_name: str) -> ColumnElement[datetime]:
     if dialect_name == "sqlite":
         return literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())
     return literal_column("clock_timestamp()", UtcTime())
+
+
+def unix_ms(dialect_name: str) -> ColumnElement[int]:
+    """The database's clock in whole milliseconds since 1970."""
+    if dialect_name == "sqlite":
+        return literal_column("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", BigInteger())
+    return literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)", BigInteger())
 
 
 def time_in(dialect_name: str, seconds: ColumnElement[float]) -> ColumnElement[datetime]:

@@ -114,6 +114,12 @@ def open_engine(
     return engine
 
 
+def apart(engine: Engine, *, allow_network_filesystem: bool = False) -> Engine:
+    """Make an engine for the same database that has connections of its own; nothing is connected yet."""
+    url = engine.url.render_as_string(hide_password=False)
+    return open_engine(url, allow_network_filesystem=allow_network_filesystem)
+
+
 def is_read_only(engine: Engine) -> bool:
     """Whether the engine was opened for reading only."""
     return bool(engine.get_execution_options()[_READ_ONLY])

@@ -1,8 +1,9 @@
 """The tables, written to be read: every column says what it means, in the words of the glossary.
 
 In: nothing. Out: one SQLAlchemy `MetaData`, from which migrations, documentation and statements are made.
-Promises: the sample tables have no unique key but their primary key, which begins with the job, and no foreign key
-(they are written in bulk), so that they can be partitioned or distributed by job. Readers see rows of current files.
+Promises: whatever hangs on a job has keys that begin with the job, and is unique by nothing else, so that it can be
+partitioned or distributed by job; log files and series are numbered within their job. The sample tables have no foreign
+key (they are written in bulk). Readers see rows of current files.
 Does not know: views (views/), how rows come (ingest) or are asked for (query).
 """
 
@@ -14,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -22,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     false,
     text,
 )
@@ -36,7 +39,7 @@ from lineage_store.texts import either
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     }
@@ -65,6 +68,31 @@ def _of(
     )
 
 
+def _file_no(comment: str, *, primary_key: bool = False, nullable: bool = False) -> Column[int]:
+    return Column(
+        "file_no", Integer, primary_key=primary_key, autoincrement=False, nullable=nullable, comment=comment
+    )
+
+
+def _series_no(comment: str) -> Column[int]:
+    return Column("series_no", Integer, primary_key=True, autoincrement=False, comment=comment)
+
+
+def _job_id() -> Column[int]:
+    """The first part of a key; what it belongs to says that the job exists."""
+    return Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job")
+
+
+def _belongs_to(owner: str, *columns: str) -> ForeignKeyConstraint:
+    """A row of a job goes when the row of the same job goes to which it belongs."""
+    key = ["job_id", *columns]
+    return ForeignKeyConstraint(key, [f"{owner}.{name}" for name in key], ondelete="CASCADE")
+
+
+def _revision(comment: str) -> Column[int]:
+    return Column("revision", BigInteger, nullable=False, server_default=text("0"), comment=comment)
+
+
 def _trained_columns() -> list[Column[Any]]:
     columns = [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
     kinds = [field.kind_column for field in TRAINED if field.kind_column]
@@ -91,6 +119,7 @@ base_dir = Table(
     Column("path_key", BigInteger, nullable=False, unique=True, comment="64 bits of the path's SHA-256"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
     Column("discovered_at", UtcTime, comment="when it was last searched for jobs in full"),
+    _revision("grows with every transaction that changes its jobs: unix ms, or the next number"),
     Column(
         "leaving",
         Boolean,
@@ -123,18 +152,20 @@ train_job = Table(
     Column("last_grown_at", UtcTime, comment="when a log file of it was last seen to grow"),
     Column("log_bytes", BigInteger, nullable=False, comment="bytes of its log files"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    _revision("revision of its base dir when it, or what hangs on it, last changed"),
     UniqueConstraint("base_dir_id", "train_id"),
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
     Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
     Index("ix_train_job_state", "base_dir_id", "state"),
+    Index("ix_train_job_revision", "base_dir_id", "revision"),
     comment="a train job: one directory of log files",
 )
 
 log_file = Table(
     "log_file",
     metadata,
-    _id(),
-    _of("train_job", "its job"),
+    _of("train_job", "its job", primary_key=True),
+    _file_no("number of the file within its job", primary_key=True),
     Column("name", Name, nullable=False, comment="file name"),
     Column("generation", Integer, nullable=False, comment="1, and one more each time the file was rewritten"),
     Column("current", Boolean, nullable=False, comment="whether readers see the rows of this generation"),
@@ -190,19 +221,21 @@ log_file = Table(
     Index("ix_log_file_unsettled", "state", **_PARTIAL),
     Index("ix_log_file_pending", "job_id", **_PARTIAL_PENDING),
     comment="a log file, one row per generation of its content",
+    sqlite_with_rowid=False,
 )
 
 lineage_event = Table(
     "lineage_event",
     metadata,
-    _of("log_file", "its log file", primary_key=True),
+    _job_id(),
+    _file_no("its log file", primary_key=True),
     Column(
         "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
     ),
-    _of("train_job", "its job", index=True),
     Column("kind", Text, nullable=False, comment="train, eval, dataset_graph or user_info"),
     Column("wall_time", Float64, comment="when it was written, unix s"),
     Column("content", Text, nullable=False, comment="JSON"),
+    _belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
 )
 
@@ -312,22 +345,16 @@ user_info = Table(
 evaluation_metric = Table(
     "evaluation_metric",
     metadata,
-    Column(
-        "log_file_id", Key, primary_key=True, autoincrement=False, comment="log file of the evaluation event"
-    ),
+    _job_id(),
+    _file_no("log file of the evaluation event", primary_key=True),
     Column(
         "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
     ),
     _name_key(),
-    _of("train_job", "its job", index=True),
     *_value_columns("metric name"),
-    ForeignKeyConstraint(
-        ["log_file_id", "byte_offset"],
-        ["lineage_event.log_file_id", "lineage_event.byte_offset"],
-        ondelete="CASCADE",
-        name="fk_evaluation_metric_lineage_event",
-    ),
+    _belongs_to("lineage_event", "file_no", "byte_offset"),
     comment="the results of every evaluation, the binding one's included",
+    sqlite_with_rowid=False,
 )
 
 annotation = Table(
@@ -354,6 +381,15 @@ tombstone = Table(
         nullable=False,
         comment="greatest timestamp in the names of its log files, unix s: a newer one brings the job back",
     ),
+    Column(
+        "lifted",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="the job may come back; until it does, this tells who follows the base dir that it was removed",
+    ),
+    _revision("revision of the base dir when the job was removed, or this lifted"),
+    Index("ix_tombstone_revision", "base_dir_id", "revision"),
     Index("ix_tombstone_newest", "removed_at", "train_id"),
     Index("ix_tombstone_base_dir_newest", "base_dir_id", "removed_at", "train_id"),
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
@@ -365,9 +401,9 @@ _REWRITTEN = text("superseded_from <= last_step")
 series = Table(
     "series",
     metadata,
-    _id(),
-    _of("train_job", "its job"),
-    _of("log_file", "the log file that holds it"),
+    _job_id(),
+    _series_no("number of the series within its job"),
+    _file_no("the log file that holds it"),
     Column("plugin", Text, nullable=False, comment=either(PLUGIN_BY_NAME)),
     Column("tag_key", BigInteger, nullable=False, comment="64 bits of the tag's SHA-256"),
     Column("tag", Name, nullable=False, comment="name of the value"),
@@ -390,17 +426,17 @@ series = Table(
         BigInteger,
         comment="samples from this step on were written again by a newer file; NULL when none",
     ),
-    UniqueConstraint("log_file_id", "plugin", "tag_key"),
-    Index("ix_series_job_tag", "job_id", "plugin", "tag_key"),
+    UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
+    _belongs_to("log_file", "file_no"),
     Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
-    comment="a segment: one tag of one plugin in one log file",
+    comment="one tag of one plugin in one log file",
 )
 
 scalar_sample = Table(
     "scalar_sample",
     metadata,
-    Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job"),
-    Column("series_id", Key, primary_key=True, autoincrement=False, comment="its series"),
+    _job_id(),
+    _series_no("its series"),
     Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
     Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
     Column("value", Float64, comment="the value; NULL is NaN"),
@@ -411,8 +447,8 @@ scalar_sample = Table(
 payload_sample = Table(
     "payload_sample",
     metadata,
-    Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job"),
-    Column("series_id", Key, primary_key=True, autoincrement=False, comment="its series"),
+    _job_id(),
+    _series_no("its series"),
     Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
     Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
     Column("frame_offset", BigInteger, nullable=False, comment="where its frame begins in the log file"),
@@ -438,8 +474,8 @@ ingest_problem = Table(
     metadata,
     _id(),
     _of("base_dir", "its base dir", index=True),
-    _of("train_job", "its job, if it concerns one", nullable=True, index=True),
-    _of("log_file", "its log file, if it concerns one", nullable=True, index=True),
+    _of("train_job", "its job, if it concerns one", nullable=True),
+    _file_no("its log file, if it concerns one", nullable=True),
     Column("path", Text, nullable=False, comment="file or directory, relative to the base dir"),
     Column("kind", Text, nullable=False, comment="what sort of problem"),
     Column("range_start", BigInteger, comment="first byte concerned"),
@@ -449,6 +485,8 @@ ingest_problem = Table(
     Column("first_seen_at", UtcTime, nullable=False, comment="since when"),
     Column("last_seen_at", UtcTime, nullable=False, comment="when last seen"),
     Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
+    _belongs_to("log_file", "file_no"),
+    Index("ix_ingest_problem_file", "job_id", "file_no"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
     Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
     comment="what ingest could not do, where, and the remedy",
@@ -481,7 +519,6 @@ ingest_lease = Table(
     _of("base_dir", "the base dir that is led", primary_key=True),
     Column("holder", Text, nullable=False, comment="who leads: host:pid:nonce"),
     Column("epoch", BigInteger, nullable=False, comment="grows by one with every new holder"),
-    Column("backend_pid", BigInteger, comment="process id of the holder's PostgreSQL session"),
     Column("mode", Text, nullable=False, comment="daemon or once"),
     Column("acquired_at", UtcTime, nullable=False, comment="since when"),
     Column(
@@ -508,9 +545,16 @@ def samples_of(plugin: str) -> Table:
 CURRENT_FILE = log_file.c.current
 """The condition every reader puts on log files."""
 
+
+def of_file(table: Table) -> ColumnElement[bool]:
+    """The condition by which a table of what log files hold is joined to `log_file`."""
+    return and_(log_file.c.job_id == table.c.job_id, log_file.c.file_no == table.c.file_no)
+
+
 __all__ = [name for name, value in globals().items() if isinstance(value, Table)] + [
     "CURRENT_FILE",
     "exists_on",
     "metadata",
+    "of_file",
     "samples_of",
 ]

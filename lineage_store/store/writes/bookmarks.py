@@ -31,17 +31,18 @@ def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
 
 @cache
 def _move(names: Sequence[str]) -> Update:
-    unmoved = (log_file.c.id == bindparam("of_id")) & (log_file.c.byte_offset == bindparam("of_offset"))
+    unmoved = [log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no", "byte_offset")]
     columns: dict[str, Any] = {name: bindparam(name) for name in names if not name.startswith("of_")}
     counted = log_file.c.event_count + bindparam("of_events")
-    return update(log_file).where(unmoved).values(**columns, event_count=counted)
+    return update(log_file).where(*unmoved).values(**columns, event_count=counted)
 
 
 def _row(advance: Advance) -> dict[str, object]:
     after = advance.after
     return {
-        "of_id": advance.file.id,
-        "of_offset": advance.file.byte_offset,
+        "of_job_id": advance.file.job_id,
+        "of_file_no": advance.file.file_no,
+        "of_byte_offset": advance.file.byte_offset,
         "of_events": advance.rows.event_count,
         "byte_offset": after.byte_offset,
         "size_bytes": after.size_bytes,

@@ -22,7 +22,7 @@ from lineage_store.store.writes import binary_copy
 
 Integers = NDArray[np.int64]
 
-_KEY = ("job_id", "series_id", "step")
+_KEY = ("job_id", "series_no", "step")
 _PARAMETERS = 8_000
 """Of one statement: a quarter of what SQLite takes; larger statements are no faster."""
 _ROWS = (1024, 256, 64, 16, 4, 1)
@@ -35,25 +35,25 @@ def write(
     connection: Connection,
     table: Table,
     samples: SampleColumns,
-    series_ids: Integers,
+    series_nos: Integers,
     rewritten: Sequence[int],
 ) -> None:
     """Store samples.
 
     Args:
-        series_ids: by number of the series.
+        series_nos: the series' numbers within their jobs, by their number among the samples.
         rewritten: numbers of the series of which some steps may be stored already.
     """
     job_ids = np.array([name.file.job_id for name in samples.series])
     known = {
         "job_id": job_ids[samples.number],
-        "series_id": series_ids[samples.number],
+        "series_no": series_nos[samples.number],
         "step": samples.steps,
     }
     found = {**samples.columns, **known}
     columns = [found.get(column.name) for column in table.columns]
     if connection.dialect.name == "sqlite":
-        by_key = np.lexsort((series_ids, job_ids))
+        by_key = np.lexsort((series_nos, job_ids))
         rank = np.argsort(by_key)[samples.number]
         if (np.diff(rank) < 0).any():
             order = np.argsort(rank, kind="stable")

@@ -1,39 +1,43 @@
 """What becomes of log files beside being read: gone, unreadable, tried again.
 
-In: ids of log files, and an event of states. Out: their new state. Promises: no file takes a state that the table
+In: log files, and an event of states. Out: their new state. Promises: no file takes a state that the table
 of states does not give it. What reading comes to is written with the bookmark (bookmarks.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Update, bindparam, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, update
 
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
-from lineage_store.store.database.dialects import among
+from lineage_store.store.database.dialects import among_rows
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file
+from lineage_store.store.writes import revisions
 
 
-def mark_missing(connection: Connection, ids: Iterable[int]) -> None:
+def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
     """Log files that are no longer on disk, whatever their generation, keep their rows."""
-    path = tuple_(log_file.c.job_id, log_file.c.name)
-    paths = select(log_file.c.job_id, log_file.c.name).where(among(connection, log_file.c.id, ids))
-    gone = after_event(FileEvent.GONE, path.in_(paths))
+    paths = ((file.job_id, file.name) for file in files)
+    gone = after_event(FileEvent.GONE, among_rows(connection, (log_file.c.job_id, log_file.c.name), paths))
     connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
 
 
-def mark_unreadable(connection: Connection, reasons: Mapping[int, str]) -> None:
+def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str]) -> None:
     """Log files that could not be read, with the reason; they are tried again."""
-    rows = [{"of_id": file_id, "reason": reason} for file_id, reason in reasons.items()]
-    failed = after_event(FileEvent.FAILED, log_file.c.id == bindparam("of_id"))
+    rows = [
+        {"of_job_id": file.job_id, "of_file_no": file.file_no, "reason": reason}
+        for file, reason in reasons.items()
+    ]
+    this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
+    failed = after_event(FileEvent.FAILED, this)
     connection.execute(failed.values(stat_stamp=None, last_problem=bindparam("reason")), rows)
 
 
-def mark_struck(connection: Connection, file_id: int, strikes: int, reason: str, event: FileEvent) -> None:
+def mark_struck(connection: Connection, file: KnownFile, strikes: int, reason: str, event: FileEvent) -> None:
     """A log file whose reading failed the reader so many times in a row."""
-    struck = after_event(event, log_file.c.id == file_id)
+    struck = after_event(event, (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no))
     connection.execute(struck.values(strikes=strikes, stat_stamp=None, last_problem=reason))
 
 
@@ -49,8 +53,9 @@ def in_trouble(file: KnownFile) -> bool:
     return file.state in TROUBLED or file.quarantined_bytes > 0
 
 
-def look_again(connection: Connection, file_ids: Iterable[int]) -> None:
+def look_again(connection: Connection, base_dir_id: int, files: Collection[KnownFile]) -> None:
     """Let the next pass open these files, though they look as they did."""
-    mine = among(connection, log_file.c.id, file_ids)
+    mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
     connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
     connection.execute(after_event(FileEvent.RETRIED, mine))
+    revisions.stamp(connection, base_dir_id, {file.job_id for file in files})

@@ -14,8 +14,7 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
 from lineage_store.store.writes.lineage import remove_lineage
-from lineage_store.store.writes.removal import name_while_leaving
-from lineage_store.store.writes.segments import remove_series
+from lineage_store.store.writes.removal import name_while_leaving, remove_series
 from lineage_store.texts import key
 
 

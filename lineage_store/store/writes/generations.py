@@ -1,31 +1,34 @@
 """Generations of rewritten files: readers see the old one until the new one is read, and never a mix.
 
-In: ids of log files. Out: the switch, and the bounded removal of what it left behind.
+In: log files. Out: the switch, and the bounded removal of what it left behind.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, select, update
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select, update
 
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
+from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import log_file, series, train_job
 from lineage_store.store.writes.file_states import after_event
-from lineage_store.store.writes.segments import remove_series
+from lineage_store.store.writes.removal import remove_series
 
 
-def make_current(connection: Connection, file_id: int) -> None:
+def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows may go from now on."""
-    new = connection.execute(select(log_file.c.job_id, log_file.c.name).where(log_file.c.id == file_id)).one()
-    others = (log_file.c.job_id == new.job_id) & (log_file.c.name == new.name) & (log_file.c.id != file_id)
-    connection.execute(after_event(FileEvent.SUPERSEDED, others).values(current=False))
-    connection.execute(update(log_file).where(log_file.c.id == file_id).values(current=True))
+    generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
+    this = log_file.c.file_no == file.file_no
+    connection.execute(after_event(FileEvent.SUPERSEDED, generations & ~this).values(current=False))
+    connection.execute(update(log_file).where(generations, this).values(current=True))
 
 
-def abandon(connection: Connection, file_id: int) -> None:
+def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    waiting = (log_file.c.id == file_id) & ~log_file.c.current
-    connection.execute(after_event(FileEvent.SUPERSEDED, waiting))
+    this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
+    connection.execute(after_event(FileEvent.SUPERSEDED, this & ~log_file.c.current))
 
 
 def any_replaced(connection: Connection, base_dir_id: int) -> bool:
@@ -35,19 +38,21 @@ def any_replaced(connection: Connection, base_dir_id: int) -> bool:
 
 def remove_replaced(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
     """Remove at most about `most_rows` rows of replaced generations; whether there is more to remove."""
-    file_id = _one_replaced(connection, base_dir_id)
-    if file_id is None:
+    file = _one_replaced(connection, base_dir_id)
+    if file is None:
         return False
-    most_rows = remove_series(connection, series.c.log_file_id == file_id, most_rows)
+    of_file = (series.c.job_id == file.job_id) & (series.c.file_no == file.file_no)
+    most_rows = remove_series(connection, of_file, most_rows)
     if most_rows > 0:
-        connection.execute(delete(log_file).where(log_file.c.id == file_id))
+        this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
+        connection.execute(delete(log_file).where(this))
     return True
 
 
-def _one_replaced(connection: Connection, base_dir_id: int) -> int | None:
+def _one_replaced(connection: Connection, base_dir_id: int) -> Row[Any, Any] | None:
     return connection.execute(
-        select(log_file.c.id)
+        select(log_file.c.job_id, log_file.c.file_no)
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(train_job.c.base_dir_id == base_dir_id, UNSETTLED, log_file.c.state == FileState.REPLACED)
         .limit(1)
-    ).scalar()
+    ).first()

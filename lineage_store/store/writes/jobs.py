@@ -20,11 +20,12 @@ from lineage_store.times import CALENDAR_END
 
 
 def refresh_jobs(
-    connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float
+    connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float, revision: int
 ) -> None:
-    """Derive the rows of some jobs from their log files."""
+    """Derive the rows of some jobs, which have changed with a revision, from their log files."""
     dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
-    parameters = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since}
+    jobs = listed(dialect_name, job_ids)
+    parameters = {"jobs": jobs, "grown_since": grown_since, "of_revision": revision}
     connection.execute(_refresh(dialect_name), parameters)
 
 
@@ -88,8 +89,8 @@ def _refresh(dialect_name: str) -> Update:
     )
     job = jobs.group_by(stream.job_id).subquery()
     derived: dict[str, Any] = {column.name: column for column in job.c if column is not job.c.job_id}
-    host = _newest_host().scalar_subquery()
-    return update(train_job).where(train_job.c.id == job.c.job_id).values({**derived, "host": host})
+    derived |= {"host": _newest_host().scalar_subquery(), "revision": bindparam("of_revision")}
+    return update(train_job).where(train_job.c.id == job.c.job_id).values(derived)
 
 
 def _newest_host() -> Select[Any]:

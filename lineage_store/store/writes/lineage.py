@@ -21,6 +21,7 @@ from lineage_store.store.schema.tables import (
     lineage_event,
     log_file,
     metric,
+    of_file,
     user_info,
 )
 from lineage_store.texts import key
@@ -33,9 +34,9 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
     for advance in advances:
         for event in advance.rows.lineage_events:
             at = {
-                "log_file_id": advance.file.id,
-                "byte_offset": event.byte_offset,
                 "job_id": advance.file.job_id,
+                "file_no": advance.file.file_no,
+                "byte_offset": event.byte_offset,
             }
             events.append({**at, "kind": event.kind, "wall_time": event.wall_time, "content": event.content})
             metrics.extend({**at, **_value_row(value)} for value in event.metrics)
@@ -48,13 +49,13 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
     """The lineage events of each job's current files, in their binding order: file timestamp, file name, place."""
     found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
     rows = connection.execute(
-        select(lineage_event.c.job_id, log_file.c.id, lineage_event.c.kind, lineage_event.c.content)
-        .join_from(lineage_event, log_file, log_file.c.id == lineage_event.c.log_file_id)
+        select(*(lineage_event.c[name] for name in ("job_id", "file_no", "kind", "content")))
+        .join_from(lineage_event, log_file, of_file(lineage_event))
         .where(among(connection, lineage_event.c.job_id, job_ids), log_file.c.current)
         .order_by(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset)
     )
     for row in rows:
-        found[row.job_id].append(StoredEvent(row.id, row.kind, row.content))
+        found[row.job_id].append(StoredEvent(row.file_no, row.kind, row.content))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from lineage_store.findings import Finding
-from lineage_store.store.database.dialects import among
+from lineage_store.store.database.dialects import among, among_rows
 from lineage_store.store.records import Advance, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_problem
 
@@ -21,6 +21,7 @@ CONTIGUOUS = frozenset({"damaged_bytes"})
 """Kinds of which adjacent ranges are one problem, however they were cut by reading in chunks."""
 
 _OPEN = ingest_problem.c.resolved_at.is_(None)
+_FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
 
 
 def record_range_problems(
@@ -31,7 +32,8 @@ def record_range_problems(
         for problem in advance.rows.problems:
             row = _row(base_dir_id, advance.file, problem, now)
             adjacent = and_(
-                ingest_problem.c.log_file_id == advance.file.id,
+                ingest_problem.c.job_id == advance.file.job_id,
+                ingest_problem.c.file_no == advance.file.file_no,
                 ingest_problem.c.kind == problem.kind,
                 ingest_problem.c.range_end == problem.range_start,
             )
@@ -45,25 +47,25 @@ def record_range_problems(
 def set_file_problems(
     connection: Connection,
     base_dir_id: int,
-    files: Mapping[int, KnownFile],
-    states: Mapping[int, Sequence[Finding]],
+    states: Mapping[KnownFile, Sequence[Finding]],
     now: datetime,
 ) -> None:
-    """Let the open state problems of these files be exactly the given ones; both mappings go by log file id."""
-    mine = among(connection, ingest_problem.c.log_file_id, files) & ingest_problem.c.range_start.is_(None)
+    """Let the open state problems of these files be exactly the given ones."""
+    of_files = among_rows(connection, _FILE, (file.key for file in states))
+    mine = of_files & ingest_problem.c.range_start.is_(None)
     wanted = {
-        (file_id, problem.kind): _row(base_dir_id, file, problem, now)
-        for file_id, file in files.items()
-        for problem in states[file_id]
+        (*file.key, problem.kind): _row(base_dir_id, file, problem, now)
+        for file, found in states.items()
+        for problem in found
     }
-    _reconcile(connection, mine, wanted, now, ("log_file_id", "kind"))
+    _reconcile(connection, mine, wanted, now, ("job_id", "file_no", "kind"))
 
 
 def set_path_problems(
     connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime
 ) -> None:
     """Let the open problems of the base dir's directories be exactly the given ones; their subjects are the paths."""
-    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.log_file_id.is_(None)
+    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None)
     wanted = {
         (problem.subject, problem.kind): {
             **_columns(problem, now),
@@ -77,7 +79,7 @@ def set_path_problems(
 
 def path_problems_are(connection: Connection, base_dir_id: int, paths: Iterable[Finding]) -> bool:
     """Whether the open problems of the base dir's directories are exactly these already."""
-    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.log_file_id.is_(None) & _OPEN
+    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None) & _OPEN
     rows = connection.execute(select(ingest_problem.c.path, ingest_problem.c.reason).where(mine))
     return {row.path: row.reason for row in rows} == {problem.subject: problem.what for problem in paths}
 
@@ -111,7 +113,7 @@ def _row(base_dir_id: int, file: KnownFile, problem: Finding, now: datetime) -> 
         **_columns(problem, now),
         "base_dir_id": base_dir_id,
         "job_id": file.job_id,
-        "log_file_id": file.id,
+        "file_no": file.file_no,
         "path": relative_path(file.train_id, file.name),
     }
 

@@ -14,16 +14,22 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, Table, select
 
-from lineage_store.store.database.dialects import among, insert_plain
-from lineage_store.store.records import SampleColumns, SeriesName
+from lineage_store.store.catalog.registry import next_numbers
+from lineage_store.store.database.dialects import among_rows, insert_plain
+from lineage_store.store.records import FileKey, SampleColumns, SeriesName
 from lineage_store.store.schema.tables import samples_of, series
 from lineage_store.store.statistics import Statistics
 from lineage_store.store.writes import bulk
-from lineage_store.store.writes.series import append_statistics, statistics_from_rows, store_statistics
+from lineage_store.store.writes.series import (
+    SeriesNumber,
+    append_statistics,
+    statistics_from_rows,
+    store_statistics,
+)
 from lineage_store.texts import key
 
-SeriesKey = tuple[int, str, int]
-"""(log file id, plugin, tag key): what makes a series."""
+SeriesKey = tuple[int, str, int, int]
+"""(job id, plugin, tag key, number of the log file): what makes a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +40,16 @@ class _Part:
     name: SeriesName
     statistics: Statistics
 
-    def series_row(self) -> dict[str, Any]:
-        file_id, plugin, tag_key = self.key
-        file = self.name.file
-        place = {"job_id": file.job_id, "log_file_id": file_id, "device": file.device}
+    def series_row(self, series_no: int) -> dict[str, Any]:
+        job_id, plugin, tag_key, file_no = self.key
         return {
-            **place,
+            "job_id": job_id,
+            "series_no": series_no,
+            "file_no": file_no,
             "plugin": plugin,
             "tag_key": tag_key,
             "tag": self.name.tag,
+            "device": self.name.file.device,
             **self.statistics._asdict(),
         }
 
@@ -60,38 +67,48 @@ def write_samples(connection: Connection, samples: Sequence[SampleColumns]) -> t
 def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]:
     """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
     parts = [
-        _Part((name.file.id, samples.plugin, key(name.tag)), name, found)
+        _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
         for name, found in zip(samples.series, samples.statistics, strict=True)
     ]
     # before the first bookmark no file has series
-    begun = {name.file.id for name in samples.series if name.file.byte_offset}
+    begun = {name.file.key for name in samples.series if name.file.byte_offset}
     known = _known_series(connection, samples.plugin, begun)
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
-    insert_plain(connection, series, [part.series_row() for part in created])
-    new = _known_series(connection, samples.plugin, {part.name.file.id for part in created})
+    new = _create(connection, created)
     table = samples_of(samples.plugin)
-    series_ids = np.array([(known.get(part.key) or new[part.key]).id for part in parts])
+    series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
     ]
-    bulk.write(connection, table, samples, series_ids, rewritten)
+    bulk.write(connection, table, samples, series_nos, rewritten)
     return created + _update_statistics(connection, table, extended, known)
+
+
+def _create(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
+    """Make rows of series; give back the number of each within its job."""
+    if not parts:
+        return {}
+    next_no = next_numbers(connection, series.c.series_no, {part.key[0] for part in parts})
+    numbers = {part.key: next(next_no[part.key[0]]) for part in parts}
+    insert_plain(connection, series, [part.series_row(numbers[part.key]) for part in parts])
+    return numbers
 
 
 def _update_statistics(
     connection: Connection, table: Table, parts: Iterable[_Part], known: Mapping[SeriesKey, Row[Any]]
 ) -> list[_Part]:
     """Bring the statistics of existing series up to date; give back the parts that lowered a first step."""
-    appended: list[tuple[int, Statistics]] = []
-    rewritten: list[tuple[int, Statistics]] = []
+    appended: list[tuple[SeriesNumber, Statistics]] = []
+    rewritten: list[tuple[SeriesNumber, Statistics]] = []
     lowered = []
     for part in parts:
         row = known[part.key]
+        number = row.job_id, row.series_no
         if part.appends_to(row):
-            appended.append((row.id, part.statistics))
+            appended.append((number, part.statistics))
             continue
-        rewritten.append((row.id, statistics_from_rows(connection, table, part.name.file.job_id, row.id)))
+        rewritten.append((number, statistics_from_rows(connection, table, *number)))
         if part.statistics.first_step < row.first_step:
             lowered.append(part)
     append_statistics(connection, appended)
@@ -100,12 +117,15 @@ def _update_statistics(
 
 
 def _known_series(
-    connection: Connection, plugin: str, file_ids: Collection[int]
+    connection: Connection, plugin: str, files: Collection[FileKey]
 ) -> dict[SeriesKey, Row[Any]]:
-    if not file_ids:
+    if not files:
         return {}
-    mine = _KNOWN.where(among(connection, series.c.log_file_id, file_ids), series.c.plugin == plugin)
-    return {(row[0], plugin, row[1]): row for row in connection.execute(mine).all()}
+    mine = among_rows(connection, (series.c.job_id, series.c.file_no), files)
+    rows = connection.execute(_KNOWN.where(mine, series.c.plugin == plugin)).all()
+    return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
 
-_KNOWN = select(*(series.c[name] for name in ("log_file_id", "tag_key", "id", "first_step", "last_step")))
+_KNOWN = select(
+    *(series.c[name] for name in ("job_id", "tag_key", "file_no", "series_no", "first_step", "last_step"))
+)

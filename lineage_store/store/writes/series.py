@@ -1,7 +1,7 @@
 """Which samples of a series a newer file supersedes, and the statistics that are stored of it.
 
-In: segments of one tag; ids of jobs and series. Out: the first superseded step of each; refreshed rows of `series`.
-Does not know files beyond their timestamps.
+In: series of one tag; ids of jobs, numbers of series. Out: the first superseded step of each; refreshed rows of
+`series`. Does not know files beyond their timestamps.
 """
 
 from __future__ import annotations
@@ -13,32 +13,35 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
 
-from lineage_store.store.database.dialects import among, execute_rows, update_by_id
-from lineage_store.store.schema.tables import log_file, scalar_sample, series
+from lineage_store.store.database.dialects import among, execute_rows, update_by_key
+from lineage_store.store.schema.tables import log_file, of_file, scalar_sample, series
 from lineage_store.store.statistics import Statistics
+
+SeriesNumber = tuple[int, int]
+"""(job id, number of the series within the job): what its samples are found by."""
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Written:
     """What supersession needs of a series."""
 
-    id: int
+    number: SeriesNumber
     file_time: int
     first_step: int
     superseded_from: int | None
 
 
-def supersession(segments: Sequence[Segment]) -> dict[int, int | None]:
+def supersession(of_tag: Sequence[Written]) -> dict[SeriesNumber, int | None]:
     """Of one tag and device: each series' first superseded step, the lowest that any newer-named file holds."""
-    outcome: dict[int, int | None] = {}
+    outcome: dict[SeriesNumber, int | None] = {}
     lowest_newer: int | None = None
-    by_time: dict[int, list[Segment]] = defaultdict(list)
-    for segment in segments:
-        by_time[segment.file_time].append(segment)
+    by_time: dict[int, list[Written]] = defaultdict(list)
+    for each in of_tag:
+        by_time[each.file_time].append(each)
     for time in sorted(by_time, reverse=True):
-        for segment in by_time[time]:
-            outcome[segment.id] = lowest_newer
-        lowest = min(segment.first_step for segment in by_time[time])
+        for each in by_time[time]:
+            outcome[each.number] = lowest_newer
+        lowest = min(each.first_step for each in by_time[time])
         lowest_newer = lowest if lowest_newer is None else min(lowest_newer, lowest)
     return outcome
 
@@ -50,28 +53,29 @@ def recompute_supersession(
     several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
     if not several:
         return
-    groups: dict[tuple[object, ...], list[Segment]] = defaultdict(list)
-    for row in connection.execute(_SEGMENTS.where(among(connection, series.c.job_id, several))):
+    groups: dict[tuple[object, ...], list[Written]] = defaultdict(list)
+    for row in connection.execute(_WRITTEN.where(among(connection, series.c.job_id, several))):
         if tag_keys is None or row.tag_key in tag_keys:
             group = (row.job_id, row.plugin, row.tag_key, row.device)
-            groups[group].append(Segment(row.id, row.file_time, row.first_step, row.superseded_from))
+            number = row.job_id, row.series_no
+            groups[group].append(Written(number, row.file_time, row.first_step, row.superseded_from))
     changed = [
-        {"of_id": segment.id, "superseded_from": first}
-        for segments in groups.values()
-        for outcome in [supersession(segments)]
-        for segment in segments
-        if (first := outcome[segment.id]) != segment.superseded_from
+        {**_of(each.number), "superseded_from": first}
+        for of_tag in groups.values()
+        for outcome in [supersession(of_tag)]
+        for each in of_tag
+        if (first := outcome[each.number]) != each.superseded_from
     ]
-    update_by_id(connection, series, changed)
+    update_by_key(connection, series, changed)
 
 
-_SEGMENTS = (
+_WRITTEN = (
     select(
-        *(series.c[name] for name in ("id", "job_id", "plugin", "tag_key", "device")),
+        *(series.c[name] for name in ("job_id", "series_no", "plugin", "tag_key", "device")),
         *(series.c[name] for name in ("first_step", "superseded_from")),
         log_file.c.file_time,
     )
-    .join_from(series, log_file, log_file.c.id == series.c.log_file_id)
+    .join_from(series, log_file, of_file(series))
     .where(log_file.c.current)
 )
 
@@ -84,19 +88,23 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
     return sorted(connection.execute(several).scalars())
 
 
-def store_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
+def store_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, Statistics]]) -> None:
     """Write the statistics of existing series."""
-    update_by_id(connection, series, [{"of_id": series_id, **found._asdict()} for series_id, found in of])
+    update_by_key(connection, series, [{**_of(number), **found._asdict()} for number, found in of])
 
 
-def append_statistics(connection: Connection, of: Iterable[tuple[int, Statistics]]) -> None:
+def _of(number: SeriesNumber) -> dict[str, int]:
+    return {"of_job_id": number[0], "of_series_no": number[1]}
+
+
+def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, Statistics]]) -> None:
     """Merge statistics of samples into those of existing series, all of whose steps are lower."""
-    rows = [dict(zip(_APPENDED, (series_id, *found), strict=True)) for series_id, found in of]
+    rows = [dict(zip(_APPENDED, (*number, *found), strict=True)) for number, found in of]
     if rows:
         execute_rows(connection, _APPEND, rows)
 
 
-_APPENDED = ("of_id", *(f"of_{name}" for name in Statistics._fields))
+_APPENDED = ("of_job_id", "of_series_no", *(f"of_{name}" for name in Statistics._fields))
 
 
 def _append() -> Update:
@@ -112,15 +120,16 @@ def _append() -> Update:
         moves = series.c[f"{extreme}_value"].is_(None) | is_beyond
         for name in (f"{extreme}_value", f"{extreme}_step"):
             extremes[name] = case((moves, new[name]), else_=series.c[name])
-    return update(series).where(series.c.id == bindparam("of_id")).values({**counts, **last, **extremes})
+    this = (series.c[name] == bindparam(f"of_{name}") for name in ("job_id", "series_no"))
+    return update(series).where(*this).values({**counts, **last, **extremes})
 
 
 _APPEND = _append()
 
 
-def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_id: int) -> Statistics:
+def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_no: int) -> Statistics:
     """Statistics of one series from its stored samples: after a step was written again."""
-    mine = and_(samples.c.job_id == job_id, samples.c.series_id == series_id)
+    mine = and_(samples.c.job_id == job_id, samples.c.series_no == series_no)
     has_values = samples is scalar_sample
     first, last = (
         connection.execute(select(samples).where(mine).order_by(order).limit(1)).one()

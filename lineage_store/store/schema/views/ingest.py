@@ -76,8 +76,8 @@ V_INGEST_PROBLEM = View(
 FROM ingest_problem p
 JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
 LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.id = p.log_file_id
-WHERE f.id IS NULL OR f.state <> '{FileState.REPLACED}'
+LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
+WHERE f.file_no IS NULL OR f.state <> '{FileState.REPLACED}'
 """,
 )
 
@@ -128,9 +128,10 @@ V_BASE_DIR = View(
         ),
         bigint(
             "open_problems",
-            "(SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.id = p.log_file_id"  # noqa: S608 - our own words
+            "(SELECT count(*) FROM ingest_problem p"  # noqa: S608 - our own words
+            " LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no"
             " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL"
-            f" AND (pf.id IS NULL OR pf.state <> '{FileState.REPLACED}'))",
+            f" AND (pf.file_no IS NULL OR pf.state <> '{FileState.REPLACED}'))",
             "unresolved problems",
         ),
         text(
@@ -141,6 +142,16 @@ V_BASE_DIR = View(
         instant("last_cycle_at", _LAST_CYCLE, "end of the last pass over it"),
         double("last_cycle_age_s", f"{{age_s:{_LAST_CYCLE}}}", "since the end of the last pass"),
         instant("discovered_at", "b.discovered_at", "when it was last searched for jobs in full"),
+        bigint(
+            "revision",
+            "b.revision",
+            "grows with every transaction that changes its jobs; those changed since N have a greater one than N",
+        ),
+        instant(
+            "known_since",
+            "b.created_at",
+            "when the store first saw it, since it was last forgotten",
+        ),
     ),
     f"""
 FROM base_dir b

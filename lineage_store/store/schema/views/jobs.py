@@ -35,21 +35,22 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
+# Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
 _RESTARTS = """(
-    SELECT count(DISTINCT newer.log_file_id)
-    FROM series older
-    JOIN log_file older_file ON older_file.id = older.log_file_id AND older_file.current
-    JOIN series newer ON newer.job_id = older.job_id AND newer.plugin = older.plugin
-      AND newer.tag_key = older.tag_key AND coalesce(newer.device, -1) = coalesce(older.device, -1)
-      AND newer.first_step <= older.last_step
-    JOIN log_file newer_file ON newer_file.id = newer.log_file_id AND newer_file.current
-      AND newer_file.file_time > older_file.file_time
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+    SELECT count(DISTINCT newer.file_no)
+    FROM series older CROSS JOIN series newer
+    JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
+    JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
+    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
+      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
+      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
+      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   )"""
 
 _OPEN_PROBLEMS = f"""(
-    SELECT count(*) FROM ingest_problem p LEFT JOIN log_file f ON f.id = p.log_file_id
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.id IS NULL OR f.state <> '{FileState.REPLACED}')
+    SELECT count(*) FROM ingest_problem p
+    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
+    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> '{FileState.REPLACED}')
   )"""  # noqa: S608 - our own words
 
 V_JOB = View(
@@ -78,6 +79,11 @@ V_JOB = View(
         bigint("problem_count", _OPEN_PROBLEMS, "unresolved ingest problems"),
         integer("label", "a.tag", "label that somebody put on it, 0 to 10"),
         text("remark", "a.remark", "remark that somebody put on it"),
+        bigint(
+            "revision",
+            "j.revision",
+            "revision of its base dir when the job, or what is known of it, last changed",
+        ),
     ),
     f"""
 FROM train_job j
@@ -88,7 +94,8 @@ LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train
 )
 
 _NUMBERED = """(
-    SELECT count(*) FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+    SELECT count(*) FROM lineage_event other
+    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
       AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
   )"""
@@ -96,7 +103,8 @@ _NUMBERED = """(
 _BINDING = """(
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
-      SELECT 1 FROM lineage_event other JOIN log_file other_file ON other_file.id = other.log_file_id
+      SELECT 1 FROM lineage_event other
+      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
       WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
         AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
     )
@@ -123,8 +131,8 @@ V_METRIC = View(
     ),
     f"""
 FROM evaluation_metric m
-JOIN lineage_event e ON e.log_file_id = m.log_file_id AND e.byte_offset = m.byte_offset
-JOIN log_file f ON f.id = m.log_file_id AND f.current
+JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 {join_job("m")}
 """,
 )
@@ -251,7 +259,7 @@ V_LINEAGE_EVENT = View(
     ),
     f"""
 FROM lineage_event e
-JOIN log_file f ON f.id = e.log_file_id AND f.current
+JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
 {join_job("e")}
 """,
 )

@@ -24,7 +24,7 @@ _EFFECTIVE = boolean(
 _LOG_FILE = text("log_file", "f.name", "log file that holds it")
 
 _OF_SERIES = f"""
-JOIN log_file f ON f.id = r.log_file_id AND f.current
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 {join_job("r")}
 """
 
@@ -42,17 +42,17 @@ V_SCALAR = View(
         _EFFECTIVE,
         _LOG_FILE,
     ),
-    f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id {_OF_SERIES}",
+    f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}",
 )
 
 _SUPERSEDED = f"""CASE
     WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
     WHEN r.plugin = '{SCALAR}' THEN (
       SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
     ELSE (
       SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_id = r.id AND s.step >= r.superseded_from)
+      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END"""  # noqa: S608 - our own words
 
 V_SERIES = View(
@@ -88,7 +88,7 @@ V_SERIES = View(
 )
 
 _OF_PAYLOAD = (
-    f"FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.id = s.series_id {_OF_SERIES}"
+    f"FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}"
 )
 
 V_HISTOGRAM = View(
