@@ -51,7 +51,14 @@ def _unread(number: int, file: FoundFile) -> KnownFile:
     """A file as the store knows it when it was registered."""
     name, place = file.parsed, {"job_id": number, "file_no": 1, "train_id": file.train_id, "name": file.name}
     said = {"format": file.format.name, "kind": name.kind, "file_time": name.timestamp, "device": name.device}
-    sizes = ("size_bytes", "byte_offset", "quarantined_bytes", "fingerprint_bytes", "anchor_bytes", "strikes")
+    sizes = (
+        "size_bytes",
+        "byte_offset",
+        "quarantined_bytes",
+        "fingerprint_bytes",
+        "anchor_bytes",
+        "failed_reads",
+    )
     state = {"generation": 1, "current": True, "state": "open", "closed": False}
     known: dict[str, Any] = dict.fromkeys(KnownFile._fields) | dict.fromkeys(sizes, 0) | place | said | state
     return KnownFile(**known)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.gc_pause import uncollected
-from lineage_store.ingest.problems import MOST_STRIKES, poisonous_file
+from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -88,14 +88,14 @@ def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[Known
         revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
 
 
-def mark_struck(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
-    """Note that reading a file failed the reader; with the last strike it is left alone."""
-    strikes = file.strikes + 1
-    event = FileEvent.FAILED_OFTEN if strikes >= MOST_STRIKES else FileEvent.FAILED
-    problem = poisonous_file(_path(file), reason, strikes)
+def mark_failed_read(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
+    """Note that reading a file failed the reader; with the last one allowed it is left alone."""
+    failed_reads = file.failed_reads + 1
+    event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
+    problem = poisonous_file(_path(file), reason, failed_reads)
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_struck(connection, file, strikes, reason, event)
+        file_states.mark_failed_read(connection, file, failed_reads, reason, event)
         problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
         revisions.stamp(connection, lease.base_dir_id, [file.job_id])
 

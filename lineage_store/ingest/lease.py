@@ -1,6 +1,6 @@
-"""Leading a base dir: hold its lease while working, let it go at the end.
+"""The lease of a base dir, held while work is done in it.
 
-In: an engine and a base dir. Out: a lease for the length of a `with` block. Promises: the lease is let go also when the
+In: an engine and a base dir. Out: a lease for the length of a `with` block. Promises: it is released also when the
 work fails. Does not know what the work is.
 """
 
@@ -27,12 +27,12 @@ def holder_name() -> str:
 
 
 @contextmanager
-def leading(
+def hold_lease(
     engine: Engine, base_dir_id: int, lasts_s: float, *, mode: str, before_daemons: bool = False
 ) -> Iterator[Lease]:
-    """Lead a base dir for the length of the block. Raises LeaseHeldError when another ingester does.
+    """Hold the lease of a base dir for the length of the block. Raises LeaseHeldError when another ingester holds it.
 
-    `before_daemons`: a daemon gives way, and leads again soon after.
+    `before_daemons`: a daemon gives way, and takes it again soon after.
     """
     with writing(engine) as connection:
         lease = leases.acquire(
@@ -41,10 +41,10 @@ def leading(
     try:
         yield lease
     finally:
-        let_go(engine, lease)
+        release_lease(engine, lease)
 
 
-def let_go(engine: Engine, lease: Lease) -> None:
+def release_lease(engine: Engine, lease: Lease) -> None:
     """Release a lease; where the database fails, it ends by itself soon enough."""
     try:
         with writing(engine) as connection:

@@ -136,6 +136,6 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
         return False
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
-    if batch.struck:
-        commit.mark_struck(engine, lease, *batch.struck)
+    if batch.failed_read:
+        commit.mark_failed_read(engine, lease, *batch.failed_read)
     return True

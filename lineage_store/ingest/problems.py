@@ -14,7 +14,7 @@ from lineage_store.ingest.scan.discovery import Unreadable
 from lineage_store.store.records import relative_path
 from lineage_store.texts import from_stored, to_stored
 
-MOST_STRIKES = 3
+MOST_FAILED_READS = 3
 """So many times in a row reading a file may fail the reader; then it is left alone."""
 
 
@@ -26,11 +26,11 @@ def unreadable_file(path: str, error: OSError) -> Finding:
     return _unreadable("unreadable_file", path, path, error)
 
 
-def poisonous_file(path: str, reason: str, strikes: int) -> Finding:
+def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
     """A log file whose reading failed the reader so many times in a row."""
-    left = MOST_STRIKES - strikes
+    left = MOST_FAILED_READS - failed_reads
     case = "again" if left > 0 else ""
-    return finding("poisonous_file", path, case=case, reason=reason, times=strikes, left=left)
+    return finding("poisonous_file", path, case=case, reason=reason, times=failed_reads, left=left)
 
 
 def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> list[Finding]:

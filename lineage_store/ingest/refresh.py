@@ -26,7 +26,7 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
@@ -74,7 +74,7 @@ def ingest(
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
     base_dir_id = base_dirs.register(engine, base_dir)
-    with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
             counts = _listed(base_dir, lambda: pipeline.run_pass(this))
@@ -108,7 +108,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
     with reading(engine) as connection:
         leases.last(connection, base_dir_id)
     if survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE):
-        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
 
 
@@ -120,7 +120,7 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     cache = _cache_of(engine, base_dir, settings, last)
     todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
     if todo:
-        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             if lease.epoch != (last.epoch if last else 0) + 1:  # somebody else led since the survey
                 cache = _new_cache(base_dir, settings)
                 todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import stored_path
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.store import leases
 from lineage_store.store.database.engine import reading, require_writable, writing
 from lineage_store.store.leases import Lease
@@ -38,7 +38,7 @@ def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | Non
         ids = forgetting.ids_of(connection, stored_path(base_dir))
         found = forgetting.holdings(connection, ids) if ids else None
     for base_dir_id in ids:
-        with leading(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             _remove(engine, lease, base_dir, settings.batch_rows)
     return found
 

@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamValueError
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
 from lineage_store.store import leases
@@ -127,8 +127,8 @@ def remove(
     """
     with writing(engine) as connection:
         leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
-    with leading(engine, leaving_id, settings.lease_s, mode="once") as lease:
-        with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
+    with hold_lease(engine, leaving_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
             while page := _take_out_of_sight(engine, lead, leaving_id, rules):
                 yield page
         _remove_rows(engine, lease, settings.batch_rows)
@@ -186,7 +186,7 @@ def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings)
     Under a lease, so that no daemon goes by what it remembers. Raises LeaseHeldError while another ingest is at work.
     """
     with (
-        leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
         writing(engine) as connection,
     ):
         leases.confirm(connection, lease)

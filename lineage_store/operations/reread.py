@@ -18,7 +18,7 @@ from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundE
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.states import FileState
@@ -63,7 +63,7 @@ def retry(
     Files that lost bytes are read from the start: they may have been mended. Raises LeaseHeldError when an ingester
     other than a daemon is at work, LineageParamSummaryPathError when the base dir cannot be listed.
     """
-    with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
         with reading(engine) as connection:
             files = registry.known_files(connection, base_dir_id)
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
@@ -84,7 +84,7 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
     What is no longer on disk stays as it was read. Raises as `retry` does, and TrainJobNotFoundError when neither the
     store nor the disk has such a job.
     """
-    with leading(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
         with writing(engine) as connection:
             leases.confirm(connection, lease)
             removal.lift(connection, base_dir_id, train_id)

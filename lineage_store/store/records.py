@@ -148,7 +148,7 @@ class KnownFile(NamedTuple):
     suspect_size: int | None
     grown_at: datetime | None
     last_wall_time: float | None
-    strikes: int
+    failed_reads: int
     """How many times in a row reading it failed the reader."""
 
     @property

@@ -113,7 +113,7 @@ def upgrade() -> None:
         sa.Column("anchor_bytes", sa.Integer(), nullable=False),
         sa.Column("suspect_since", UTC_TIME),
         sa.Column("suspect_size", sa.BigInteger()),
-        sa.Column("strikes", sa.Integer(), nullable=False),
+        sa.Column("failed_reads", sa.Integer(), nullable=False),
         sa.Column("last_problem", sa.Text()),
         sa.Column("grown_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),

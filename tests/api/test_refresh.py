@@ -28,7 +28,7 @@ from lineage_store import (
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh as refreshing
 from lineage_store.ingest.base_dirs import register as register_base_dir
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.forget import forget
 from lineage_store.store.schema.tables import ingest_lease
 
@@ -87,7 +87,7 @@ def test_where_another_leads_the_store_answers_and_tells_its_age(
     store.ingest(base_dir)
     Log().train(network="B").write_lineage(base_dir / "b")
     base_dir_id = register_base_dir(store._engine, base_dir)
-    with leading(store._engine, base_dir_id, 15.0, mode="daemon") as lease:
+    with hold_lease(store._engine, base_dir_id, 15.0, mode="daemon") as lease:
         assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
     assert f"Answered from the store (led by {lease.holder}; read " in caplog.text
 
@@ -117,7 +117,7 @@ def test_waiting_for_the_leader_asks_for_what_is_left_and_less_and_less_often(
     Log().train(network="B").write_lineage(base_dir / "b")
     asked: list[str] = []
     base_dir_id = register_base_dir(store.engine, base_dir)
-    with leading(store.engine, base_dir_id, 15.0, mode="daemon"):
+    with hold_lease(store.engine, base_dir_id, 15.0, mode="daemon"):
         event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(f"{args[2:4]}"))
         refreshing.wait_for_leader(store.engine, base_dir, store.settings)
     assert "has not caught up" in caplog.text

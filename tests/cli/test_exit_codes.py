@@ -15,7 +15,7 @@ import pytest
 from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.store.database.engine import open_engine, writing
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -99,7 +99,7 @@ def test_a_locked_database_exits_5(run: Run, on_sqlite: str, base_dir: Path) -> 
 
 def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> None:
     engine = open_engine(on_sqlite)
-    with leading(engine, register_base_dir(engine, base_dir), 60, mode="daemon"):
+    with hold_lease(engine, register_base_dir(engine, base_dir), 60, mode="daemon"):
         finished = run("ingest", base_dir)
     engine.dispose()
     assert finished.code == 6

@@ -14,7 +14,7 @@ from helpers.program import Run
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.store.database.engine import open_engine, writing
 
 
@@ -50,7 +50,7 @@ def test_a_base_dir_that_nobody_leads_is_a_standstill(run: Run, on_sqlite: str, 
 
 def test_a_base_dir_that_is_led_is_well(run: Run, on_sqlite: str, stored: Path) -> None:
     engine = open_engine(on_sqlite)
-    with leading(engine, register(engine, stored), 60, mode="daemon"):
+    with hold_lease(engine, register(engine, stored), 60, mode="daemon"):
         assert run("status", "--check", "--within", "0s").code == 0
     assert run("status", "--check", "--within", "0s").code == 1
     engine.dispose()
@@ -61,7 +61,7 @@ def test_one_that_leads_and_never_gets_through_is_a_standstill(
 ) -> None:
     long_ago(on_sqlite)
     engine = open_engine(on_sqlite)
-    with leading(engine, register(engine, stored), 60, mode="daemon") as lease:
+    with hold_lease(engine, register(engine, stored), 60, mode="daemon") as lease:
         checked = run("status", "--check")
         assert checked.code == 1
         assert f"{lease.holder} leads it, but it was last searched" in checked.out

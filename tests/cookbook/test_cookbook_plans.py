@@ -30,7 +30,7 @@ SELECT id, 'mark', '{}', 'network ' || (id % 8) FROM train_job;
 
 INSERT INTO log_file
   (job_id, file_no, name, format, generation, current, kind, file_time, state, size_bytes, byte_offset,
-   quarantined_bytes, event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, strikes, created_at)
+   quarantined_bytes, event_count, modified_s, closed, fingerprint_bytes, anchor_bytes, failed_reads, created_at)
 SELECT id, 1, 'events_MS', 'mindspore', 1, true, 'summary', id, 'closed', 1, 1, 0, 1, id, true, 0, 0, 0, created_at
 FROM train_job;
 

@@ -70,7 +70,7 @@ def add_file(
         "closed": True,
         "fingerprint_bytes": 0,
         "anchor_bytes": 0,
-        "strikes": 0,
+        "failed_reads": 0,
         "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
     }
     connection.execute(insert(tables.log_file), row | columns)

@@ -39,5 +39,5 @@ def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> Kno
         suspect_size=None,
         grown_at=None,
         last_wall_time=None,
-        strikes=0,
+        failed_reads=0,
     )

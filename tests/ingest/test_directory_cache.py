@@ -17,7 +17,7 @@ from helpers.ingesting import column, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest import base_dirs, pipeline
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.directory_cache import RESTING_PER_SEARCH, DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import Survey, survey_changes
@@ -61,7 +61,7 @@ class Search:
 
 @pytest.fixture
 def searching(sqlite_engine: Engine, base_dir: Path) -> Iterator[Callable[..., Search]]:
-    with leading(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 60.0, mode="once") as lease:
+    with hold_lease(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 60.0, mode="once") as lease:
 
         def start(settings: Settings = Settings(), **cache: Any) -> Search:  # noqa: B008 - it is frozen
             return Search(Ingester(sqlite_engine, base_dir, lease, settings), **cache)

@@ -20,7 +20,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
 from lineage_store.ingest import base_dirs, commit, pipeline
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
@@ -46,7 +46,7 @@ def acquire(engine: Engine, base_dir_id: int, holder: str) -> Lease:
 def test_a_second_ingester_is_refused_while_the_first_leads(
     engine: Engine, base_dir: Path, base_dir_id: int
 ) -> None:
-    with leading(engine, base_dir_id, 15.0, mode="daemon") as lease:
+    with hold_lease(engine, base_dir_id, 15.0, mode="daemon") as lease:
         with pytest.raises(LeaseHeldError, match=f"{lease.holder} \\(daemon, since"):
             ingest(engine, base_dir)
         assert column(engine, "SELECT count(*) FROM log_file") == [0]
@@ -57,7 +57,7 @@ def test_leaders_of_different_base_dirs_do_not_mind_each_other(
     engine: Engine, base_dir: Path, base_dir_id: int, tmp_path: Path
 ) -> None:
     LOG.write_summary(tmp_path / "other" / "job")
-    with leading(engine, base_dir_id, 15.0, mode="daemon"):
+    with hold_lease(engine, base_dir_id, 15.0, mode="daemon"):
         assert ingest(engine, tmp_path / "other").counts.events == 3
 
 

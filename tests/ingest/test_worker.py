@@ -1,4 +1,4 @@
-"""Files that hang, crash or exhaust the reading process cost themselves: after three strikes they are left alone."""
+"""Files that hang, crash or exhaust the reading process cost themselves: after three failed reads they are left."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def tick_until(follower: Follower, met: Callable[[], bool], within_s: float = 60
     pytest.fail(f"not met within {within_s} s")
 
 
-def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on(
+def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
     engine: Engine, base_dir: Path
 ) -> None:
     GLUTTONOUS.write_summary(base_dir / "glutton")
@@ -173,11 +173,11 @@ def test_a_poisonous_file_is_left_alone_after_three_strikes_and_the_others_go_on
     assert "lineage-store retry" in problem.remedy
     GOOD.write_summary(base_dir / "later")
     tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3])
-    assert column(engine, "SELECT strikes FROM log_file WHERE state = 'poisoned'") == [3]
+    assert column(engine, "SELECT failed_reads FROM log_file WHERE state = 'poisoned'") == [3]
     follower.close()
     (base_dir_id,) = column(engine, "SELECT id FROM base_dir")
     retry(engine, base_dir, base_dir_id, Settings(), None)
-    assert column(engine, "SELECT DISTINCT strikes FROM log_file") == [0]
+    assert column(engine, "SELECT DISTINCT failed_reads FROM log_file") == [0]
     assert column(engine, "SELECT count(*) FROM payload_sample") == [1]
     assert column(engine, "SELECT count(*) FROM ingest_problem WHERE resolved_at IS NULL") == [0]
 
@@ -198,13 +198,13 @@ def test_a_file_that_the_decoder_cannot_bear_costs_itself(
     for _ in range(4):
         ingest(engine, base_dir)
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
-    assert column(engine, "SELECT state FROM log_file WHERE strikes = 3") == ["poisoned"]
+    assert column(engine, "SELECT state FROM log_file WHERE failed_reads = 3") == ["poisoned"]
     (reason,) = column(engine, "SELECT reason FROM ingest_problem WHERE resolved_at IS NULL")
     assert reason == "Reading failed with ZeroDivisionError: division by zero. Times in a row: 3."
     assert bad.name in {getattr(record, "file", None) for record in caplog.records}
 
 
-def test_a_reading_process_that_is_killed_costs_a_strike_at_most(engine: Engine, base_dir: Path) -> None:
+def test_a_reading_process_that_is_killed_costs_a_failed_read_at_most(engine: Engine, base_dir: Path) -> None:
     GOOD.write_summary(base_dir / "job")
     follower = Follower(engine, base_dir, SETTINGS)
     follower.tick()
@@ -217,5 +217,5 @@ def test_a_reading_process_that_is_killed_costs_a_strike_at_most(engine: Engine,
         next((base_dir / "job").glob("*_MS"))
     )
     tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2])
-    assert column(engine, "SELECT strikes FROM log_file") == [0]
+    assert column(engine, "SELECT failed_reads FROM log_file") == [0]
     follower.close()

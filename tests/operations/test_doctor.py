@@ -12,7 +12,7 @@ from lineage_store.config import Settings
 from lineage_store.finding_kinds import Severity
 from lineage_store.findings import THE_STORE, Finding
 from lineage_store.ingest.base_dirs import register as register_base_dir
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.doctor import examine
 
 
@@ -103,7 +103,9 @@ def test_who_leads_is_told(sqlite_url: str, tmp_path: Path) -> None:
     Log().version().write_summary(tmp_path / "base" / "run")
     with (
         LineageStore(sqlite_url) as store,
-        leading(store.engine, register_base_dir(store.engine, tmp_path / "base"), 60, mode="daemon") as lease,
+        hold_lease(
+            store.engine, register_base_dir(store.engine, tmp_path / "base"), 60, mode="daemon"
+        ) as lease,
     ):
         found = findings(sqlite_url)
     assert any(finding.what == f"{lease.holder} leads it." for finding in found)

@@ -14,7 +14,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LineageParamSummaryPathError
 from lineage_store.ingest.base_dirs import register, stored_path
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.forget import forget, holdings
 from lineage_store.store.database.engine import database_time, writing
 from lineage_store.store.writes import forgetting
@@ -93,7 +93,7 @@ def test_while_another_ingester_leads_nothing_goes(engine: Engine, other: Path) 
     ingest(engine, other)
     whole = natural_contents(engine)
     with (
-        leading(engine, register(engine, other), 60, mode="daemon"),
+        hold_lease(engine, register(engine, other), 60, mode="daemon"),
         pytest.raises(LeaseHeldError, match="leads"),
     ):
         forget(engine, other, SMALL)

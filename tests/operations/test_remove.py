@@ -17,7 +17,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.scan.survey import survey
 from lineage_store.operations import forget, remove
 from lineage_store.query.jobs import train_jobs
@@ -203,7 +203,7 @@ def test_a_daemon_gives_way_and_its_next_write_is_refused(engine: Engine, two: P
 
 def test_while_another_ingest_is_at_work_nothing_goes(engine: Engine, two: Path) -> None:
     with (
-        leading(engine, register(engine, two), 60, mode="once"),
+        hold_lease(engine, register(engine, two), 60, mode="once"),
         pytest.raises(LeaseHeldError, match="leads"),
     ):
         take_out(engine, two, only(engine, "./go"))
@@ -238,7 +238,7 @@ def test_a_daemon_does_not_bring_it_back_until_it_is_restored(engine: Engine, tw
 def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
     base_dir_id = register(engine, base_dir)
     with (
-        leading(engine, base_dir_id, 1, mode="once", before_daemons=True),
+        hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True),
         writing(engine) as connection,
     ):
         assert removal.lift(connection, base_dir_id, train_id)

@@ -14,7 +14,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseLostError, TrainJobNotFoundError
 from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester, run_pass
 from lineage_store.operations import reread
 from lineage_store.store import leases
@@ -67,7 +67,7 @@ def test_interrupted_before_the_first_byte_readers_see_the_old(engine: Engine, b
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
     base_dir_id = register(engine, base_dir)
-    with leading(engine, base_dir_id, 60, mode="once") as lease:
+    with hold_lease(engine, base_dir_id, 60, mode="once") as lease:
         stopped = Ingester(engine, base_dir, lease, SETTINGS, should_stop=lambda: True)
         reread.begin_anew(stopped, ["./job"])
         run_pass(stopped, only=["./job"])
@@ -159,7 +159,7 @@ def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_
     ingest(engine, base_dir)
     with writing(engine) as connection:
         nothing_read = {"byte_offset": 0, "fingerprint_bytes": 0, "anchor_bytes": 0, "event_count": 0}
-        connection.execute(log_file.update().values(state="poisoned", strikes=3, **nothing_read))
+        connection.execute(log_file.update().values(state="poisoned", failed_reads=3, **nothing_read))
         for table in (scalar_sample, series):
             connection.execute(table.delete())
     ingest(engine, base_dir)
@@ -170,4 +170,4 @@ def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_
     else:
         reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert visible_scalars(engine) == LOSS
-    assert column(engine, "SELECT strikes FROM log_file") == [0]
+    assert column(engine, "SELECT failed_reads FROM log_file") == [0]

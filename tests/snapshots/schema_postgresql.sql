@@ -65,7 +65,7 @@ CREATE TABLE log_file (
   anchor_bytes INTEGER NOT NULL,
   suspect_since TIMESTAMP WITH TIME ZONE,
   suspect_size BIGINT,
-  strikes INTEGER NOT NULL,
+  failed_reads INTEGER NOT NULL,
   last_problem TEXT,
   grown_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,

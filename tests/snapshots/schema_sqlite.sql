@@ -64,7 +64,7 @@ CREATE TABLE log_file (
   anchor_bytes INTEGER NOT NULL,
   suspect_since TEXT,
   suspect_size BIGINT,
-  strikes INTEGER NOT NULL,
+  failed_reads INTEGER NOT NULL,
   last_problem TEXT,
   grown_at TEXT,
   created_at TEXT NOT NULL,

@@ -17,7 +17,7 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.findings import finding
 from lineage_store.ingest import base_dirs, commit
-from lineage_store.ingest.lease import leading
+from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations import remove
 from lineage_store.operations.forget import forget
 from lineage_store.operations.reread import reingest, retry
@@ -137,11 +137,11 @@ def test_a_job_with_a_file_that_cannot_be_read_has_changed(engine: Engine, store
     with reading(engine) as connection:
         file = next(each for each in registry.known_files(connection, base_dir_id) if each.train_id == ONE)
     problem = finding("unreadable_file", "one", what="It cannot be read.")
-    with leading(engine, base_dir_id, 15.0, mode="once") as lease:
+    with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         with changes(engine, ONE):
             commit.mark_unreadable(engine, lease, [(file, problem)])
         with changes(engine, ONE):
-            commit.mark_struck(engine, lease, file, "crashed")
+            commit.mark_failed_read(engine, lease, file, "crashed")
     with changes(engine, ONE):
         retry(engine, stored, base_dir_id, Settings(), None)
 
@@ -154,7 +154,7 @@ def test_a_job_that_becomes_quiet_has_changed(engine: Engine, base_dir: Path) ->
         connection.execute(text("UPDATE train_job SET last_grown_at = '2020-01-01T00:00:00Z'"))
     with changes(engine, "./live"):
         base_dir_id = base_dirs.register(engine, base_dir)
-        with leading(engine, base_dir_id, 15.0, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
             commit.refresh_quiet_jobs(engine, lease, 600.0)
             commit.refresh_quiet_jobs(engine, lease, 600.0)
             commit.heartbeat(engine, lease, searched=True)
@@ -297,7 +297,7 @@ def test_a_remark_does_not_wait_for_a_batch_that_has_changed_no_job_yet(
         store.ingest(base_dir)
         base_dir_id = base_dirs.register(store.engine, base_dir)
         with (
-            leading(store.engine, base_dir_id, 15.0, mode="once") as lease,
+            hold_lease(store.engine, base_dir_id, 15.0, mode="once") as lease,
             writing(store.engine) as connection,
         ):
             leases.confirm(connection, lease)

@@ -17,8 +17,8 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.findings import finding
 from lineage_store.ingest import commit, refresh
-from lineage_store.ingest.lease import leading
-from lineage_store.ingest.problems import MOST_STRIKES
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.problems import MOST_FAILED_READS
 from lineage_store.operations import reread
 from lineage_store.states import (
     FILE_TRANSITIONS,
@@ -114,11 +114,13 @@ class History:
         )
 
     def fails_its_reader(self) -> None:
-        def strike(lease: Lease, file: KnownFile) -> None:
+        def fail_read(lease: Lease, file: KnownFile) -> None:
             if file.state != FileState.POISONED:
-                commit.mark_struck(self.engine, lease, file._replace(strikes=MOST_STRIKES - 1), "It hangs.")
+                commit.mark_failed_read(
+                    self.engine, lease, file._replace(failed_reads=MOST_FAILED_READS - 1), "It hangs."
+                )
 
-        self._to_newest(strike)
+        self._to_newest(fail_read)
 
     def is_tried_again(self) -> None:
         for base_dir_id in column(self.engine, "SELECT id FROM base_dir"):
@@ -126,7 +128,7 @@ class History:
 
     def _to_newest(self, happens: Callable[..., object]) -> None:
         for base_dir_id in column(self.engine, "SELECT id FROM base_dir"):
-            with leading(self.engine, base_dir_id, 60.0, mode="once") as lease:
+            with hold_lease(self.engine, base_dir_id, 60.0, mode="once") as lease:
                 with reading(self.engine) as connection:
                     files = registry.known_files(connection, base_dir_id)
                 for file in files:

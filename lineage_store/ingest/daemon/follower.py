@@ -33,7 +33,7 @@ from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
-from lineage_store.ingest.lease import holder_name, let_go
+from lineage_store.ingest.lease import holder_name, release_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
@@ -56,7 +56,8 @@ QUIET_CYCLE_S = 60.0
 
 
 _SOON = 20
-"""Who stands by looks again when the lead may have ended; then, while a transaction is in the way, so often a lease."""
+"""A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
+this many times in the length of a lease."""
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
 _MAY_BE_ANOTHER = ("down", GONE, REPLACED)
 """After these causes the store may be a backup: nothing that is remembered of the other one holds."""
@@ -127,7 +128,7 @@ class Follower:
         with suppress(ReaderStuckError):
             self._reader.close()
         if self._lease is not None:
-            let_go(self._engine, self._lease)
+            release_lease(self._engine, self._lease)
             self._lease = None
         self._renewing.dispose()
 

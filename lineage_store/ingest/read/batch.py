@@ -43,7 +43,7 @@ class Batch:
     bytes_read: int = 0
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
-    struck: tuple[KnownFile, str] | None = None
+    failed_read: tuple[KnownFile, str] | None = None
     """A file whose reading failed the reader, and how."""
 
     def add(self, advance: Advance) -> None:

@@ -76,7 +76,7 @@ class Batches:
             if len(files) > 1:
                 self._one_by_one = len(files)
                 return Batch()
-            batch = Batch(files_taken=1, struck=(files[0], _failure(files[0], error)))
+            batch = Batch(files_taken=1, failed_read=(files[0], _failure(files[0], error)))
         self._one_by_one = max(0, self._one_by_one - batch.files_taken)
         return batch
 

@@ -24,7 +24,7 @@ def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) ->
         and known.state == file.state
         and sight.stat_stamp == file.stat_stamp
         and (found.suspect is None) == (file.suspect_since is None)
-        and file.strikes == 0
+        and file.failed_reads == 0
     )
     return None if same else Advance(file, sight, found, known, caught_up)
 
@@ -59,7 +59,7 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
         suspect_size=suspect_size,
         grown_at=_grown_at(file, sight, now),
         last_wall_time=max(times, default=None),
-        strikes=0,
+        failed_reads=0,
     )
 
 

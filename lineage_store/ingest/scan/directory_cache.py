@@ -80,8 +80,8 @@ class DirectoryCache:
         share = max(RESTING_PER_SEARCH, len(self._resting) // 100)
         with _open_directory(base_dir) as root:
             signs = self._signs(root, self._watched)
-            glanced = self._resting if thorough else self._next_round(share)
-            changed = [name for name, (then, _) in glanced.items() if self._changed_ns(root, name) != then]
+            checked = self._resting if thorough else self._next_round(share)
+            changed = [name for name, (then, _) in checked.items() if self._changed_ns(root, name) != then]
         since = time.monotonic() - relist_after_s
         due = islice(takewhile(lambda name: self._resting[name][1] < since, self._resting), share)
         return Signs({*signs.directories, *changed, *due}, signs.files)

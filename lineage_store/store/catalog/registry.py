@@ -202,6 +202,6 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
         "closed": False,
         "fingerprint_bytes": 0,
         "anchor_bytes": 0,
-        "strikes": 0,
+        "failed_reads": 0,
         "created_at": now,
     }

@@ -212,7 +212,10 @@ log_file = Table(
     Column("suspect_since", UtcTime, comment="since when the bytes at the bookmark make no frame"),
     Column("suspect_size", BigInteger, comment="size of the file when that was first seen"),
     Column(
-        "strikes", Integer, nullable=False, comment="how many times in a row reading it failed the reader"
+        "failed_reads",
+        Integer,
+        nullable=False,
+        comment="how many times in a row reading it failed the reader",
     ),
     Column("last_problem", Text, comment="what is wrong with it now"),
     Column("grown_at", UtcTime, comment="when it was last seen to grow"),

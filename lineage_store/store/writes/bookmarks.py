@@ -58,7 +58,7 @@ def _row(advance: Advance) -> dict[str, object]:
         "anchor_bytes": after.anchor_bytes,
         "suspect_since": after.suspect_since,
         "suspect_size": after.suspect_size,
-        "strikes": after.strikes,
+        "failed_reads": after.failed_reads,
         "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
         "grown_at": after.grown_at,
     }

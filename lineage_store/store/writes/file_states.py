@@ -35,10 +35,12 @@ def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str]) ->
     connection.execute(failed.values(stat_stamp=None, last_problem=bindparam("reason")), rows)
 
 
-def mark_struck(connection: Connection, file: KnownFile, strikes: int, reason: str, event: FileEvent) -> None:
+def mark_failed_read(
+    connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
+) -> None:
     """A log file whose reading failed the reader so many times in a row."""
-    struck = after_event(event, (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no))
-    connection.execute(struck.values(strikes=strikes, stat_stamp=None, last_problem=reason))
+    failed = after_event(event, (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no))
+    connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
 
 
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
@@ -56,6 +58,6 @@ def in_trouble(file: KnownFile) -> bool:
 def look_again(connection: Connection, base_dir_id: int, files: Collection[KnownFile]) -> None:
     """Let the next pass open these files, though they look as they did."""
     mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
-    connection.execute(update(log_file).where(mine).values(stat_stamp=None, strikes=0))
+    connection.execute(update(log_file).where(mine).values(stat_stamp=None, failed_reads=0))
     connection.execute(after_event(FileEvent.RETRIED, mine))
     revisions.stamp(connection, base_dir_id, {file.job_id for file in files})
