@@ -76,7 +76,7 @@ class Follower:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._engine, self._named, self._base_dir = engine, base_dir, base_dir
-        # Where all others are in use, or wait for each other, the lead must not be lost for want of a connection.
+        # Where all others are in use, or wait for each other, the lease must not be lost for want of one.
         self._renewing = apart(engine, allow_network_filesystem=settings.allow_network_filesystem)
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
@@ -109,9 +109,9 @@ class Follower:
         return next_look_s(self._settings.poll_interval_s, self._took_s)
 
     def renew(self) -> None:
-        """Keep the lead while a tick takes long; may be called from another thread, once in `lease_s` / 3.
+        """Renew the lease while a tick takes long; may be called from another thread, once in `lease_s` / 3.
 
-        A tick that makes no progress, unless the reader's deadline is running, loses the lead: another host's disk may
+        A tick that makes no progress, unless the reader's deadline is running, loses the lease: another host's disk may
         answer.
         """
         lease, beats = self._lease, self.pulse.beats
@@ -124,7 +124,7 @@ class Follower:
             commit.renew(self._renewing, lease)
 
     def close(self) -> None:
-        """Let another ingester lead at once."""
+        """Release the lease, so that another ingester need not wait for its end."""
         with suppress(ReaderStuckError):
             self._reader.close()
         if self._lease is not None:
@@ -174,7 +174,7 @@ class Follower:
         return self._should_stop()
 
     def _lead(self) -> Lease:
-        """Take the lead. Who led before may have changed anything: nothing that is remembered holds."""
+        """Acquire the lease. The holder before may have changed anything, so nothing that is cached holds."""
         self._base_dir = Path(os.path.realpath(self._named))
         base_dir_id = base_dirs.register(self._engine, self._base_dir)
         lease = self._acquire(base_dir_id)
@@ -187,7 +187,7 @@ class Follower:
         return lease
 
     def _acquire(self, base_dir_id: int) -> Lease:
-        """Base dirs spread over the daemons: one that did not fail here itself takes from one that leads two more."""
+        """Base dirs spread over the daemons: one that did not fail here takes from one that holds two more."""
         may_spread = self._fit and _SPREADING.acquire(blocking=False)
         try:
             with writing(self._engine) as connection:
