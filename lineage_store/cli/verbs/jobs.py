@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_store.cli.option_values import one_of
 from lineage_store.cli.output import (
     Style,
     page_arguments,
@@ -20,7 +21,6 @@ from lineage_store.cli.output import (
 )
 from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.cli.words import one_of
 from lineage_store.states import JobState
 
 if TYPE_CHECKING:

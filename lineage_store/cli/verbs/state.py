@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.durations import seconds
+from lineage_store.cli.option_values import seconds
 from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError

@@ -1,0 +1,38 @@
+"""Fixtures for folders whose tests ingest: an engine on an empty store, and an empty base dir.
+
+A conftest imports the names that its folder needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from lineage_store.store.database.engine import open_engine
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """An empty store; the test runs on each kind of database."""
+    opened = open_engine(database_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
+    """An empty store on SQLite, for what cannot depend on the database."""
+    opened = open_engine(sqlite_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    """An empty base dir."""
+    path = tmp_path / "base"
+    path.mkdir()
+    return path
