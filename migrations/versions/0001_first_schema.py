@@ -58,8 +58,9 @@ def upgrade() -> None:
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
-        postgresql_with={"autovacuum_analyze_threshold": 0},
     )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("ALTER TABLE base_dir SET (autovacuum_analyze_threshold = 0)")
     op.create_table(
         "train_job",
         sa.Column("id", KEY, nullable=False),

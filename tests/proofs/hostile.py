@@ -346,7 +346,13 @@ def _command_lines(text: str) -> Sequence[Sequence[str]]:
 
 
 def _write_values_out() -> None:
+    bound = statements.statement_of
+
     def statement_of(select: Any, dialect: Any) -> statements.Statement:
+        if (
+            "asked" in select.compile(dialect=dialect).params
+        ):  # how base dirs are looked up, not what is asked
+            return bound(select, dialect)
         return statements.Statement(
             str(select.compile(dialect=dialect, compile_kwargs={"literal_binds": True})), {}, ()
         )

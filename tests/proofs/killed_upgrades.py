@@ -155,7 +155,10 @@ def _everything(kind: str, url: str, engine: Engine) -> object:
     """What must not change: the bytes of a file, or the schema and the newest row versions."""
     path = sqlite_path(url)
     if path is not None:
-        engine.dispose()  # the last connection brings the write-ahead log home
+        # The last connection that may write brings the write-ahead log home, and removes what readers left beside it.
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT 1 FROM sqlite_schema").first()
+        engine.dispose()
         return [hashlib.sha256(each.read_bytes()).hexdigest() for each in sorted(path.parent.iterdir())]
     newest = "SELECT count(*), max(xmin::text::bigint) FROM {}"
     with engine.connect() as connection:

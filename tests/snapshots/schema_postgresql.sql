@@ -8,8 +8,7 @@ CREATE TABLE base_dir (
   leaving BOOLEAN DEFAULT false NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
-)
- WITH (autovacuum_analyze_threshold = 0);
+);
 
 CREATE TABLE train_job (
   id SERIAL NOT NULL,

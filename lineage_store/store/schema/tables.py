@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    event,
     false,
     text,
 )
@@ -108,7 +110,7 @@ _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where"
 
 _LASTING = text("resolved_at IS NULL")
 """Problems that went away stay in the table, and lists of problems leave them out."""
-_ANALYSED_WHEN_SMALL: dict[str, Any] = {"postgresql_with": {"autovacuum_analyze_threshold": 0}}
+_ANALYSED_WHEN_SMALL = DDL("ALTER TABLE %(table)s SET (autovacuum_analyze_threshold = 0)")  # type: ignore[no-untyped-call]
 """PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
 
 base_dir = Table(
@@ -128,8 +130,8 @@ base_dir = Table(
         comment="holds what is being removed: readers and ingest do not see it",
     ),
     comment="a directory that holds job directories",
-    **_ANALYSED_WHEN_SMALL,
 )
+event.listen(base_dir, "after_create", _ANALYSED_WHEN_SMALL.execute_if(dialect="postgresql"))
 
 train_job = Table(
     "train_job",
