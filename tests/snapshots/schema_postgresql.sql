@@ -544,7 +544,7 @@ SELECT
       SELECT count(*) FROM payload_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END AS superseded_count,
-  CASE WHEN r.last_wall_time > r.first_wall_time THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
+  CASE WHEN r.last_wall_time > r.first_wall_time THEN (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
   f.name AS log_file
 FROM series r

@@ -552,7 +552,7 @@ SELECT
       SELECT count(*) FROM payload_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END AS superseded_count,
-  CASE WHEN r.last_wall_time > r.first_wall_time THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
+  CASE WHEN r.last_wall_time > r.first_wall_time THEN (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
   CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_at,
   f.name AS log_file
 FROM series r
