@@ -123,9 +123,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
             work.together_bytes += sum(end - start for start, end in segments)
             return call(buffer, segments, **most)
 
-        def payload_starts(frames: Any, get: Any = vars(frames_of.Frames)["payload_start"].fget) -> Any:
+        found_at = vars(frames_of.Frames)["payload_start"].fget
+
+        def payload_starts(frames: Any) -> Any:
             work.passes += len(frames.start)
-            return get(frames)
+            return found_at(frames)
 
         def read(*given: Any, call: Any = os.pread) -> bytes:
             found: bytes = call(*given)
