@@ -78,7 +78,7 @@ V_SERIES = View(
         double(
             "steps_per_s",
             "CASE WHEN r.last_wall_time > r.first_wall_time"
-            " THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END",
+            " THEN (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END",
             "from the lowest to the highest step",
         ),
         instant("last_at", "{instant:r.last_wall_time}", "when the highest step was written"),
