@@ -544,7 +544,11 @@ SELECT
       SELECT count(*) FROM payload_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END AS superseded_count,
-  CASE WHEN r.last_wall_time > r.first_wall_time THEN (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
+  CASE
+    WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
+      WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
+        (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
+  END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
   f.name AS log_file
 FROM series r
@@ -560,10 +564,14 @@ SELECT
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
   s.count AS count,
   s.nan_count AS nan_count,
-  s.pos_inf_count + s.neg_inf_count AS inf_count,
+  CASE WHEN s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952 THEN s.pos_inf_count + s.neg_inf_count END AS inf_count,
   s.min AS min,
   s.max AS max,
-  s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0) AS mean,
+  CASE
+    WHEN NOT (s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952) THEN NULL
+    WHEN s.sum = 0 OR abs(s.sum) > 1e-280 THEN s.sum / nullif(s.count - s.nan_count - (s.pos_inf_count + s.neg_inf_count), 0)
+    ELSE 0
+  END AS mean,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
 FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no

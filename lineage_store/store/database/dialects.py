@@ -38,6 +38,7 @@ from sqlalchemy import (
     update,
 )
 
+from lineage_store.store.database.statements import of_kind
 from lineage_store.store.database.types import UtcTime
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[M
     Args:
         rows: at least one; all have the keys of the first.
     """
-    compiled = _compiled(statement, connection.dialect, tuple(rows[0]))
+    compiled = _compiled(statement, of_kind(connection.dialect), tuple(rows[0]))
     return connection.exec_driver_sql(compiled.text, compiled.parameters(rows)).rowcount
 
 
