@@ -38,6 +38,7 @@ class State:
         self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
+        self._writable: LineageStore | None = None
 
     def store(self) -> LineageStore:
         """The store, for reading only. Raises as `LineageStore` does; not for the event loop, it may take a while."""
@@ -47,6 +48,13 @@ class State:
                 settings = replace(self.settings, statement_timeout_s=timeout_s)
                 self._store = LineageStore(settings=settings, create=False, read_only=True)
             return self._store
+
+    def writable(self) -> LineageStore:
+        """The same store, for labels and remarks. Raises as `store` does."""
+        with self._opening:
+            if self._writable is None:
+                self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
+            return self._writable
 
     async def ask(
         self,
@@ -80,8 +88,9 @@ class State:
     async def close(self) -> None:
         """Let questions under way end; close the store."""
         await asyncio.to_thread(self._threads.shutdown)
-        if self._store is not None:
-            self._store.close()
+        for store in (self._store, self._writable):
+            if store is not None:
+                store.close()
 
     @asynccontextmanager
     async def _room(self, heavy: bool) -> AsyncIterator[None]:
