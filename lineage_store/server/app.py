@@ -16,10 +16,11 @@ import lineage_store
 from lineage_store.config import Settings
 from lineage_store.server import mindinsight, problems
 from lineage_store.server.guard import Guard, policy_of
-from lineage_store.server.own import health
+from lineage_store.server.own import events, health
 from lineage_store.server.state import State
+from lineage_store.server.watcher import Watcher, ended_by_signals
 
-OWN: tuple[APIRouter, ...] = (health.router,)
+OWN: tuple[APIRouter, ...] = (health.router, events.router)
 """Every family of endpoints of our own."""
 API = "/api/v1"
 MINDINSIGHT = "/v1/mindinsight"
@@ -28,14 +29,16 @@ MINDINSIGHT = "/v1/mindinsight"
 def create_app(settings: Settings) -> FastAPI:
     """The application for a store. Raises ConfigError where a setting does not allow it."""
     policy = policy_of(settings)
-    state = State(settings)
+    state, watcher = State(settings), Watcher()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await state.close()
+        with ended_by_signals(watcher):
+            try:
+                yield
+            finally:
+                watcher.end()
+                await state.close()
 
     prefix = prefix_of(settings)
     app = FastAPI(
@@ -47,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.store = state
+    app.state.store, app.state.watcher = state, watcher
     problems.install(app)
     for router in OWN:
         app.include_router(router, prefix=prefix)
