@@ -15,7 +15,18 @@ from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "plugins", "states", "texts", "times", "config", "findings", "finding_kinds"}
+BASE = {
+    "beneath",
+    "errors",
+    "fields",
+    "plugins",
+    "states",
+    "texts",
+    "times",
+    "config",
+    "findings",
+    "finding_kinds",
+}
 STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
