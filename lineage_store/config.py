@@ -79,6 +79,27 @@ class Settings:
     batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
     batch_files: int = _setting(500, "log files in one write transaction", least=1)
     cycle_history: int = _setting(10_000, "ingest cycles kept per base dir", least=1)
+    serve_host: str = _setting(
+        "127.0.0.1", "address that the server listens at; one that others reach needs serve_token_file"
+    )
+    serve_port: int = _setting(8080, "port that the server listens at; 0: any that is free", least=0)
+    serve_names: str = _setting(
+        "", "names by which browsers may call the server beside serve_host, separated by commas"
+    )
+    serve_url_path_prefix: str = _setting("", "what all paths of the server begin with, such as /lineage")
+    serve_token_file: str = _setting(
+        "", "file with the token that the server asks for; empty: none, and only this host may ask"
+    )
+    serve_allow_remarks: bool = _setting(
+        False, "let whoever reaches the server put labels and remarks on jobs; with a token they may"
+    )
+    serve_heavy_reads: int = _setting(
+        4, "questions that take long which the server works on at once", least=1
+    )
+    serve_statement_timeout_s: float = _setting(
+        30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
+    )
+    serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )
@@ -134,12 +155,13 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
         if not path.is_file():
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
+    of_user = user_directory("config")
     candidates = [
         Path("lineage_store.toml"),
-        _user_config_dir() / "lineage_store.toml",
+        of_user and of_user / "lineage_store.toml",
         Path("/etc/lineage_store.toml"),
     ]
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if path and path.is_file()), None)
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
@@ -226,7 +248,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
 
 
-def _user_config_dir() -> Path:
-    from platformdirs import user_config_path
+def user_directory(kind: str) -> Path | None:
+    """Where this user has settings (`config`) or a store (`state`); None for a user without a home directory."""
+    import platformdirs
 
-    return user_config_path("lineage-store")
+    try:
+        path: Path = getattr(platformdirs, f"user_{kind}_path")("lineage-store")
+    except RuntimeError:
+        return None
+    return path if path.is_absolute() else None  # older versions leave the ~ as it is

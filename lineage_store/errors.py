@@ -245,9 +245,11 @@ class LeaseHeldError(LineageStoreError):
     exit_code = ExitCode.LED
 
     def __init__(
-        self, message: str | None = None, *, hint: str | None = None, ends_in_s: float = 0.0
+        self, message: str | None = None, *, hint: str | None = None, holder: str = "", ends_in_s: float = 0.0
     ) -> None:
         super().__init__(message, hint=hint)
+        self.holder = holder
+        """Who leads; empty where only its transaction is in the way."""
         self.ends_in_s = ends_in_s
         """When its lead ends, without a further sign of life; 0 where only its transaction is in the way."""
 
@@ -260,6 +262,17 @@ class LeaseLostError(LineageStoreError):
 
 class BookmarkMovedError(LineageStoreError):
     """Another write moved a bookmark first; nothing was written."""
+
+
+class RequestRefusedError(LineageStoreError):
+    """The server does not take this request."""
+
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, reason: str = "request_refused"
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        """What is wrong with it, in a word: a row of `server/problems.py`."""
 
 
 class InvalidTagError(LineageParamTypeError, LineageParamValueError):

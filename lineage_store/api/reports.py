@@ -11,6 +11,7 @@ from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, T
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
+from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -18,6 +19,9 @@ from lineage_store.store.writes.forgetting import Holdings
 
 __all__ = [
     "Answer",
+    "Change",
+    "ChangeKind",
+    "Changes",
     "CleanUp",
     "DaemonStatus",
     "FileVerdict",

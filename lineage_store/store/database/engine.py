@@ -116,8 +116,8 @@ def open_engine(
 
 def apart(engine: Engine, *, allow_network_filesystem: bool = False) -> Engine:
     """Make an engine for the same database that has connections of its own; nothing is connected yet."""
-    url = engine.url.render_as_string(hide_password=False)
-    return open_engine(url, allow_network_filesystem=allow_network_filesystem)
+    url, read_only = engine.url.render_as_string(hide_password=False), is_read_only(engine)
+    return open_engine(url, read_only=read_only, allow_network_filesystem=allow_network_filesystem)
 
 
 def is_read_only(engine: Engine) -> bool:

@@ -1,0 +1,44 @@
+"""A real server on a loopback port, in a thread of this process, for the length of a block."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import uvicorn
+
+from lineage_store.config import Settings
+from lineage_store.server import create_app
+
+_WITHIN_S = 60.0
+
+
+@contextmanager
+def serving(url: str, **settings: Any) -> Iterator[httpx.Client]:
+    """A client of a server on the store at `url`; settings without their prefix `serve_`, or whole."""
+    named = {
+        name if name in Settings.__slots__ else f"serve_{name}": value for name, value in settings.items()
+    }
+    app = create_app(replace(Settings(), database_url=url, **named))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            deadline = time.monotonic() + _WITHIN_S
+            while not server.started:
+                assert thread.is_alive(), "the server ended"
+                assert time.monotonic() < deadline, "the server does not start"
+                time.sleep(0.01)
+            with httpx.Client(base_url=address, timeout=_WITHIN_S) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(_WITHIN_S)
