@@ -16,6 +16,7 @@ from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
 BASE = {
+    "beneath",
     "errors",
     "fields",
     "plugins",

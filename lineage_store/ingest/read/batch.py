@@ -24,7 +24,6 @@ from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
-from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
@@ -105,8 +104,8 @@ class _Reading:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
-                    path = path_of(self.base_dir, file.train_id, file.name)
-                    self.batch.failures.append((file, unreadable_file(path, error)))
+                    problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
+                    self.batch.failures.append((file, problem))
                 continue
             if isinstance(chunk, Rewritten):
                 self.batch.rewritten.append(chunk)
