@@ -2,15 +2,19 @@
 
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits; so is a name that
-no setting has. Relative base dirs become absolute: in the file from its directory, else from the working directory.
+/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
+another user could have written it. A value that does not fit is refused with the name, the place and what fits; so is
+a name that no setting has. Relative base dirs become absolute: in the file from its directory, else from the working
+directory.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +22,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
@@ -79,6 +85,27 @@ class Settings:
     batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
     batch_files: int = _setting(500, "log files in one write transaction", least=1)
     cycle_history: int = _setting(10_000, "ingest cycles kept per base dir", least=1)
+    serve_host: str = _setting(
+        "127.0.0.1", "address that the server listens at; one that others reach needs serve_token_file"
+    )
+    serve_port: int = _setting(8080, "port that the server listens at; 0: any that is free", least=0)
+    serve_names: str = _setting(
+        "", "names by which browsers may call the server beside serve_host, separated by commas"
+    )
+    serve_url_path_prefix: str = _setting("", "what all paths of the server begin with, such as /lineage")
+    serve_token_file: str = _setting(
+        "", "file with the token that the server asks for; empty: none, and only this host may ask"
+    )
+    serve_allow_remarks: bool = _setting(
+        False, "let whoever reaches the server put labels and remarks on jobs; with a token they may"
+    )
+    serve_heavy_reads: int = _setting(
+        4, "questions that take long which the server works on at once", least=1
+    )
+    serve_statement_timeout_s: float = _setting(
+        30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
+    )
+    serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )
@@ -135,12 +162,21 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
     of_user = user_directory("config")
-    candidates = [
-        Path("lineage_store.toml"),
-        of_user and of_user / "lineage_store.toml",
-        Path("/etc/lineage_store.toml"),
-    ]
+    here = Path("lineage_store.toml")
+    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(here) and not _is_trusted(here):
+        candidates.remove(here)
+        log.warning("%s is passed over: another user could have written it.", here.absolute())
     return next((path for path in candidates if path and path.is_file()), None)
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    try:
+        link, file = path.lstat(), path.stat()
+    except OSError:
+        return False
+    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:

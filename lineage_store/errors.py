@@ -264,6 +264,17 @@ class BookmarkMovedError(LineageStoreError):
     """Another write moved a bookmark first; nothing was written."""
 
 
+class RequestRefusedError(LineageStoreError):
+    """The server does not take this request."""
+
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, reason: str = "request_refused"
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        """What is wrong with it, in a word: a row of `server/problems.py`."""
+
+
 class InvalidTagError(LineageParamTypeError, LineageParamValueError):
     """The name of a value is not usable; MindSpore documents a TypeError and raises a ValueError."""
 

@@ -15,7 +15,19 @@ from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {"errors", "fields", "plugins", "states", "texts", "times", "config", "findings", "finding_kinds"}
+BASE = {
+    "beneath",
+    "errors",
+    "fields",
+    "plugins",
+    "states",
+    "texts",
+    "times",
+    "config",
+    "findings",
+    "finding_kinds",
+    "json_values",
+}
 STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
@@ -50,7 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operations": BASE | {"eventlog", "ingest", "query", "store"},
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "operations", "query", "store"},
-    "cli": BASE | {"api", "logs", "eventlog"},
+    "server": BASE | {"api", "logs"},
+    "cli": BASE | {"api", "logs", "eventlog", "server"},
     "__main__": {"cli"},
     "": BASE | {"api", "collect"},
 }
@@ -62,6 +75,10 @@ LIVES_IN = {
     "sqlalchemy": {"store", "ingest", "operations", "query", "api"},
     "alembic": {"store.schema"},
     "click": {"cli"},
+    "fastapi": {"server"},
+    "starlette": {"server"},
+    "uvicorn": {"server"},
+    "orjson": {"server"},
 }
 
 
@@ -112,7 +129,7 @@ def test_each_library_lives_in_its_room() -> None:
 
 @pytest.mark.parametrize("statement", ["import lineage_store", "from lineage_store import LineageStore"])
 def test_importing_the_store_loads_no_library_that_a_later_question_may_not_need(statement: str) -> None:
-    libraries = {"alembic", "apscheduler", "google.protobuf", "mindspore", "numpy", "sqlalchemy"}
+    libraries = {"alembic", "apscheduler", "fastapi", "google.protobuf", "mindspore", "numpy", "sqlalchemy"}
     script = f"import sys; {statement}; print(*sorted({libraries} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert loaded.stdout.split() == []

@@ -11,6 +11,9 @@ from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, T
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
+from lineage_store.query.changes import Change, ChangeKind, Changes
+from lineage_store.query.jobs import TrainJob
+from lineage_store.query.samples import Curve, PayloadSample
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -18,7 +21,11 @@ from lineage_store.store.writes.forgetting import Holdings
 
 __all__ = [
     "Answer",
+    "Change",
+    "ChangeKind",
+    "Changes",
     "CleanUp",
+    "Curve",
     "DaemonStatus",
     "FileVerdict",
     "Finding",
@@ -26,6 +33,7 @@ __all__ = [
     "IngestPlan",
     "IngestReport",
     "JobReport",
+    "PayloadSample",
     "Progress",
     "RemovableJob",
     "RemovedJob",
@@ -33,6 +41,7 @@ __all__ = [
     "Severity",
     "StoreStatus",
     "Total",
+    "TrainJob",
     "Verdict",
     "WriteAheadLog",
     "total",

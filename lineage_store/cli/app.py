@@ -39,6 +39,7 @@ VERBS = {
     "jobs": "jobs",
     "show": "jobs",
     "filter": "search",
+    "tail": "following",
     "sql": "sql",
     "scalars": "samples",
     "compare": "compare",

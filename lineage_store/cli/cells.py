@@ -1,7 +1,7 @@
-"""One value, for a person, for JSON, for CSV. Pure.
+"""One value, for a person, for CSV. Pure.
 
-Promises: what a person sees holds no terminal escapes; JSON is valid everywhere (NaN and infinities as text, ASCII
-only); no text cell of a CSV can start a formula in a spreadsheet. People see six digits of a float, programs all.
+Promises: what a person sees holds no terminal escapes; no text cell of a CSV can start a formula in a spreadsheet.
+People see six digits of a float, programs all. What JSON is given: `json_values`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from lineage_store.json_values import iso, spelled
 from lineage_store.texts import to_stored
 
 _UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -46,27 +47,6 @@ def shown(value: object) -> str:
             return escaped(str(value))
 
 
-def for_json(value: object) -> Any:
-    """A value that `json.dumps` turns into valid JSON."""
-    match value:
-        case float() | Decimal():
-            return spelled(value) or (
-                int(value) if value == int(value) and isinstance(value, Decimal) else float(value)
-            )
-        case datetime():
-            return _iso(value)
-        case bytes() | memoryview():
-            return bytes(value).hex()
-        case Mapping():
-            return {str(name): for_json(item) for name, item in value.items()}
-        case list() | tuple():
-            return [for_json(item) for item in value]
-        case None | bool() | int() | str():
-            return value
-        case _:
-            return str(value)
-
-
 def for_csv(value: object) -> object:
     """A value for the csv module. Text that could start a formula gets an apostrophe in front."""
     match value:
@@ -77,7 +57,7 @@ def for_csv(value: object) -> object:
         case float() | Decimal():
             return spelled(value) or value
         case datetime():
-            return _iso(value)
+            return iso(value)
         case bytes() | memoryview():
             return bytes(value).hex()
         case _:
@@ -106,15 +86,6 @@ def _stays_in_csv(column: Iterable[object]) -> bool:
     return kinds <= {int}
 
 
-def spelled(value: float | Decimal) -> str | None:
-    """The word for a value that no JSON number can express; None for a finite one."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return None
-
-
 def _escape(char: str, keep_lines: bool) -> str:
     if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
         return char
@@ -122,7 +93,3 @@ def _escape(char: str, keep_lines: bool) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _iso(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

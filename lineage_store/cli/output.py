@@ -19,8 +19,9 @@ from typing import Any, Literal, TypedDict
 import click
 
 from lineage_store.cli import tables
-from lineage_store.cli.cells import escaped, for_csv, for_json, rows_for_csv, shown
+from lineage_store.cli.cells import escaped, for_csv, rows_for_csv, shown
 from lineage_store.cli.tables import Column, Layout, layout, records
+from lineage_store.json_values import for_json
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]

@@ -20,7 +20,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.ingest import commit
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.problems import path_problems
+from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.read.worker import Reader
@@ -71,11 +71,13 @@ def run_pass(
 def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
     if todo.missing:
-        live_within_s = ingester.settings.live_within_s
-        commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
+        settings = ingester.settings
+        links = settings.follow_symlinks
+        missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
+        commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
     counts = _read_all(ingester, todo)
     if searched:
-        problems = path_problems(str(ingester.base_dir), todo.unreadable)
+        problems = path_problems(ingester.base_dir, todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)

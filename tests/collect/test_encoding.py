@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
-from lineage_store.collect.encoding import Batch, Entry, encode
+from lineage_store.collect.batches import Batch, Entry
+from lineage_store.collect.encoding import encode
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.eventlog.records.framing import Frame, next_frame
@@ -59,6 +60,14 @@ def test_what_mindspore_cannot_count_is_counted(values: NDArray[Any]) -> None:
     found = histogram_of(values)
     assert found.count.sum() == values.size
     assert found.statistics.sum == values.sum()
+
+
+@pytest.mark.parametrize("values", [np.arange(1000) % 3 == 0, np.array([True]), np.zeros(7, np.bool_)])
+def test_booleans_have_a_bucket_for_false_and_one_for_true(values: NDArray[Any]) -> None:
+    found = histogram_of(values)
+    assert (found.left.tolist(), found.width.tolist()) == ([0, 0.5], [0.5, 0.5])
+    assert found.count.tolist() == [np.count_nonzero(~values), np.count_nonzero(values)]
+    assert (found.statistics.min, found.statistics.max) == (values.min(), values.max())
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64"])

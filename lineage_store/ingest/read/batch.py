@@ -20,10 +20,10 @@ from lineage_store.eventlog.records.framing import NeedData, Suspect
 from lineage_store.findings import Finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
-from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
@@ -104,8 +104,8 @@ class _Reading:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
-                    path = path_of(self.base_dir, file.train_id, file.name)
-                    self.batch.failures.append((file, unreadable_file(path, error)))
+                    problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
+                    self.batch.failures.append((file, problem))
                 continue
             if isinstance(chunk, Rewritten):
                 self.batch.rewritten.append(chunk)
@@ -147,7 +147,8 @@ def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_
     if isinstance(ended, Suspect) or found.end > chunk.position:
         return 0
     available, in_file = len(chunk.content), chunk.sight.size_bytes - found.end
-    length = min(ended.length, max_frame_bytes, in_file if chunk.sight.closed else ended.length)
+    most = LOOK_AHEAD * max_frame_bytes  # so much is asked for where damage is given up
+    length = min(ended.length, most, in_file if chunk.sight.closed else ended.length)
     if not available < length <= in_file:
         return 0
     return max(length, min(ended.wanted(available), max_frame_bytes, in_file))

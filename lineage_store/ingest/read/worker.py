@@ -88,7 +88,7 @@ class Worker:
         with theirs:
             end, most = theirs.fileno(), self._memory_bytes
             serving = f"from lineage_store.ingest.read import worker; worker.serve({end}, {most}, {module!r})"
-            command = [sys.executable, "-c", serving]
+            command = [sys.executable, "-P", "-c", serving]  # no module that lies in the working directory
             self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
         _limit_waiting(ours, STARTS_WITHIN_S)
         self.is_awaited = True
@@ -206,6 +206,7 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # which would lie in the working directory, a base dir perhaps
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
         importlib.import_module(module)
         channel.send(None)

@@ -1,0 +1,48 @@
+"""Values as JSON can hold them. Pure.
+
+In: what the Python API answers. Out: values that every reader of JSON takes: NaN and infinities as the words `NaN`,
+`Infinity` and `-Infinity`, instants as ISO 8601 in UTC, bytes as hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+
+def for_json(value: object) -> Any:
+    """A value that `json.dumps` turns into valid JSON."""
+    match value:
+        case float() | Decimal():
+            return spelled(value) or (
+                int(value) if value == int(value) and isinstance(value, Decimal) else float(value)
+            )
+        case datetime():
+            return iso(value)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case Mapping():
+            return {str(name): for_json(item) for name, item in value.items()}
+        case list() | tuple():
+            return [for_json(item) for item in value]
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def spelled(value: float | Decimal) -> str | None:
+    """The word for a value that no JSON number can express; None for a finite one."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return None
+
+
+def iso(value: datetime) -> str:
+    """An instant in UTC, as `2026-01-31T12:00:00Z`."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

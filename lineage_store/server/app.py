@@ -1,0 +1,75 @@
+"""The ASGI application, put together: routes, what guards them, what becomes of errors.
+
+In: settings. Out: an application on one store, which it opens with the first question and closes when it ends.
+A family of endpoints is a router in `OWN`; MindInsight's API is an application of its own: its errors look different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+import lineage_store
+from lineage_store.config import Settings
+from lineage_store.server import mindinsight, problems
+from lineage_store.server.guard import Guard, policy_of
+from lineage_store.server.own import events, health, job, jobs, models, payloads, series
+from lineage_store.server.state import State
+from lineage_store.server.watcher import Watcher, ended_by_signals
+
+OWN: tuple[APIRouter, ...] = (
+    *(health.router, events.router, jobs.router),
+    *(job.router, series.router, payloads.router),
+)
+"""Every family of endpoints of our own, below API."""
+API = "/api/v1"
+MINDINSIGHT = "/v1/mindinsight"
+_PROBLEM: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "What is wrong, and what to do",
+        "content": {problems.MEDIA_TYPE: {"schema": models.Problem.model_json_schema()}},
+    }
+}
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application for a store. Raises ConfigError where a setting does not allow it."""
+    policy = policy_of(settings)
+    state, watcher = State(settings), Watcher()
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        with ended_by_signals(watcher):
+            try:
+                yield
+            finally:
+                watcher.end()
+                await state.close()
+
+    prefix = prefix_of(settings)
+    app = FastAPI(
+        title="lineage-store",
+        version=lineage_store.__version__,
+        summary="What MindSpore trainings wrote into their log files, out of SQL.",
+        openapi_url=f"{prefix}{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.store, app.state.watcher = state, watcher
+    problems.install(app)
+    for router in OWN:
+        app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
+    app.mount(f"{prefix}{MINDINSIGHT}", mindinsight.application(state))
+    app.add_middleware(Guard, policy=policy)
+    return app
+
+
+def prefix_of(settings: Settings) -> str:
+    """What all paths begin with: nothing, or a path that begins with a slash and ends without."""
+    prefix = settings.serve_url_path_prefix.strip("/")
+    return f"/{prefix}" if prefix else ""

@@ -1,0 +1,263 @@
+"""Who may ask what of the server: seen before a request reaches any endpoint.
+
+In: settings; requests. Out: the application's answer, or a problem. Promises: a request under a foreign name (DNS
+rebinding), from another host without the token, or from a page of another site that would change something, reaches
+nothing; tokens are compared in constant time, and a wrong one waits; a body is read in full before, bounded in length
+and time; every answer carries what keeps a browser from taking it for a page. Knows no endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lineage_store.config import Settings
+from lineage_store.errors import ConfigError, RequestRefusedError
+from lineage_store.server import problems
+
+log = logging.getLogger(__name__)
+
+COOKIE = "lineage_store"
+LEAST_TOKEN = 16
+WRONG_TOKEN_WAITS_S = 0.5
+BODY_WITHIN_S = 10.0
+_LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
+_CHANGES_NOTHING = ("GET", "HEAD", "OPTIONS")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""Of every answer that does not say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who may ask what."""
+
+    names: frozenset[str]
+    """What the header Host may say."""
+    token: str | None
+    body_bytes: int
+
+    @property
+    def cookie(self) -> str:
+        """What a browser keeps in place of the token."""
+        return hmac.digest((self.token or "").encode(), b"lineage-store cookie", "sha256").hex()
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the settings say. Raises ConfigError where they would let others in without a token."""
+    token = _read_token(settings.serve_token_file)
+    names = {name.strip().lower() for name in settings.serve_names.split(",") if name.strip()}
+    if token is None and (names or not is_loopback(settings.serve_host)):
+        raise ConfigError(
+            f"The server would answer others (serve_host = {settings.serve_host!r}, serve_names = "
+            f"{settings.serve_names!r}) without asking for a token.",
+            hint="Write a secret into a file that only you can read, and name it: --token-file FILE.",
+        )
+    names |= _LOOPBACK_NAMES
+    if not is_loopback(settings.serve_host):
+        names |= {settings.serve_host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+    return Policy(frozenset(names), token, settings.serve_body_bytes)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this host reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in _LOOPBACK_NAMES
+
+
+def _read_token(file: str) -> str | None:
+    if not file:
+        return None
+    try:
+        token = Path(file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"The token file {file} cannot be read: {error}.") from error
+    if len(token) < LEAST_TOKEN or not token.isascii():
+        raise ConfigError(
+            f"The token in {file} must have at least {LEAST_TOKEN} ASCII characters.",
+            hint="Make one: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
+        )
+    return token
+
+
+class Guard:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, policy: Policy) -> None:
+        self._app, self._policy = app, policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        send = _with_headers(send)
+        try:
+            _check_host(headers, self._policy)
+            if (redirection := await self._check_token(scope, headers)) is not None:
+                await redirection(scope, receive, send)
+                return
+            if scope["method"] not in _CHANGES_NOTHING:
+                _check_site(headers, scope["state"]["by_token"])
+            receive = await _with_body(receive, headers, self._policy.body_bytes)
+        except RequestRefusedError as error:
+            await problems.response_of(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _check_token(self, scope: Scope, headers: Headers) -> RedirectResponse | None:
+        """See who asks; a token in the URL becomes a cookie, so that it stays in no history."""
+        scope.setdefault("state", {}).update(by_token=True, has_token=self._policy.token is not None)
+        if self._policy.token is None:
+            if scope["client"] is not None and not is_loopback(scope["client"][0]):
+                raise RequestRefusedError(
+                    "This server answers its own host alone.",
+                    hint="Start it with --token-file FILE.",
+                    reason="not_this_host",
+                )
+            scope["state"]["by_token"] = False
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        in_url = dict(query).get("token")
+        given = in_url or headers.get("authorization", "").removeprefix("Bearer ")
+        if _same(given, self._policy.token):
+            rest = urlencode([pair for pair in query if pair[0] != "token"])
+            return self._to_cookie(scope, rest) if in_url else None
+        if _same(_cookie(headers), self._policy.cookie):
+            scope["state"]["by_token"] = False  # a page of another site can make a browser send it
+            return None
+        if given or _cookie(headers):
+            await asyncio.sleep(WRONG_TOKEN_WAITS_S)
+        raise RequestRefusedError(
+            "This server asks for a token.",
+            hint="Open it with ?token=…, or send the header Authorization: Bearer …; the file that the server was "
+            "started with (--token-file) holds it.",
+            reason="no_token",
+        )
+
+    def _to_cookie(self, scope: Scope, rest: str) -> RedirectResponse:
+        path = "/" + scope["path"].lstrip("/")  # //other.example would be another site
+        response = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+        secure = scope["scheme"] == "https"
+        response.set_cookie(COOKIE, self._policy.cookie, httponly=True, samesite="strict", secure=secure)
+        return response
+
+
+def _same(given: str, wanted: str) -> bool:
+    """In a time that does not tell how much of it is right."""
+    return hmac.compare_digest(_digest(given), _digest(wanted))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _cookie(headers: Mapping[str, str]) -> str:
+    try:
+        cookies: SimpleCookie = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return cookies[COOKIE].value if COOKIE in cookies else ""
+
+
+def _check_host(headers: Headers, policy: Policy) -> None:
+    hosts = headers.getlist("host")
+    if len(hosts) == 1 and _name_in(hosts[0]) in policy.names:
+        return
+    raise RequestRefusedError(
+        f"This server is not called {', '.join(hosts) or 'by no name'}.",
+        hint="Name it with the setting serve_names, if browsers are to call it so.",
+        reason="wrong_host",
+    )
+
+
+def _name_in(host: str) -> str:
+    """A name or address without its port, brackets and case."""
+    name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+    return name.lower().rstrip(".")
+
+
+def _check_site(headers: Headers, by_token: bool) -> None:
+    """Let nothing be changed by a page of another site: its browser says where a request comes from."""
+    if by_token:
+        return
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    of_this = site in (None, "same-origin", "none") and (
+        origin is None or origin.partition("://")[2] == headers.get("host")
+    )
+    if not of_this:
+        raise RequestRefusedError(
+            f"A page of another site ({origin or site}) must not change anything here.", reason="other_site"
+        )
+
+
+async def _with_body(receive: Receive, headers: Headers, most: int) -> Receive:
+    """The same request with its body read."""
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return receive
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            first = await _read(receive, most)
+    except TimeoutError:
+        raise RequestRefusedError(
+            f"The body of the request did not come within {BODY_WITHIN_S:g} s.", reason="body_too_slow"
+        ) from None
+
+    async def replay() -> Message:
+        nonlocal first
+        message, first = first, None
+        return message or await receive()
+
+    return replay
+
+
+async def _read(receive: Receive, most: int) -> Message | None:
+    parts, length = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        if length > most:
+            raise RequestRefusedError(
+                f"The body of the request has more than {most} bytes.",
+                hint="Ask for less, or allow more with the setting serve_body_bytes.",
+                reason="body_too_large",
+            )
+        if not message.get("more_body", False):
+            return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: Any = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending

@@ -1,0 +1,153 @@
+"""Errors as HTTP tells them: a status, and a document of the type application/problem+json (RFC 9457).
+
+In: an error of errors.py, or whatever else was raised. Out: a response with the same kind, remedy and link to the
+documentation as everywhere. Promises: what nobody foresaw is logged here, and the client is told only that it happened.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from lineage_store import errors
+from lineage_store.errors import DatabaseUnavailableError, MindInsightException, RequestRefusedError
+from lineage_store.finding_kinds import KINDS
+from lineage_store.findings import of_database
+from lineage_store.server.answers import to_json
+from lineage_store.texts import without_passwords
+
+log = logging.getLogger(__name__)
+
+STATUS: Mapping[type[MindInsightException], HTTPStatus] = {
+    errors.LineageParamTypeError: HTTPStatus.BAD_REQUEST,
+    errors.LineageParamValueError: HTTPStatus.BAD_REQUEST,
+    errors.LineageParamMissingError: HTTPStatus.BAD_REQUEST,
+    errors.LineageSearchConditionParamError: HTTPStatus.BAD_REQUEST,
+    errors.ReadOnlyStoreError: HTTPStatus.FORBIDDEN,
+    errors.LineageParamSummaryPathError: HTTPStatus.NOT_FOUND,
+    errors.LineageFileNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.TrainJobNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.SampleNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.LeaseHeldError: HTTPStatus.CONFLICT,
+    errors.PayloadUnavailableError: HTTPStatus.GONE,
+    errors.LineageQuerySummaryDataError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NotAStoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.SchemaTooOldError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.SchemaTooNewError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""By class, or the nearest of its bases; of all others it is our fault."""
+REFUSED: Mapping[str, HTTPStatus] = {
+    "wrong_host": HTTPStatus.MISDIRECTED_REQUEST,
+    "no_token": HTTPStatus.UNAUTHORIZED,
+    "not_this_host": HTTPStatus.FORBIDDEN,
+    "other_site": HTTPStatus.FORBIDDEN,
+    "remarks_off": HTTPStatus.FORBIDDEN,
+    "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "body_too_slow": HTTPStatus.REQUEST_TIMEOUT,
+    "answer_too_large": HTTPStatus.BAD_REQUEST,
+    "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
+    "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
+}
+"""What a `RequestRefusedError` may be about."""
+DOCS = "docs/server.md#errors"
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 1
+
+
+def install(app: FastAPI) -> None:
+    """Let an application answer with problems."""
+    app.add_exception_handler(MindInsightException, _of_error)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _of_anything)
+
+
+def response_of(error: MindInsightException) -> Response:
+    """What is answered instead of what was asked for."""
+    kind, status = kind_of(error), status_of(error)
+    return _problem(status, kind, error.message, error.hint or "", docs_of(kind))
+
+
+def status_of(error: MindInsightException) -> HTTPStatus:
+    """Its HTTP status."""
+    if isinstance(error, RequestRefusedError):
+        return REFUSED[error.reason]
+    near = (STATUS[base] for base in type(error).__mro__ if base in STATUS)
+    return next(near, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def kind_of(error: MindInsightException) -> str:
+    """Its name: of a finding where there is one, else of the error, as in `train_job_not_found`."""
+    if isinstance(error, DatabaseUnavailableError):
+        return of_database(error.cause).kind
+    if isinstance(error, RequestRefusedError):
+        return error.reason
+    words = re.findall(r"[A-Z][a-z]*", type(error).__name__.removesuffix("Error"))
+    return "_".join(words).lower()
+
+
+def docs_of(kind: str) -> str:
+    """Where the documentation tells of it."""
+    return f"docs/{KINDS[kind].anchor}" if kind in KINDS else DOCS
+
+
+def _problem(status: HTTPStatus, kind: str, detail: str, remedy: str, docs: str = DOCS) -> Response:
+    document = {
+        "type": f"urn:lineage-store:{kind}",
+        "title": kind.replace("_", " "),
+        "status": status.value,
+        "kind": kind,
+        "detail": without_passwords(detail),
+        "remedy": remedy,
+        "docs": docs,
+    }
+    waits = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if waits else {}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(to_json(document), status.value, headers, MEDIA_TYPE)
+
+
+async def _of_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, MindInsightException)
+    if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("A request failed.", exc_info=error)
+    return response_of(error)
+
+
+async def _of_validation(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return _problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "invalid_request",
+        wrong,
+        "The document at /api/v1/openapi.json says what is allowed.",
+    )
+
+
+async def _of_http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    kind = status.phrase.lower().replace(" ", "_").replace("-", "_")
+    response = _problem(status, kind, str(error.detail), "")
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _of_anything(_request: Request, error: Exception) -> Response:
+    log.error("A request failed.", exc_info=error)
+    return _problem(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal",
+        "The server failed to answer.",
+        "This should not happen: please report it, with what the server's log says.",
+    )

@@ -1,0 +1,53 @@
+"""The application as a whole: it answers, under its prefix, with errors that help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from helpers.served import serving
+from lineage_store.errors import ConfigError
+from lineage_store.server import require_web
+
+
+def test_the_store_is_well(client: httpx.Client) -> None:
+    answer = client.get("/api/v1/health")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert [each["kind"] for each in answer.json()["findings"]] == []
+
+
+def test_what_is_not_there_is_a_problem(client: httpx.Client) -> None:
+    answer = client.get("/api/v1/nothing")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["kind"] == "not_found"
+
+
+def test_all_paths_begin_with_the_prefix(sqlite_url: str) -> None:
+    with serving(sqlite_url, url_path_prefix="lineage/") as client:
+        assert client.get("/lineage/api/v1/health").status_code == 200
+        assert client.get("/lineage/api/v1/openapi.json").status_code == 200
+        assert client.get("/api/v1/health").status_code == 404
+
+
+def test_a_store_that_is_not_there_is_told_with_its_kind_and_remedy(empty_sqlite_url: str) -> None:
+    with serving(empty_sqlite_url) as client:
+        answer = client.get("/api/v1/health")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["kind"].startswith("database_")
+    assert "init" in answer.json()["detail"] + answer.json()["remedy"]
+
+
+def test_importing_the_package_does_not_import_the_server() -> None:
+    script = "import lineage_store, lineage_store.server, sys; print('fastapi' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout == b"False\n"
+    )
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    with pytest.raises(ConfigError, match=r"pip install 'lineage-store\[web\]'"):
+        require_web()
