@@ -31,6 +31,7 @@ VERBS = {
     "init": "setup",
     "ingest": "ingesting",
     "daemon": "ingesting",
+    "serve": "serving",
     "status": "state",
     "jobs": "jobs",
     "show": "jobs",
