@@ -17,10 +17,14 @@ import lineage_store
 from lineage_store.config import Settings
 from lineage_store.server import mindinsight, problems
 from lineage_store.server.guard import Guard, policy_of
-from lineage_store.server.own import health, job, jobs, models, payloads, series
+from lineage_store.server.own import events, health, job, jobs, models, payloads, series
 from lineage_store.server.state import State
+from lineage_store.server.watcher import Watcher, ended_by_signals
 
-OWN: tuple[APIRouter, ...] = (health.router, jobs.router, job.router, series.router, payloads.router)
+OWN: tuple[APIRouter, ...] = (
+    *(health.router, events.router, jobs.router),
+    *(job.router, series.router, payloads.router),
+)
 """Every family of endpoints of our own, below API."""
 API = "/api/v1"
 MINDINSIGHT = "/v1/mindinsight"
@@ -43,14 +47,16 @@ _PROBLEM: dict[int | str, dict[str, Any]] = {
 def create_app(settings: Settings) -> FastAPI:
     """The application for a store. Raises ConfigError where a setting does not allow it."""
     policy = policy_of(settings)
-    state = State(settings)
+    state, watcher = State(settings), Watcher()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await state.close()
+        with ended_by_signals(watcher):
+            try:
+                yield
+            finally:
+                watcher.end()
+                await state.close()
 
     prefix = prefix_of(settings)
     app = FastAPI(
@@ -63,7 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.state.store = state
+    app.state.store, app.state.watcher = state, watcher
     problems.install(app)
     app.add_api_route(f"{prefix}/", _start, include_in_schema=False, response_class=HTMLResponse)
     for router in OWN:
