@@ -11,6 +11,9 @@ from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, T
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
+from lineage_store.query.contents import JobContents
+from lineage_store.query.jobs import TrainJob
+from lineage_store.query.samples import PayloadSample, Recorded
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -25,14 +28,18 @@ __all__ = [
     "Holdings",
     "IngestPlan",
     "IngestReport",
+    "JobContents",
     "JobReport",
+    "PayloadSample",
     "Progress",
+    "Recorded",
     "RemovableJob",
     "RemovedJob",
     "Reread",
     "Severity",
     "StoreStatus",
     "Total",
+    "TrainJob",
     "Verdict",
     "WriteAheadLog",
     "total",

@@ -86,6 +86,11 @@ def scalars(
     return Scalars(*_interleaved(parts))
 
 
+def scalars_of(connection: Connection, series: Series) -> Scalars:
+    """The effective samples of one series."""
+    return Scalars(*_interleaved(_read(connection, series, None, None)))
+
+
 def _read(connection: Connection, series: Series, start: int | None, stop: int | None) -> list[_Columns]:
     statement = (
         select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)

@@ -34,6 +34,8 @@ class Series:
     """Its real name."""
     format: str
     """The log format that it is of."""
+    file_time: int
+    """The timestamp in its name, unix s."""
     device: int | None
     superseded_from: int | None
 
@@ -108,7 +110,8 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
 def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
     rows = connection.execute(
         select(
-            series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from
+            *(log_file.c[name] for name in ("name", "format", "file_time")),
+            *(series.c[name] for name in ("series_no", "device", "superseded_from")),
         )
         .join(log_file, of_file(series))
         .where(
@@ -122,7 +125,13 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
     )
     return [
         Series(
-            job_id, row.series_no, texts.from_stored(row.name), row.format, row.device, row.superseded_from
+            job_id=job_id,
+            number=row.series_no,
+            log_file=texts.from_stored(row.name),
+            format=row.format,
+            file_time=row.file_time,
+            device=row.device,
+            superseded_from=row.superseded_from,
         )
         for row in rows
     ]
