@@ -7,6 +7,7 @@ matters of the machine, not its name, nor a path.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sqlite3
@@ -120,9 +121,10 @@ def _cpu_model() -> str:
 def _bound(bound: Bound | None, unit: str) -> str:
     if bound is None:
         return ""
-    extra = f" + {bound.extra_s * 1000:g} ms" if bound.extra_s else ""
-    most = f", ≤ {bound.most_s * 1000:g} ms" if bound.most_s else ""
-    return f"{'≥' if bound.at_least else '≤'} {bound.limit:g} {unit}{extra}{most}"
+    limits = (
+        [f"{'≥' if bound.at_least else '≤'} {bound.limit:g} {unit}"] if math.isfinite(bound.limit) else []
+    )
+    return ", ".join(limits + ([f"≤ {bound.most_s * 1000:g} ms"] if bound.most_s else []))
 
 
 def _verdict(row: Row, samples: Samples) -> str:

@@ -245,9 +245,11 @@ class LeaseHeldError(LineageStoreError):
     exit_code = ExitCode.LED
 
     def __init__(
-        self, message: str | None = None, *, hint: str | None = None, ends_in_s: float = 0.0
+        self, message: str | None = None, *, hint: str | None = None, holder: str = "", ends_in_s: float = 0.0
     ) -> None:
         super().__init__(message, hint=hint)
+        self.holder = holder
+        """Who leads; empty where only its transaction is in the way."""
         self.ends_in_s = ends_in_s
         """When its lead ends, without a further sign of life; 0 where only its transaction is in the way."""
 

@@ -147,8 +147,7 @@ def _rows(database: Database, many: bool) -> list[Row]:
             f"page-{kind}-{database}-{size}",
             f"first page, {kind}, {size} jobs, against the best SQL by hand",
             partial(_measure_page, database, kind, many),
-            Bound(2.0, extra_s=0.001, most_s=0.010),
-            Bound(1.3, extra_s=0.0005),
+            Bound(most_s=0.010),
             group=group,  # type: ignore[arg-type]
         )
         for kind in CONDITIONS

@@ -118,7 +118,7 @@ class Questions(OpenedStore):
 
         Args:
             condition: a search_condition, what it sorts by included.
-            names: further ones, such as `metric/accuracy`.
+            names: further ones, such as `metric/accuracy`, or fields.
 
         Raises:
             LineageSearchConditionParamError: no job has one of them; the message names the closest.

@@ -11,9 +11,10 @@ from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, T
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
+from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.contents import JobContents
 from lineage_store.query.jobs import TrainJob
-from lineage_store.query.samples import PayloadSample, Recorded
+from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -21,7 +22,11 @@ from lineage_store.store.writes.forgetting import Holdings
 
 __all__ = [
     "Answer",
+    "Change",
+    "ChangeKind",
+    "Changes",
     "CleanUp",
+    "Curve",
     "DaemonStatus",
     "FileVerdict",
     "Finding",

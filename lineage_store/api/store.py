@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from lineage_store.api.changes import Following
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.questions import Questions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lineage_store.ingest.report import IngestReport, Progress
 
 
-class LineageStore(Questions, Samples, Operations):
+class LineageStore(Questions, Samples, Following, Operations):
     """A lineage store: a SQLite file or a PostgreSQL database.
 
     Args:

@@ -35,6 +35,7 @@ VERBS = {
     "jobs": "jobs",
     "show": "jobs",
     "filter": "search",
+    "tail": "following",
     "sql": "sql",
     "scalars": "samples",
     "compare": "compare",

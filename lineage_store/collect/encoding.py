@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
+from lineage_store.collect.batches import Batch, Entry
 from lineage_store.collect.values import LINEAGE_MESSAGES, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
@@ -22,7 +23,6 @@ from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summa
 from lineage_store.eventlog.records.framing import encode_frame
 
 VERSION = "MindSpore.Event:1"
-_ENCODED_ELEMENT_BYTES = 4
 _LINEAGE_FIELDS = {
     "train_lineage": "train_lineage",
     "eval_lineage": "evaluation_lineage",
@@ -31,36 +31,6 @@ _LINEAGE_FIELDS = {
 }
 _EVENT, _SUMMARY, _VALUE = summary_pb2.Event, summary_pb2.Summary, summary_pb2.Summary.Value
 _TENSOR = anf_ir_pb2.TensorProto
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One value added."""
-
-    plugin: str
-    tag: str
-    value: Held
-
-    @property
-    def array_bytes(self) -> int:
-        """What the value takes in memory, now and encoded; a single number counts nothing."""
-        if isinstance(self.value, float):
-            return 0
-        if isinstance(self.value, bytes):
-            return 2 * len(self.value)
-        return self.value.nbytes + _ENCODED_ELEMENT_BYTES * self.value.size
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one call of `record` writes."""
-
-    step: int
-    wall_time: float
-    """Seconds since the epoch."""
-    entries: tuple[Entry, ...]
-    """Grouped by plugin."""
-    export_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True)

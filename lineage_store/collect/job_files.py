@@ -1,47 +1,60 @@
 """Everything that one recorder leaves in its directory: summary file, lineage file, exported arrays.
 
-In: encoded batches, from one thread. Out: files. Promises: never raises; what is not written is told to the Losses,
-and what comes after it is tried again. It does not know where batches come from.
+In: batches, one after the other. Out: files. Promises: never raises; what is not written is told to the Losses, and
+what comes after it is tried again. Protobuf is loaded with the first batch. It does not know where batches come from.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import platform
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
 
-from lineage_store.collect.encoding import Encoded, Export
+from lineage_store.collect import operators
+from lineage_store.collect.batches import Batch
 from lineage_store.collect.losses import Losses
-from lineage_store.collect.writing import LogFile
+from lineage_store.collect.writing import FileRules, LogFile, LogName, free_second
+from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
+
+if TYPE_CHECKING:
+    from lineage_store.collect.encoding import Export
 
 
 class JobFiles:
     """The open files of a recorder."""
 
-    def __init__(
-        self, summary: LogFile, lineage: LogFile, exports: Path, exported_mode: int, losses: Losses
-    ) -> None:
-        self.summary, self.lineage = summary, lineage
-        self._exports, self._exported_mode, self._losses = exports, exported_mode, losses
+    def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, losses: Losses) -> None:
+        name = LogName(directory, prefix, operators.device_number(), platform.node())
+        second = free_second(
+            lambda at: (name.at(at, suffix), name.at(at, LINEAGE_SUFFIX), directory / f"export_{at}")
+        )
+        self.summary = LogFile(name, suffix, second, rules, _version)
+        self.lineage = LogFile(name, LINEAGE_SUFFIX, second, rules)
+        self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
+        self._losses = losses
 
-    def write(self, batches: Sequence[Encoded]) -> None:
-        """Write all of it, in this order within each file."""
+    def write(self, batch: Batch) -> None:
+        """Write all of it."""
         try:
-            self._write(batches)
+            self._write(batch)
         except Exception as error:  # noqa: BLE001 - the thread must live on: others wait for it
-            self._losses.add("whole batches", error, count=len(batches))
+            self._losses.add("whole batches", error)
 
-    def _write(self, batches: Sequence[Encoded]) -> None:
-        for batch in batches:
-            for what, error in batch.failures:
-                self._losses.add(f"values ({type(error).__name__})", error, what=what)
-            for export in batch.exports:
-                self._save(export)
-        self._append("summary events", self.summary, [frame for batch in batches for frame in batch.summary])
-        self._append("lineage events", self.lineage, [frame for batch in batches for frame in batch.lineage])
+    def _write(self, batch: Batch) -> None:
+        from lineage_store.collect.encoding import encode
+
+        encoded = encode(batch)
+        for what, error in encoded.failures:
+            self._losses.add(f"values ({type(error).__name__})", error, what=what)
+        for export in encoded.exports:
+            self._save(export)
+        self._append("summary events", self.summary, encoded.summary)
+        self._append("lineage events", self.lineage, encoded.lineage)
 
     def close(self) -> None:
         """Close both log files, and say what they lack."""
@@ -73,3 +86,9 @@ class JobFiles:
         except OSError as error:
             self._losses.add("exported tensors", error, what=str(path))
             unfinished.unlink(missing_ok=True)
+
+
+def _version() -> bytes:
+    from lineage_store.collect.encoding import version_frame
+
+    return version_frame(time.time())

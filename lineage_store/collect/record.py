@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import time
 import weakref
 from collections import defaultdict, deque
@@ -23,27 +22,17 @@ from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
 from lineage_store.collect import arguments, operators, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
-from lineage_store.collect.encoding import Batch, Encoded, Entry, encode, version_frame
+from lineage_store.collect.batches import Batch, Entry
 from lineage_store.collect.job_files import JobFiles
 from lineage_store.collect.losses import Losses
 from lineage_store.collect.pipeline import Pipeline
-from lineage_store.collect.writing import (
-    CLOSED_FILE_MODE,
-    FILE_MODE,
-    FileRules,
-    LogFile,
-    LogName,
-    free_second,
-)
+from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
-from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
 
 log = logging.getLogger(__name__)
 
-_ENTRY_BYTES = 256
-"""What a value takes in memory beside its array."""
 _LIGHT_BYTES = 1024
-"""A batch of less than this is encoded at once: handing it to another thread would cost more."""
+"""A batch of less than this is written at once: handing it to another thread would cost more."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -67,8 +56,8 @@ class SummaryRecord:
     """Records values and lineage of a training into log files, as mindspore.SummaryRecord does.
 
     A summary file and a lineage file are made in `log_dir` when there is something for them. Values wait in the
-    recorder until `record` is called; a thread then writes them, and others can read them soon after. What waits to
-    be written is at most about 64 MiB: a slow disk slows `record` down.
+    recorder until `record` is called, which writes numbers at once and leaves arrays to a thread; it first waits until
+    what was recorded before is in the files. A training that is killed has lost no more than its last record.
 
     A process has one open SummaryRecord at a time, for the summary operators of its networks emit to one place.
     """
@@ -102,7 +91,7 @@ class SummaryRecord:
             max_file_size: Bytes of each file; a full file is closed and a new one begun. Below 0: no limit.
             raise_exception: Whether a failed write is raised by the next `record`, `flush` or `close`.
             export_options: `{"tensor_format": "npy"}` also saves each tensor in a `.npy` file.
-            num_process: The most threads that encode images, tensors and histograms.
+            num_process: Accepted as MindSpore's, the most that encode at once: here, one thread does.
             file_mode, closed_file_mode: The mode of a log file while it is open, and when it is closed.
 
         Raises:
@@ -119,23 +108,11 @@ class SummaryRecord:
         self._exports = arguments.exports_tensors(export_options)
         self.network = network
         directory = arguments.made_directory("log_dir", log_dir)
-        name = LogName(directory, file_prefix, operators.device_number(), platform.node())
-        second = free_second(
-            lambda at: (name.at(at, file_suffix), name.at(at, LINEAGE_SUFFIX), directory / f"export_{at}")
-        )
         limit = None if max_file_size is None or max_file_size < 0 else max_file_size
-        rules = FileRules(limit, file_mode, closed_file_mode)
         self._losses = Losses(raising=raise_exception)
-        self._files = JobFiles(
-            LogFile(name, file_suffix, second, rules, lambda: version_frame(time.time())),
-            LogFile(name, LINEAGE_SUFFIX, second, rules),
-            directory / f"export_{second}",
-            closed_file_mode,
-            self._losses,
-        )
-        self._pipeline: Pipeline[Batch, Encoded] = Pipeline(
-            encode, self._files.write, self._files.close, workers=num_process
-        )
+        rules = FileRules(limit, file_mode, closed_file_mode)
+        self._files = JobFiles(directory, file_prefix, file_suffix, rules, self._losses)
+        self._pipeline: Pipeline[Batch] = Pipeline(self._files.write, self._files.close)
         self._dropped = weakref.finalize(self, self._pipeline.stop)
         self._dropped.atexit = False  # the pipeline sees to that
         self._operators = operators.Operators()
@@ -202,7 +179,7 @@ class SummaryRecord:
         train_network: Any = None,
         plugin_filter: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Hand what was added, and what summary operators emitted, to the writer as the values of `step`.
+        """Write what was added, and what summary operators emitted, as the values of `step`.
 
         Args:
             step: The training step.
@@ -278,10 +255,8 @@ class SummaryRecord:
         return added
 
     def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
-        array_bytes = sum(entry.array_bytes for entry in entries)
         batch = Batch(step, time.time(), entries, self._exports)
-        size = array_bytes + _ENTRY_BYTES * len(entries)
-        self._pipeline.put(batch, size, light=array_bytes < _LIGHT_BYTES)
+        self._pipeline.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
 
     def _compiled_graph(self, train_network: Any) -> list[Entry]:
         """The graph of the network; none before the network is compiled."""

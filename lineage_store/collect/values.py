@@ -2,7 +2,8 @@
 
 In: a number, a numpy array, a tensor of MindSpore, PyTorch or JAX, or a protobuf message. Out: a float, an array of
 our own, or bytes. Promises: whatever cannot be written is refused here, in the training's own thread, with the name
-and what would fit. Imports no framework: a tensor is known by its methods, a message by its descriptor.
+and what would fit. Imports neither a framework nor protobuf: a tensor is known by its methods, a message by its
+descriptor.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ from numpy.typing import NDArray
 
 from lineage_store import plugins
 from lineage_store.errors import InvalidTagError, LineageParamTypeError, LineageParamValueError
-from lineage_store.eventlog.mindspore.messages import parse
-from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.eventlog.values import EventDecodeError
 
 ARRAY_PLUGINS = tuple(plugin.name for plugin in plugins.PLUGINS if plugin.is_array)
 LINEAGE_MESSAGES = {
-    "train_lineage": lineage_pb2.TrainLineage,
-    "eval_lineage": lineage_pb2.EvaluationLineage,
-    "dataset_graph": lineage_pb2.DatasetGraph,
-    "custom_lineage_data": lineage_pb2.UserDefinedInfo,
+    "train_lineage": "TrainLineage",
+    "eval_lineage": "EvaluationLineage",
+    "dataset_graph": "DatasetGraph",
+    "custom_lineage_data": "UserDefinedInfo",
 }
+"""The message that each plugin of lineage takes."""
 PLUGINS = (*ARRAY_PLUGINS, *LINEAGE_MESSAGES, plugins.GRAPH, plugins.LANDSCAPE)
 
 Held = float | NDArray[Any] | bytes
@@ -59,8 +59,7 @@ def held(plugin: str, name: str, value: Any) -> Held:
         return _array(plugin, name, value)
     if plugin == "graph":
         return _graph(value)
-    message = summary_pb2.LossLandscape if plugin == "landscape" else LINEAGE_MESSAGES[plugin]
-    return _message(plugin, value, message)
+    return _message(plugin, value, "LossLandscape" if plugin == "landscape" else LINEAGE_MESSAGES[plugin])
 
 
 def _scalar(name: str, value: Any) -> float:
@@ -135,14 +134,16 @@ def _graph(value: Any) -> bytes:
         raise LineageParamTypeError(
             f"A graph must be the bytes of a ModelProto, or a GraphProto, but is a {type(value).__name__}."
         )
+    from lineage_store.eventlog.mindspore.messages import parse
+    from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
+
     try:
         return parse(anf_ir_pb2.ModelProto, model).graph.SerializeToString()
     except EventDecodeError as error:
         raise LineageParamValueError(f"The graph cannot be read: {error}") from error
 
 
-def _message(plugin: str, value: Any, message: type[Any]) -> bytes:
-    wanted = message.DESCRIPTOR.name
+def _message(plugin: str, value: Any, wanted: str) -> bytes:
     if _kind(value) != wanted:
         raise LineageParamTypeError(
             f"A value of the plugin {plugin!r} must be a {wanted} message, but is a {type(value).__name__}."

@@ -2,8 +2,8 @@
 
 In: frames. Out: files as MindSpore names them, made when the first frame comes. Promises: a file is never opened
 twice and never truncated by another recorder, also of the same second; a write that fails takes back what it left of
-a frame, so that the file ends with a whole one and later frames may follow. Not thread-safe: one thread writes. It
-does not know what a frame means.
+a frame, so that the file ends with a whole one and later frames may follow; the file gets its closed mode also when
+the process is killed. Not thread-safe: one thread at a time writes. It does not know what a frame means.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from lineage_store.collect.last_mode import Keeper, dismiss, keeper_of
 from lineage_store.eventlog.mindspore import filenames
 
 FILE_MODE = 0o600
@@ -74,6 +75,7 @@ class LogFile:
         self._name, self._suffix, self._timestamp, self._rules = name, suffix, timestamp, rules
         self._opening = opening
         self._descriptor: int | None = None
+        self._keeper: Keeper | None = None
         self._size = 0
 
     @property
@@ -94,8 +96,10 @@ class LogFile:
                 f"{len(frames[0])} bytes do not fit into a file of {self._rules.max_file_size}"
             )
         descriptor = self._open() if self._descriptor is None else self._descriptor
-        if os.fstat(descriptor).st_nlink == 0:
+        status = os.fstat(descriptor)
+        if status.st_nlink == 0:
             raise FileNotFoundError(f"{self.path} was removed while it was written")
+        self._size = status.st_size  # more than was counted when Ctrl-C came between writing and counting
         content, ends = bytearray(opening), []
         for frame in frames:
             if len(content) > _WRITE_BYTES or not self._holds(self._size + len(content) + len(frame)):
@@ -113,6 +117,8 @@ class LogFile:
             os.fchmod(descriptor, self._rules.closed_file_mode)
         finally:
             os.close(descriptor)
+            if self._keeper is not None:
+                dismiss(self._keeper)
 
     def _holds(self, size: int) -> bool:
         return self._rules.max_file_size is None or size <= self._rules.max_file_size
@@ -126,6 +132,7 @@ class LogFile:
             except FileExistsError:
                 self._timestamp += 1
         os.fchmod(self._descriptor, self._rules.file_mode)  # whatever the umask took away
+        self._keeper = keeper_of(self._descriptor, self._rules.closed_file_mode)
         return self._descriptor
 
     def _write(self, descriptor: int, content: bytearray, ends: list[int]) -> int:
@@ -135,10 +142,10 @@ class LogFile:
             with memoryview(content) as view:
                 while written < len(content):
                     written += os.write(descriptor, view[written:])
-        except OSError:
+        except BaseException as error:  # Ctrl-C among them
             whole = bisect_right(ends, written)
             self._take_back(descriptor, self._size + (ends[whole - 1] if whole else 0))
-            if not whole:
+            if not whole or not isinstance(error, OSError):
                 raise
             return whole
         self._size += written

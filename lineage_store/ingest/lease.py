@@ -1,47 +1,83 @@
 """The lease of a base dir, held while work is done in it.
 
 In: an engine and a base dir. Out: a lease for the length of a `with` block. Promises: it is released also when the
-work fails. Does not know what the work is.
+work fails; who waits for a lead does not wait for ever. Does not know what the work is.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.store import leases
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.holders import holder_name, lives
 from lineage_store.store.leases import Lease
 
+log = logging.getLogger(__name__)
 
-def holder_name() -> str:
-    """Who this process is, to other ingesters: host, process id, and a nonce for the reuse of process ids."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+_LOOK_EVERY_S = 0.25
+_SIGN_OF_LIFE_S = 1.0
+"""By so much a lead is renewed at least: its end as seen from here is not exact."""
 
 
 @contextmanager
 def hold_lease(
-    engine: Engine, base_dir_id: int, lasts_s: float, *, mode: str, before_daemons: bool = False
+    engine: Engine,
+    base_dir_id: int,
+    lasts_s: float,
+    *,
+    mode: str,
+    before_daemons: bool = False,
+    stop_waiting: Callable[[], bool] = lambda: True,
 ) -> Iterator[Lease]:
     """Hold the lease of a base dir for the length of the block. Raises LeaseHeldError when another ingester holds it.
 
-    `before_daemons`: a daemon gives way, and takes it again soon after.
+    Args:
+        before_daemons: a daemon gives way, and takes it again soon after.
+        stop_waiting: as long as it says no, a leader elsewhere, which may be gone, is waited for.
     """
-    with writing(engine) as connection:
-        lease = leases.acquire(
-            connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
-        )
+
+    def acquire() -> Lease:
+        with writing(engine) as connection:
+            return leases.acquire(
+                connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
+            )
+
+    try:
+        lease = acquire()
+    except LeaseHeldError as held:
+        _await_end(engine, base_dir_id, held, stop_waiting)
+        lease = acquire()
     try:
         yield lease
     finally:
         release_lease(engine, lease)
+
+
+def _await_end(
+    engine: Engine, base_dir_id: int, held: LeaseHeldError, stop_waiting: Callable[[], bool]
+) -> None:
+    """Return when a lead has ended. Raises LeaseHeldError as soon as the leader shows a sign of life."""
+    if lives(held.holder) or stop_waiting():
+        raise held
+    log.warning("%s It may be gone: waiting for a sign of life, or for %.0f s.", held.message, held.ends_in_s)
+    ends_at = time.monotonic() + held.ends_in_s
+    while time.monotonic() + held.ends_in_s < ends_at + _SIGN_OF_LIFE_S and not stop_waiting():
+        time.sleep(_LOOK_EVERY_S)
+        try:
+            with reading(engine) as connection:
+                leases.last(connection, base_dir_id)
+            return
+        except LeaseHeldError as error:
+            held = error
+    raise held
 
 
 def release_lease(engine: Engine, lease: Lease) -> None:

@@ -58,8 +58,9 @@ def ingest(
     *,
     progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    waits: bool = True,
 ) -> IngestReport:
-    """Read everything there is to read below a base dir.
+    """Read everything there is to read below a base dir; `waits`: for the end of a lead that may have no leader.
 
     Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError,
     ReadOnlyStoreError.
@@ -74,7 +75,8 @@ def ingest(
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
     base_dir_id = base_dirs.register(engine, base_dir)
-    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+    stop_waiting = should_stop if waits else lambda: True
+    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", stop_waiting=stop_waiting) as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
             counts = _listed(base_dir, lambda: pipeline.run_pass(this))
@@ -154,7 +156,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
         return
     try:
         try:
-            ingest(engine, base_dir, settings)
+            ingest(engine, base_dir, settings, waits=False)
         except LeaseHeldError:
             wait_for_leader(engine, base_dir, settings)
     except (

@@ -2,7 +2,7 @@
 
 In: a connection inside a write transaction. Out: a lease, or an error that says who leads.
 Promises: time is the database's; the epoch grows with every new holder, so a holder that was away is refused by the
-database and not by luck. Does not know files.
+database and not by luck; one whose process was killed on this host leads no more. Does not know files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlalchemy import Connection, Double, Row, bindparam, func, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
@@ -19,6 +19,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.store.database.dialects import time_in, time_now, upsert
 from lineage_store.store.database.engine import database_time
+from lineage_store.store.holders import lives
 from lineage_store.store.schema.tables import ingest_lease
 from lineage_store.store.stalled import end_stalled_holder
 
@@ -53,7 +54,7 @@ def acquire(
     before_daemons: bool = False,
     spread: bool = False,
 ) -> Lease:
-    """Take the lease if it is free, expired or our own already. Raises LeaseHeldError.
+    """Take the lease if it is free, expired, our own already or of a process that is gone. Raises LeaseHeldError.
 
     A lease that expired while its holder was stopped inside a transaction is freed by ending that session.
 
@@ -146,17 +147,22 @@ def release(connection: Connection, lease: Lease) -> None:
 def leader(connection: Connection, base_dir_id: int) -> str | None:
     """Who leads the base dir now; None when nobody does."""
     row = _row(connection, base_dir_id)
-    return row.holder if row is not None and row.expires_at > database_time(connection) else None
+    return row.holder if _leads(row, database_time(connection)) else None
+
+
+def _leads(row: Row[Any] | None, now: datetime) -> TypeGuard[Row[Any]]:
+    return row is not None and row.expires_at > now and lives(row.holder) is not False
 
 
 def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
-    if row is not None and row.expires_at > now:
+    if _leads(row, now):
         ends_in_s = (row.expires_at - now).total_seconds()
         raise LeaseHeldError(
             f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
             f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",
             hint="Let it work, stop it, or wait: its lead ends by itself "
             f"{ends_in_s:.0f} s after its last sign of life.",
+            holder=row.holder,
             ends_in_s=ends_in_s,
         )
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
-from helpers.databases import SERVER_VARIABLE
+from helpers.databases import SERVER_VARIABLE, plain_role
 from helpers.log_writer import Log
 from helpers.standby import hot_standby, wait_until_caught_up
 from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage, get_summary_lineage
@@ -34,6 +35,17 @@ def standby_url(postgres_url: str, base_dir: Path) -> Iterator[str]:
             primary.ingest(base_dir)
         wait_until_caught_up(postgres_url, url)
         yield url
+
+
+def test_a_hot_standby_answers_sql(standby_url: str, postgres_url: str) -> None:
+    with plain_role(postgres_url) as asker:
+        wait_until_caught_up(postgres_url, standby_url)
+        url = make_url(standby_url).set(username=make_url(asker).username)
+        with (
+            LineageStore(url.render_as_string(hide_password=False), settings=Settings()) as store,
+            store.sql("SELECT train_id FROM v_job") as answer,
+        ):
+            assert list(answer.rows) == [("./a",)]
 
 
 def test_a_hot_standby_answers_every_question_and_refuses_every_change(
@@ -65,5 +77,3 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     store.findings()
     store.cycles()
     list(store.removable_jobs(CleanUp(older_than_s=0.0)))
-    with store.sql("SELECT train_id FROM v_job") as answer:
-        assert list(answer.rows) == [("./a",)]

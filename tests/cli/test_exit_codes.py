@@ -16,6 +16,7 @@ from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.store import leases
 from lineage_store.store.database.engine import open_engine, writing
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -104,6 +105,20 @@ def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> Non
     engine.dispose()
     assert finished.code == 6
     assert "leads" in finished.err
+
+
+def test_a_signal_ends_the_wait_for_a_lead(run: Run, on_sqlite: str, base_dir: Path) -> None:
+    engine = open_engine(on_sqlite)
+    base_dir_id = register_base_dir(engine, base_dir)
+    with writing(engine) as connection:
+        leases.acquire(connection, base_dir_id, "elsewhere:1:abc", 600, "once")
+    engine.dispose()
+    process = _start("ingest", base_dir, url=on_sqlite)
+    assert process.stderr is not None
+    assert "waiting for a sign of life" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 130
 
 
 @pytest.mark.usefixtures("on_sqlite")

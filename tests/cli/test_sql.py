@@ -6,13 +6,19 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.engine import make_url
 
+from helpers.contents import natural_contents
+from helpers.databases import plain_role
 from helpers.program import Run
 from lineage_store import LineageStore
+from lineage_store.store.admin.roles import Roles, grant
 from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.schema import tables
 
@@ -36,7 +42,41 @@ SQLITE_WRITES = [
     "UPDATE sqlite_master SET sql = ''",
     "SELECT load_extension('x')",
     "VACUUM INTO 'copy.db'",
+    "EXPLAIN ATTACH 'other.db' AS other",
+    "SELECT * FROM pragma_journal_mode('delete')",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA temp_store_directory = '.'",
+    "SELECT writefile('other.db', 'x')",
+    "SELECT fts3_tokenizer('simple', 'x')",
+    "CREATE VIRTUAL TABLE other USING fts5(x)",
+    "BEGIN IMMEDIATE",
+    "DETACH main",
+    "REINDEX",
 ]
+POSTGRES_WRITES = [
+    "SET TRANSACTION READ WRITE",
+    "RESET ROLE",
+    "SET SESSION AUTHORIZATION postgres",
+    "SELECT set_config('session_authorization', 'postgres', true)",
+    "SELECT set_config('transaction_read_only', 'off', true)",
+    "SELECT set_config('default_transaction_read_only', 'off', false), delete_jobs()",
+    "SELECT delete_jobs()",
+    "SELECT query_to_xml('DELETE FROM train_job', true, true, '')",
+    "SELECT query_to_xml('SELECT delete_jobs()', true, true, '')",
+    "SELECT * INTO other FROM train_job",
+    "SELECT * FROM train_job FOR UPDATE",
+    "SELECT nextval('train_job_id_seq')",
+    "SELECT setval('train_job_id_seq', 7)",
+    "EXPLAIN ANALYZE DELETE FROM train_job",
+    "SELECT lo_import('PG_VERSION')",
+    "SELECT lo_export(1, '/tmp/x')",
+    "SELECT pg_read_file('PG_VERSION')",
+    "SELECT * FROM pg_ls_dir('.')",
+    "SELECT pg_create_physical_replication_slot('other')",
+    "SELECT pg_reload_conf()",
+]
+ROLLED_BACK = ["EXPLAIN ANALYZE CREATE TABLE other AS SELECT 1", "SELECT lo_from_bytea(0, 'x')"]
+"""Some versions of PostgreSQL allow these in a READ ONLY transaction."""
 
 
 def count_jobs(url: str) -> int:
@@ -48,9 +88,12 @@ def count_jobs(url: str) -> int:
 
 
 @pytest.fixture
-def url(on_each: str, base_dir: Path, run: Run) -> str:
+def url(on_each: str, base_dir: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     run("ingest", base_dir)
-    return on_each
+    with ExitStack() as lifetime:
+        asker = on_each if on_each.startswith("sqlite") else lifetime.enter_context(plain_role(on_each))
+        monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", asker)
+        yield asker
 
 
 def test_questions_are_answered(run: Run, url: str) -> None:
@@ -86,10 +129,11 @@ def test_table_valued_functions_and_the_schema_can_be_read(run: Run) -> None:
 
 
 @pytest.fixture
-def on_postgres(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The program uses an empty PostgreSQL store, as a superuser."""
-    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
-    return postgres_url
+def on_postgres(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The program uses an empty PostgreSQL store, as a role that may read everything; the URL is a superuser's."""
+    with plain_role(postgres_url) as asker:
+        monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", asker)
+        yield postgres_url
 
 
 @pytest.mark.usefixtures("on_postgres")
@@ -97,7 +141,7 @@ def on_postgres(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     "disguise",
     ["{}", " ;{}", "\n-- SELECT\n{}", "/* SELECT */ {}", "/* /* */ SELECT 1 */ {}", "EXPLAIN {}", "({})"],
 )
-def test_not_even_a_superuser_writes_files_or_runs_programs_on_the_server(run: Run, disguise: str) -> None:
+def test_nobody_writes_files_or_runs_programs_on_the_server(run: Run, disguise: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o777)  # the server may have a user of its own
         file = os.path.join(directory, "written")
@@ -106,12 +150,72 @@ def test_not_even_a_superuser_writes_files_or_runs_programs_on_the_server(run: R
         assert os.listdir(directory) == []
 
 
-@pytest.mark.usefixtures("on_postgres")
-def test_a_superuser_has_the_rights_of_a_reader(run: Run) -> None:
-    assert run("sql", "SELECT count(*) AS n FROM v_job", "--csv").out == "n\n0\n"
-    assert run("sql", "SHOW is_superuser", "--csv").out == "is_superuser\noff\n"
-    refused = run("sql", "SELECT lo_export(1, '/tmp/x'), pg_read_file('PG_VERSION')")
-    assert (refused.code, "permission denied" in refused.err) == (1, True)
+@pytest.mark.parametrize(
+    ("attributes", "member_of", "named"),
+    [
+        ("SUPERUSER", [], "binds the role"),
+        ("REPLICATION", [], "binds the role"),
+        ("", ["test_unbound"], "as a member of 'test_unbound'"),
+        ("", ["pg_read_server_files"], "as a member of 'pg_read_server_files'"),
+        ("", ["pg_execute_server_program"], "as a member of 'pg_execute_server_program'"),
+    ],
+)
+def test_whom_no_transaction_binds_is_refused(
+    run: Run, on_postgres: str, attributes: str, member_of: list[str], named: str
+) -> None:
+    takes_back = (
+        "SELECT set_config('role', session_user::text, true), query_to_xml('SHOW role', true, true, '')"
+    )
+    engine = open_engine(on_postgres)
+    with engine.connect() as connection:
+        connection.execute(text("CREATE ROLE test_unbound SUPERUSER"))
+        connection.commit()
+        try:
+            with plain_role(on_postgres, attributes, *member_of) as asker:
+                for statement in (takes_back, "SELECT 1"):
+                    refused = run("--database", asker, "sql", statement)
+                    assert (refused.code, refused.out) == (1, "")
+                    assert named in refused.err
+                    assert "db grant --reader ROLE" in refused.err
+        finally:
+            connection.execute(text("DROP ROLE test_unbound"))
+            connection.commit()
+    engine.dispose()
+
+
+def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_dir: Path) -> None:
+    with (
+        LineageStore(on_postgres) as store,
+        plain_role(on_postgres, "CREATEROLE CREATEDB BYPASSRLS", "pg_signal_backend") as owner,
+    ):
+        store.ingest(base_dir)
+        grant(store.engine, Roles(owner=make_url(owner).username))
+        with store.engine.begin() as connection:
+            connection.execute(
+                text("CREATE FUNCTION delete_jobs() RETURNS void AS 'DELETE FROM train_job' LANGUAGE sql")
+            )
+        before = natural_contents(store.engine), _world(store.engine)
+        for statement in [*WRITES, *POSTGRES_WRITES]:
+            refused = run("--database", owner, "sql", statement)
+            assert (refused.code, refused.out) == (1, ""), statement
+        for statement in ROLLED_BACK:
+            run("--database", owner, "sql", statement)
+        assert (natural_contents(store.engine), _world(store.engine)) == before
+        with store.engine.begin() as connection:
+            connection.execute(text("DROP FUNCTION delete_jobs"))
+
+
+def _world(engine: Engine) -> list[object]:
+    """What is there beside the store's rows."""
+    questions = (
+        "SELECT array_agg(rolname::text ORDER BY 1) FROM pg_roles",
+        "SELECT array_agg(relname::text ORDER BY 1) FROM pg_class",
+        "SELECT count(*) FROM pg_largeobject_metadata",
+        "SELECT count(*) FROM pg_replication_slots",
+        "SELECT last_value FROM train_job_id_seq",
+    )
+    with engine.connect() as connection:
+        return [connection.execute(text(question)).scalar_one() for question in questions]
 
 
 @pytest.mark.usefixtures("on_postgres")

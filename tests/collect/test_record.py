@@ -100,6 +100,26 @@ def test_a_file_is_made_when_there_is_something_for_it(tmp_path: Path) -> None:
         assert [path.name.endswith("_lineage") for path in log_files(tmp_path)] == [True]
 
 
+def test_no_protobuf_is_loaded_before_the_first_value_is_recorded(tmp_path: Path) -> None:
+    # MindSpore 2.7 to 2.9 choose the implementation of protobuf that their messages need, unless one is loaded.
+    script = (
+        "import sys\n"
+        "import numpy\n"
+        "import lineage_store, lineage_store.collect\n"
+        "from lineage_store import LineageStore\n"
+        "from lineage_store.collect import SummaryRecord\n"
+        "with SummaryRecord(sys.argv[1]) as record:\n"
+        "    record.add_value('scalar', 'loss', 1.0)\n"
+        "    record.add_value('histogram', 'weights', numpy.ones(9))\n"
+        "    print('google.protobuf' in sys.modules)\n"
+        "    record.record(1)\n"
+        "print('google.protobuf' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert finished.stdout.split() == ["False", "True"]
+
+
 def test_files_are_private_while_open_and_read_only_when_closed(tmp_path: Path) -> None:
     with SummaryRecord(str(tmp_path / "new")) as record:
         record.add_value("scalar", "loss", 1.0)

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -219,18 +220,78 @@ def test_a_forked_child_leaves_the_recorder_alone(tmp_path: Path) -> None:
     assert sorted(step for step in steps_of(tmp_path) if step is not None) == [*range(100), 1000]
 
 
-def test_a_killed_training_leaves_whole_frames(tmp_path: Path) -> None:
+KILLS = {
+    "SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
+    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
+    "SIGINT without Python's handler": "signal.signal(signal.SIGINT, 0); os.kill(os.getpid(), signal.SIGINT)",
+    "its process group": "os.killpg(0, signal.SIGKILL)",
+    "os._exit": "os._exit(3)",
+}
+
+
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
+def test_a_training_that_is_killed_loses_no_number_and_its_files_are_closed(
+    kill: str, tmp_path: Path
+) -> None:
     script = (
         "import os, signal, sys\n"
         "from lineage_store.collect import SummaryRecord\n"
+        "from lineage_store.eventlog.mindspore.wire import lineage_pb2\n"
         "record = SummaryRecord(sys.argv[1])\n"
         "for step in range(20):\n"
         "    record.add_value('scalar', 'loss', step)\n"
         "    record.record(step)\n"
-        "record.flush()\n"
+        "record.add_value('eval_lineage', 'eval', lineage_pb2.EvaluationLineage(metric='{}'))\n"
+        f"record.record(20)\n{kill}\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    subprocess.run(command, check=False, start_new_session=True)
+    assert steps_of(tmp_path) == [*range(20), None]
+    assert wait_until(lambda: {path.stat().st_mode & 0o777 for path in log_files(tmp_path)} == {0o400})
+    assert len(log_files(tmp_path)) == 2
+
+
+def test_a_training_that_is_killed_loses_the_arrays_of_its_last_record_at_most(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "import numpy as np\n"
+        "from lineage_store.collect import SummaryRecord\n"
+        "record = SummaryRecord(sys.argv[1])\n"
+        "for step in range(20):\n"
+        "    record.add_value('histogram', 'weights', np.arange(100_000) * step)\n"
+        "    record.record(step)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert steps_of(tmp_path) == list(range(20))
-    (path,) = log_files(tmp_path)
-    assert os.access(path, os.W_OK)
+    assert steps_of(tmp_path)[:19] == list(range(19))
+
+
+def test_a_training_goes_on_where_no_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    with SummaryRecord(tmp_path / "job") as record:
+        record_scalars(record, range(3))
+    assert steps_of(tmp_path / "job") == [0, 1, 2]
+
+
+def test_a_closed_file_has_no_process_left(tmp_path: Path) -> None:
+    with SummaryRecord(tmp_path, max_file_size=1000) as record:
+        record_scalars(record, range(100))
+        record.flush()
+        assert len(children()) == 1
+    assert len(log_files(tmp_path)) > 2
+    assert children() == []
+
+
+def children() -> list[str]:
+    """The processes that this one has started and not waited for."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def wait_until(condition: Callable[[], bool], most_s: float = 60) -> bool:
+    """Whether the condition came true."""
+    until = time.monotonic() + most_s
+    while not (met := condition()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return met

@@ -72,6 +72,19 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
         _execute(server_url, SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
+@contextmanager
+def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]:
+    """The URL of a database for a new role, which may read everything and is what it is a member of."""
+    name = f"test_role_{os.getpid()}_{next(_numbers)}"
+    role, roles = Identifier(name), SQL(", ").join(map(Identifier, ["pg_read_all_data", *member_of]))
+    _execute(url, SQL("CREATE ROLE {} LOGIN {} IN ROLE {}").format(role, SQL(attributes), roles))
+    try:
+        yield make_url(url).set(username=name).render_as_string(hide_password=False)
+    finally:
+        for end in ("REASSIGN OWNED BY {} TO CURRENT_USER", "DROP OWNED BY {}", "DROP ROLE {}"):
+            _execute(url, SQL(end).format(role))
+
+
 def end_all_sessions(url: str) -> None:
     """End all sessions on a database, as an administrator may."""
     sessions = SQL("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity")

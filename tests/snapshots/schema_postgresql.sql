@@ -544,7 +544,11 @@ SELECT
       SELECT count(*) FROM payload_sample s
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END AS superseded_count,
-  CASE WHEN r.last_wall_time > r.first_wall_time THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END AS steps_per_s,
+  CASE
+    WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
+      WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
+        (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
+  END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
   f.name AS log_file
 FROM series r
@@ -560,10 +564,14 @@ SELECT
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
   s.count AS count,
   s.nan_count AS nan_count,
-  s.pos_inf_count + s.neg_inf_count AS inf_count,
+  CASE WHEN s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952 THEN s.pos_inf_count + s.neg_inf_count END AS inf_count,
   s.min AS min,
   s.max AS max,
-  s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0) AS mean,
+  CASE
+    WHEN NOT (s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952) THEN NULL
+    WHEN s.sum = 0 OR abs(s.sum) > 1e-280 THEN s.sum / nullif(s.count - s.nan_count - (s.pos_inf_count + s.neg_inf_count), 0)
+    ELSE 0
+  END AS mean,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
 FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
@@ -659,9 +667,9 @@ SELECT
   coalesce(j.finished, 0) AS finished_jobs,
   coalesce(j.missing, 0) AS missing_jobs,
   coalesce(f.files, 0) AS log_files,
-  CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
-  CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
-  CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
+  coalesce(f.size_bytes, 0) AS log_bytes,
+  coalesce(f.pending_bytes, 0) AS pending_bytes,
+  coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > clock_timestamp()) AS leader,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
@@ -680,9 +688,9 @@ LEFT JOIN (
 ) j ON j.base_dir_id = b.id
 LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
-         sum(file.size_bytes) AS size_bytes,
-         sum(file.size_bytes - file.byte_offset) AS pending_bytes,
-         sum(file.quarantined_bytes) AS quarantined_bytes
+         CAST(least(coalesce(sum(file.size_bytes), 0), 9223372036854775807) AS bigint) AS size_bytes,
+         CAST(least(coalesce(sum(file.size_bytes - file.byte_offset), 0), 9223372036854775807) AS bigint) AS pending_bytes,
+         CAST(least(coalesce(sum(file.quarantined_bytes), 0), 9223372036854775807) AS bigint) AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN ('replaced', 'missing')
   GROUP BY job.base_dir_id

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event
 
+from lineage_store.query.change_cursor import Place
+from lineage_store.query.changes import read_changes
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.store.writes import generations
 
 
@@ -43,3 +46,21 @@ def test_log_files_are_found_by_an_index_of_few(
     of_files = [step for step in plan(sqlite_url, ask) if " log_file " in step]
     assert of_files, "no step is about log files"
     assert all(index in step for step in of_files), of_files
+
+
+def test_changes_are_found_by_revision(sqlite_url: str) -> None:
+    def ask(connection: Connection) -> None:
+        begun = {"/base": Place(0, 5, "./a")}
+        read_changes(connection, begun, until={"/base": Place(0, 9, "")}, limit=10)
+
+    engine = open_engine(sqlite_url)
+    with writing(engine) as connection:
+        registry.ensure_base_dir(connection, "/base", datetime.fromtimestamp(0, UTC))
+    engine.dispose()
+    steps = plan(sqlite_url, ask)
+    assert any(
+        "ix_train_job_revision (base_dir_id=? AND revision>? AND revision<?)" in step for step in steps
+    )
+    assert any(
+        "ix_tombstone_revision (base_dir_id=? AND revision>? AND revision<?)" in step for step in steps
+    )

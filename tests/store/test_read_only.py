@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from helpers.databases import plain_role
 from helpers.log_writer import Log
 from lineage_store import LineageStore, filter_summary_lineage
 from lineage_store.api.reports import CleanUp
@@ -71,7 +72,14 @@ def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None
     assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
     assert store.status().base_dirs
     assert store.verify()
-    with store.sql("SELECT train_id FROM v_job") as answer:
+
+
+def test_sql_is_answered(store: LineageStore, base_dir: Path) -> None:
+    url = store.engine.url.render_as_string(hide_password=False)
+    with ExitStack() as lifetime:
+        asker = url if url.startswith("sqlite") else lifetime.enter_context(plain_role(url))
+        opened = lifetime.enter_context(LineageStore(asker, settings=Settings(), read_only=True))
+        answer = lifetime.enter_context(opened.sql("SELECT train_id FROM v_job"))
         assert list(answer.rows) == [("./a",)]
 
 

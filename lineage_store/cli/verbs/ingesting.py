@@ -14,7 +14,7 @@ import click
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.errors import ExitCode
+from lineage_store.errors import ExitCode, LeaseHeldError
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -46,7 +46,12 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
             if dry_run:
                 click.echo(escaped(str(store.plan(base_dir)), keep_lines=True))
                 continue
-            report = _ingest(session, store, base_dir, ended)
+            try:
+                report = _ingest(session, store, base_dir, ended)
+            except LeaseHeldError:
+                if not ended:
+                    raise
+                return 128 + ended[0]
             click.echo(escaped(str(report), keep_lines=True))
             if not report.complete:
                 _show_problems(session, store, report)

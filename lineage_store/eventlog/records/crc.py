@@ -56,10 +56,10 @@ def crc32c(content: bytes | memoryview) -> int:
     return crc
 
 
-def crcs_of_slices(buffer: bytes, starts: Sequence[int], length: int) -> list[int]:
-    """`crc32c` of slices of one length; the call of the library is what a short one costs."""
-    if length > _PART_BYTES:
-        view = memoryview(buffer)
-        return [crc32c(view[start : start + length]) for start in starts]
-    value = google_crc32c.value
-    return [value(buffer[start : start + length]) for start in starts]
+def crcs_of_slices(buffer: bytes, slices: Sequence[tuple[int, int]]) -> list[int]:
+    """`crc32c` of slices (start, end); the call of the library is what a short one costs."""
+    value, view = google_crc32c.value, memoryview(buffer)
+    return [
+        value(buffer[start:end]) if end - start <= _PART_BYTES else crc32c(view[start:end])
+        for start, end in slices
+    ]

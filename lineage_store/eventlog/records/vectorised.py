@@ -248,9 +248,8 @@ def _cycle_count(
 
 
 def _checksums(buffer: bytes, starts: Indices, lengths: Indices) -> NDArray[np.uint32]:
-    slices = zip(starts.tolist(), lengths.tolist(), strict=True)
-    crcs = [crcs_of_slices(buffer, (start,), length)[0] for start, length in slices]
-    return _masked(np.array(crcs, np.uint32))
+    slices = list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True))
+    return _masked(np.array(crcs_of_slices(buffer, slices), np.uint32))
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:

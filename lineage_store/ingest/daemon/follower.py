@@ -33,7 +33,7 @@ from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
-from lineage_store.ingest.lease import holder_name, release_lease
+from lineage_store.ingest.lease import release_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
@@ -45,6 +45,7 @@ from lineage_store.store.database.engine import apart, reading, writing
 from lineage_store.store.database.file_watch import GONE, REPLACED
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.database.pool import renew
+from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
 
 log = logging.getLogger(__name__)

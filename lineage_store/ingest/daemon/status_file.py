@@ -25,6 +25,7 @@ from typing import Any
 from lineage_store.finding_kinds import Severity
 from lineage_store.findings import Finding, finding
 from lineage_store.store.database.locks import is_stopped
+from lineage_store.store.holders import begun
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class _Content:
     base_dirs: list[DaemonStatus]
 
     def is_past(self) -> bool:
-        return bool(self.ended) or _begun(self.pid) != self.begun
+        return bool(self.ended) or begun(self.pid) != self.begun
 
 
 class StatusFile:
@@ -82,7 +83,7 @@ class StatusFile:
 
     def write(self, statuses: Sequence[DaemonStatus], ended: str = "") -> None:
         """Say what is done with base dirs now; and why the daemon ends, if it does."""
-        content = _Content(self._store, os.getpid(), _begun(os.getpid()), ended, list(statuses))
+        content = _Content(self._store, os.getpid(), begun(os.getpid()), ended, list(statuses))
         text = json.dumps(asdict(content), default=datetime.isoformat)
         if text == self._written and self._path.exists():  # logging out may have cleared the memory of a user
             return
@@ -178,14 +179,6 @@ def _is_private(home: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and home == _home(status.st_uid) and not status.st_mode & 0o077
-
-
-def _begun(pid: int) -> str:
-    """When a process began, in ticks since the machine did: tells it from a later one of the same number."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
 
 
 def _time(text: str | None) -> datetime | None:

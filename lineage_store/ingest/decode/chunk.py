@@ -13,19 +13,21 @@ from lineage_store.store.records import FileSight, KnownFile
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes of a log file behind its bookmark, and those before it as far as digests need them."""
+    """Bytes of a log file behind its bookmark, and those before them as far as digests need them."""
 
     file: KnownFile
     sight: FileSight
     before: bytes
     content: bytes
+    skipped: int = 0
+    """Bytes between the bookmark and `content` that were not read: a hole in the file, to be given up."""
     give_up_before: int = 0
     """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
 
     @property
     def position(self) -> int:
         """Where `content` begins in the file."""
-        return self.file.byte_offset
+        return self.file.byte_offset + self.skipped
 
     @property
     def is_last(self) -> bool:

@@ -82,6 +82,10 @@ def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bo
         _Collected(number, chunk, format_of(chunk.file.format), samples)
         for number, chunk in enumerate(chunks)
     ]
+    for each in collected:
+        if each.chunk.skipped:
+            start, end = each.chunk.file.byte_offset, each.chunk.position
+            each.quarantine(start, end, "damaged_bytes", str(SuspectReason.ZERO_HEADER))
     if vectorised:
         _take_together(collected, max_frame_bytes)
     outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]

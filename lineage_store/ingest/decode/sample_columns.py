@@ -199,16 +199,23 @@ def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -
 def _last_writes(joined: _Joined) -> SampleColumns:
     """Of each series the last write of each step, ascending, and their statistics."""
     number, steps, columns = joined.number, joined.steps, joined.columns
-    goes_up = (np.diff(steps) > 0) | (np.diff(number) > 0)
-    if not goes_up.all():
+    if not _goes_up(number, steps).all():
         order = np.lexsort((steps, number))  # equal ones keep their order
-        is_last = np.append((np.diff(steps[order]) > 0) | (np.diff(number[order]) > 0), True)
-        kept = order[is_last]
+        kept = order[np.append(_goes_up(number[order], steps[order]), True)]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
     values = np.asarray(columns["value"], np.float64) if BY_NAME[joined.plugin].has_value else None
     found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
     return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
+
+
+def _goes_up(number: Integers, steps: Integers) -> NDArray[np.bool_]:
+    """Whether each sample but the last is followed by a higher step, or by another series.
+
+    Compared, for the difference of two steps may be more than an int64 holds.
+    """
+    higher: NDArray[np.bool_] = (steps[1:] > steps[:-1]) | (number[1:] > number[:-1])
+    return higher
 
 
 def _concatenated(parts: Sequence[Any]) -> Any:

@@ -2,12 +2,14 @@
 
 In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
 longer the file whose bookmark the store keeps.
-Promises: only regular files are read; what is opened is inside the base dir; sizes come from the open file (on network
-filesystems nothing else tells the truth); no allocation follows a length that a file merely claims.
+Promises: only regular files are read; a hole that is given up is passed over, however long; what is opened is inside the
+base dir; sizes come from the open file (on network filesystems nothing else tells the truth); no allocation follows a
+length that a file merely claims.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -43,6 +45,13 @@ class OpenLogFile:
             position += len(part)
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def next_data(self, position: int) -> int:
+        """Where a hole at `position` ends, at the latest with the file; `position` where there is none."""
+        try:
+            return os.lseek(self.descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            return self.sight.size_bytes if error.errno == errno.ENXIO else position
 
 
 def digest(content: bytes) -> str:
@@ -90,8 +99,24 @@ def read_chunk(
         found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
         if is_rewritten(file, log.sight.size_bytes, *found):
             return Rewritten(file, log.sight)
-        content = log.read(file.byte_offset, min(length, log.sight.size_bytes - file.byte_offset))
-        return Chunk(file, log.sight, before, content, _give_up_before(file, log.sight, settings, now))
+        give_up_before = _give_up_before(file, log.sight, settings, now)
+        skipped = _hole_bytes(log, file.byte_offset, give_up_before, length)
+        start = file.byte_offset + skipped
+        content = log.read(start, min(length, log.sight.size_bytes - start))
+        return Chunk(
+            file, log.sight, bytes(DIGESTED_BYTES) if skipped else before, content, skipped, give_up_before
+        )
+
+
+def _hole_bytes(log: OpenLogFile, start: int, end: int, length: int) -> int:
+    """How many bytes of a hole to pass over from the bookmark on, where it is given up and longer than a chunk.
+
+    A file may claim a size that nobody could read. The hole's last bytes are read: a frame may begin with zeros.
+    """
+    if not DIGESTED_BYTES <= start < end:
+        return 0
+    hole = min(log.next_data(start), end) - start
+    return hole - DIGESTED_BYTES if hole > length else 0
 
 
 def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: datetime) -> int:

@@ -88,7 +88,7 @@ class Worker:
         with theirs:
             end, most = theirs.fileno(), self._memory_bytes
             serving = f"from lineage_store.ingest.read import worker; worker.serve({end}, {most}, {module!r})"
-            command = [sys.executable, "-c", serving]
+            command = [sys.executable, "-P", "-c", serving]  # no module that lies in the working directory
             self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
         _limit_waiting(ours, STARTS_WITHIN_S)
         self.is_awaited = True

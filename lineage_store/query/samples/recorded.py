@@ -14,8 +14,9 @@ from sqlalchemy import Connection
 
 from lineage_store.plugins import SCALAR
 from lineage_store.query.samples.payloads import PayloadSample, payloads_of
-from lineage_store.query.samples.scalars import Scalars, scalars_of
+from lineage_store.query.samples.scalars import Scalars, read_columns
 from lineage_store.query.samples.series import Series, find_series
+from lineage_store.store.schema.tables import scalar_sample
 
 T = TypeVar("T")
 
@@ -32,7 +33,11 @@ class Recorded(Generic[T]):
 
 def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Recorded[Scalars]]:
     """What each log file holds of a scalar. Raises SampleNotFoundError."""
-    return _recorded(connection, job_id, SCALAR, tag, lambda series: scalars_of(connection, series))
+
+    def read(series: Series) -> Scalars:
+        return Scalars(*read_columns(connection, series.effective(scalar_sample, None, None)))
+
+    return _recorded(connection, job_id, SCALAR, tag, read)
 
 
 def recorded_payloads(

@@ -34,10 +34,13 @@ class Series:
     """Its real name."""
     format: str
     """The log format that it is of."""
-    file_time: int
-    """The timestamp in its name, unix s."""
     device: int | None
     superseded_from: int | None
+    sample_count: int
+    first_step: int
+    last_step: int
+    file_time: int
+    """The timestamp in the log file's name, unix s."""
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
         """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
@@ -108,11 +111,10 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
 
 
 def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
+    sample = series.c
     rows = connection.execute(
-        select(
-            *(log_file.c[name] for name in ("name", "format", "file_time")),
-            *(series.c[name] for name in ("series_no", "device", "superseded_from")),
-        )
+        select(sample.series_no, log_file.c.name, log_file.c.format, sample.device, sample.superseded_from)
+        .add_columns(sample.sample_count, sample.first_step, sample.last_step, log_file.c.file_time)
         .join(log_file, of_file(series))
         .where(
             series.c.job_id == job_id,
@@ -123,18 +125,7 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
         )
         .order_by(log_file.c.file_time, log_file.c.name)
     )
-    return [
-        Series(
-            job_id=job_id,
-            number=row.series_no,
-            log_file=texts.from_stored(row.name),
-            format=row.format,
-            file_time=row.file_time,
-            device=row.device,
-            superseded_from=row.superseded_from,
-        )
-        for row in rows
-    ]
+    return [Series(job_id, number, texts.from_stored(name), *rest) for number, name, *rest in rows]
 
 
 def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:

@@ -126,6 +126,14 @@ def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> 
     return _matching(func.count(), where=where, part=SortRange(jobs, ()), base_dirs=base_dirs, few=few)
 
 
+@lru_cache(_REMEMBERED)
+def compile_among(where: Node) -> Select[Any]:
+    """Those of the jobs `job_ids` that match."""
+    jobs = lineage.join(train_job, train_job.c.id == lineage.c.job_id)
+    wanted = lineage.c.job_id.in_(bindparam("job_ids", expanding=True))
+    return select(lineage.c.job_id).select_from(jobs).where(wanted, holds(where, {}))
+
+
 @lru_cache
 def compile_rows(shows_dataset: bool) -> Select[Any]:
     """What answers show of the jobs `job_ids`, in no order; one `Found` each, but none of what is being removed."""

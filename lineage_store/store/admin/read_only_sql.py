@@ -4,8 +4,9 @@ In: an engine and one statement. Out: column names and rows, as they come.
 Promises: nothing is changed. On SQLite a connection of its own refuses everything but reading (by `query_only` and by
 an authorizer that knows only what is allowed). On PostgreSQL only statements that ask are let in (a READ ONLY
 transaction would still let COPY write files and run programs on the server), one at a time by the extended protocol,
-and a superuser asks with the rights of `pg_read_all_data`. A statement that is too long without a row is ended; once it
-has one, it may go on for as long as somebody reads.
+and not of a role whom such a transaction does not bind, such as a superuser: rights that were merely put aside, a
+function that is called in a SELECT takes up again. A statement that is too long without a row is ended; once it has
+one, it may go on for as long as somebody reads.
 """
 
 from __future__ import annotations
@@ -49,11 +50,20 @@ _LONGEST = "1d"
 _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
-_LIMITS = """SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
-    set_config('role', CASE current_setting('is_superuser')
-        WHEN 'on' THEN 'pg_read_all_data' ELSE current_setting('role') END, true)"""
+_LIMITS = """
+SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true), session_user, (
+  SELECT rolname FROM pg_roles
+  WHERE pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolreplication OR rolname IN (
+    'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
+  ORDER BY rolname <> session_user, rolname LIMIT 1)"""
+"""The last: of all roles that the session may become, one that may do more than read and write tables. Functions let a
+superuser do anything, REPLICATION make and drop slots, the others use files and programs of the server."""
 _ONLY_READING = (
     "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
+)
+_ONLY_READERS = (
+    "Ask as a role that is neither a superuser nor close to one: `lineage-store db grant --reader ROLE` (or --analyst) "
+    "gives it the right to read."
 )
 
 
@@ -132,12 +142,13 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
         connection.read_only = True
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
             cursor.execute(_LIMITS, [_LONGEST])
+            _refuse_unbound(*(cursor.fetchone() or ())[2:])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode(), size=chunk)
             with _cancelled_at(deadline, connection):
                 first = next(rows, None)
                 if first is None:  # `stream` tells the columns with the first row only
-                    cursor.execute(statement.encode(), prepare=True)
+                    cursor.execute(statement.encode(), binary=True)  # by the extended protocol, too
             yield _answer(cursor.description, _chained(first, rows))
     finally:
         pooled.invalidate()  # its session settings were ours
@@ -172,6 +183,12 @@ def _refuse_unless_asking(statement: str) -> None:
     verb = word[0].upper() if word else ""
     if verb not in _ASKING:
         raise _refused(f"it begins with {verb!r}" if verb else "it does not begin with a word", _ONLY_READING)
+
+
+def _refuse_unbound(user: str, unbound: str | None) -> None:
+    if unbound is not None:
+        how = "" if unbound == user else f", as a member of {unbound!r}"
+        raise _refused(f"no READ ONLY transaction binds the role {user!r}{how}", _ONLY_READERS)
 
 
 def _without_blank(statement: str) -> str:
@@ -228,7 +245,7 @@ def _hint(cause: str) -> str | None:
     if any(word in cause for word in ("not authorized", "read-only", "readonly", "prohibited")):
         return _ONLY_READING
     if "permission denied" in cause:
-        return "Ask the owner of the database for the right to read; superusers read tables here and nothing else."
+        return "Ask the owner of the database for the right to read: `lineage-store db grant --reader ROLE`."
     if any(word in cause for word in ("no such table", "no such column", "does not exist")):
         return "docs/schema.md lists the views and their columns; so does the table schema_doc (PostgreSQL: \\d+)."
     return None

@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, and_, bindparam, delete, func, litera
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, execute_rows, upsert
+from lineage_store.store.database.dialects import among, execute_rows, total, upsert
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
@@ -125,7 +125,7 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     mine = train_job.c.base_dir_id == base_dir_id
     jobs = select(func.count()).select_from(train_job).where(mine)
     pending = (
-        select(func.coalesce(func.sum(log_file.c.size_bytes - log_file.c.byte_offset), 0))
+        select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
         # SQLite would look through the files of every job, which lie together.
@@ -136,7 +136,7 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     row = connection.execute(
         select(jobs.scalar_subquery(), pending.scalar_subquery(), problems.scalar_subquery())
     ).one()
-    return Summary(row[0], int(row[1]), row[2])
+    return Summary(*row)
 
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:

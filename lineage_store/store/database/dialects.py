@@ -27,6 +27,7 @@ from sqlalchemy import (
     UpdateBase,
     any_,
     bindparam,
+    cast,
     func,
     insert,
     literal,
@@ -37,9 +38,13 @@ from sqlalchemy import (
     update,
 )
 
+from lineage_store.store.database.statements import of_kind
 from lineage_store.store.database.types import UtcTime
 
 T = TypeVar("T")
+
+MOST_BIGINT = 2**63 - 1
+"""The greatest whole number that a column holds."""
 
 
 def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
@@ -93,7 +98,7 @@ def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[M
     Args:
         rows: at least one; all have the keys of the first.
     """
-    compiled = _compiled(statement, connection.dialect, tuple(rows[0]))
+    compiled = _compiled(statement, of_kind(connection.dialect), tuple(rows[0]))
     return connection.exec_driver_sql(compiled.text, compiled.parameters(rows)).rowcount
 
 
@@ -155,6 +160,13 @@ def among_rows(
 def listed(dialect_name: str, values: Iterable[Any]) -> object:
     """Values as one parameter."""
     return json.dumps(list(values)) if dialect_name == "sqlite" else list(values)
+
+
+def total(dialect_name: str, numbers: ColumnElement[int]) -> ColumnElement[int]:
+    """The sum of whole numbers, 0 of none; it goes no further than 64 bits, for a file of holes has any size."""
+    if dialect_name == "sqlite":  # whose sum() fails there, and whose CAST stays within 64 bits
+        return cast(func.total(numbers), BigInteger)
+    return cast(func.least(func.coalesce(func.sum(numbers), 0), MOST_BIGINT), BigInteger)
 
 
 def time_now(dialect_name: str) -> ColumnElement[datetime]:

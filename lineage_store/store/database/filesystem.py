@@ -1,12 +1,14 @@
 """Where a SQLite file may live: on a local filesystem only.
 
-In: a path. Out: the type of the filesystem it is on, or a refusal that says why and what to do.
+In: a path. Out: the type of the filesystem it is on, or a refusal that says why and what to do. Promises: whatever
+bytes somebody gave a mount for a name, it breaks nothing, and what lies below it is known for what it is.
 SQLite's write-ahead log is shared memory between processes of one host; over NFS and its kin it loses writes.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from lineage_store.errors import UnsafeStoreLocationError
@@ -17,24 +19,24 @@ NETWORK_FILESYSTEMS = frozenset({
     "panfs", "afs", "9p", "ncpfs", "orangefs",
 })
 # fmt: on
+MOUNTINFO = Path("/proc/self/mountinfo")
+"""A line a mount; what would end a field or a line is spelt in octal there, and every other byte of a name as it is."""
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
-def filesystem_type(path: Path) -> str | None:
-    """The type of the filesystem that holds `path` (or its nearest existing parent); None where /proc does not tell."""
+def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str | None:
+    """The type of the filesystem that holds `path` (or its nearest existing parent); None where nothing tells."""
     try:
-        mounts = (
-            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        )
+        mounts = mountinfo.read_bytes().split(b"\n")
     except OSError:
         return None
-    real = os.path.realpath(_nearest_existing(path))
-    best, kind = "", None
-    for line in mounts:
-        left, _, right = line.partition(" - ")
-        mount_point = left.split()[4].encode().decode("unicode_escape")
-        inside = real == mount_point or real.startswith(mount_point.rstrip("/") + "/")
+    real = os.fsencode(os.path.realpath(_nearest_existing(path)))
+    best, kind = b"", None
+    for left, _, right in (line.partition(b" - ") for line in mounts if line):
+        mount_point = _ESCAPE.sub(lambda escape: bytes([int(escape[1], 8)]), left.split(b" ")[4])
+        inside = real == mount_point or real.startswith(mount_point.rstrip(b"/") + b"/")
         if inside and len(mount_point) >= len(best):
-            best, kind = mount_point, right.split()[0]
+            best, kind = mount_point, right.split(b" ")[0].decode("ascii", "backslashreplace")
     return kind
 
 
@@ -43,9 +45,9 @@ def is_network(kind: str | None) -> bool:
     return kind is not None and (kind in NETWORK_FILESYSTEMS or kind == "fuse" or kind.startswith("fuse."))
 
 
-def refuse_network_filesystem(path: Path) -> None:
+def refuse_network_filesystem(path: Path, mountinfo: Path = MOUNTINFO) -> None:
     """Raise UnsafeStoreLocationError when `path` is on a network filesystem."""
-    kind = filesystem_type(path)
+    kind = filesystem_type(path, mountinfo)
     if is_network(kind):
         raise UnsafeStoreLocationError(
             f"The SQLite store {path} would be on a network filesystem ({kind}), where SQLite can lose or damage it.",

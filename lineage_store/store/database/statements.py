@@ -51,9 +51,21 @@ def run(connection: Connection, select: Select[Any], **given: object) -> list[tu
     return rows
 
 
-@lru_cache(_REMEMBERED)
 def statement_of(select: Select[Any], dialect: Dialect) -> Statement:
     """The statement for a kind of database; lists of values are written out."""
+    return _statement_of(select, of_kind(dialect))
+
+
+def of_kind(dialect: Dialect) -> Dialect:
+    """The same dialect for all engines of a kind: what was compiled for one serves all, and keeps none of them."""
+    return _OF_KIND.setdefault(dialect.name, dialect)
+
+
+_OF_KIND: dict[str, Dialect] = {}
+
+
+@lru_cache(_REMEMBERED)
+def _statement_of(select: Select[Any], dialect: Dialect) -> Statement:
     compiled = select.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     assert isinstance(compiled, SQLCompiler)
     return Statement(str(compiled), compiled.params, compiled.positiontup)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
 
 from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
-from lineage_store.store.database.dialects import listed, one_of
+from lineage_store.store.database.dialects import listed, one_of, total
 from lineage_store.store.schema.tables import log_file, train_job
 from lineage_store.times import CALENDAR_END
 
@@ -52,7 +52,7 @@ def _streams(dialect_name: str) -> Subquery:
         func.max(time).label("last_file_time"),
         func.max(file.last_wall_time).filter(file.current).label("last_wall_time"),
         func.max(file.grown_at).label("last_grown_at"),
-        func.sum(file.size_bytes).filter(file.current).label("log_bytes"),
+        total(dialect_name, case((file.current, file.size_bytes), else_=0)).label("log_bytes"),
     )
     mine = one_of(dialect_name, file.job_id, bindparam("jobs"))
     return (
@@ -85,7 +85,7 @@ def _refresh(dialect_name: str) -> Update:
         func.max(stream.last_file_time).label("last_file_time"),
         func.max(stream.last_wall_time).label("last_wall_time"),
         func.max(stream.last_grown_at).label("last_grown_at"),
-        func.coalesce(func.sum(stream.log_bytes), 0).label("log_bytes"),
+        total(dialect_name, stream.log_bytes).label("log_bytes"),
     )
     job = jobs.group_by(stream.job_id).subquery()
     derived: dict[str, Any] = {column.name: column for column in job.c if column is not job.c.job_id}

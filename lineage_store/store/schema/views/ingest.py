@@ -113,19 +113,9 @@ V_BASE_DIR = View(
         bigint("finished_jobs", "coalesce(j.finished, 0)", "jobs whose log files are all closed"),
         bigint("missing_jobs", "coalesce(j.missing, 0)", "jobs of which no log file is left on disk"),
         bigint("log_files", "coalesce(f.files, 0)", "log files that are there"),
-        bigint(
-            "log_bytes", "CAST(coalesce(f.size_bytes, 0) AS bigint)", "bytes of the log files that are there"
-        ),
-        bigint(
-            "pending_bytes",
-            "CAST(coalesce(f.pending_bytes, 0) AS bigint)",
-            "bytes of them that are not yet read",
-        ),
-        bigint(
-            "quarantined_bytes",
-            "CAST(coalesce(f.quarantined_bytes, 0) AS bigint)",
-            "bytes given up as damaged",
-        ),
+        bigint("log_bytes", "coalesce(f.size_bytes, 0)", "bytes of the log files that are there"),
+        bigint("pending_bytes", "coalesce(f.pending_bytes, 0)", "bytes of them that are not yet read"),
+        bigint("quarantined_bytes", "coalesce(f.quarantined_bytes, 0)", "bytes given up as damaged"),
         bigint(
             "open_problems",
             "(SELECT count(*) FROM ingest_problem p"  # noqa: S608 - our own words
@@ -165,9 +155,9 @@ LEFT JOIN (
 ) j ON j.base_dir_id = b.id
 LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
-         sum(file.size_bytes) AS size_bytes,
-         sum(file.size_bytes - file.byte_offset) AS pending_bytes,
-         sum(file.quarantined_bytes) AS quarantined_bytes
+         {{total:file.size_bytes}} AS size_bytes,
+         {{total:file.size_bytes - file.byte_offset}} AS pending_bytes,
+         {{total:file.quarantined_bytes}} AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN {sql_list([FileState.REPLACED, FileState.MISSING])}
   GROUP BY job.base_dir_id

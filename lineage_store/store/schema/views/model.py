@@ -3,8 +3,9 @@
 In: SQL fragments that both databases read, with a few macros where they differ.
 Out: `View.select(dialect)`, one SELECT.
 Macros: `{instant:x}` turns unix seconds into a point in time (NULL for NaN and for what no calendar holds), rounded to
-the microsecond; `{age_s:x}` is the seconds since a point in time; `{now}` is the present one. Points in time are
-`timestamptz` on PostgreSQL and ISO 8601 text with microseconds and a final Z on SQLite.
+the microsecond; `{age_s:x}` is the seconds since a point in time; `{now}` is the present one; `{total:x}` is the sum of
+whole numbers, as `dialects.total` has it. Points in time are `timestamptz` on PostgreSQL and ISO 8601 text with
+microseconds and a final Z on SQLite.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ _MACROS: dict[str, dict[str, str]] = {
         " || printf('.%06dZ', CAST((§) * 1e6 + 0.5 AS INTEGER) % 1000000) END",
         "age_s": "(julianday('now') - julianday(§)) * 86400",
         "now": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+        "total": "CAST(total(§) AS bigint)",
     },
     "postgresql": {
         "instant": f"CASE WHEN (§)::double precision BETWEEN 0 AND {CALENDAR_END} THEN timestamptz 'epoch'"
         " + trunc((§)::double precision * 1e6 + 0.5) * interval '1 microsecond' END",
         "age_s": "extract(epoch FROM clock_timestamp() - (§))::double precision",
         "now": "clock_timestamp()",
+        "total": "CAST(least(coalesce(sum(§), 0), 9223372036854775807) AS bigint)",
     },
 }
 

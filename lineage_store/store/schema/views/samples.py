@@ -10,6 +10,7 @@ from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
 from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
 from lineage_store.texts import either
+from lineage_store.times import CALENDAR_END
 
 _TAG = text("tag", "r.tag", "name of the value")
 _PLUGIN = text("plugin", "r.plugin", either(BY_NAME))
@@ -55,6 +56,24 @@ _SUPERSEDED = f"""CASE
       WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
   END"""  # noqa: S608 - our own words
 
+# PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared
+# before it is calculated with.
+_STEPS_PER_S = f"""CASE
+    WHEN r.first_wall_time BETWEEN 0 AND {CALENDAR_END} AND r.last_wall_time BETWEEN 0 AND {CALENDAR_END} THEN CASE
+      WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
+        (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
+  END"""
+
+_INFINITE = "s.pos_inf_count + s.neg_inf_count"
+_COUNTED = " AND ".join(
+    f"s.{name} BETWEEN 0 AND {1 << 61}" for name in ("count", "nan_count", "pos_inf_count", "neg_inf_count")
+)
+_MEAN = f"""CASE
+    WHEN NOT ({_COUNTED}) THEN NULL
+    WHEN s.sum = 0 OR abs(s.sum) > 1e-280 THEN s.sum / nullif(s.count - s.nan_count - ({_INFINITE}), 0)
+    ELSE 0
+  END"""
+
 V_SERIES = View(
     "v_series",
     "a row per tag and log file: its samples in short, the superseded ones included",
@@ -77,8 +96,7 @@ V_SERIES = View(
         bigint("superseded_count", _SUPERSEDED, "samples that are not effective"),
         double(
             "steps_per_s",
-            "CASE WHEN r.last_wall_time > r.first_wall_time"
-            " THEN (r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time) END",
+            _STEPS_PER_S,
             "from the lowest to the highest step",
         ),
         instant("last_at", "{instant:r.last_wall_time}", "when the highest step was written"),
@@ -101,12 +119,12 @@ V_HISTOGRAM = View(
         _WALL_AT,
         bigint("count", "s.count", "values counted, NaN and infinities included"),
         bigint("nan_count", "s.nan_count", "values that are NaN"),
-        bigint("inf_count", "s.pos_inf_count + s.neg_inf_count", "values that are infinite"),
+        bigint("inf_count", f"CASE WHEN {_COUNTED} THEN {_INFINITE} END", "values that are infinite"),
         double("min", "s.min", "least finite value"),
         double("max", "s.max", "greatest finite value"),
         double(
             "mean",
-            "s.sum / nullif(s.count - s.nan_count - s.pos_inf_count - s.neg_inf_count, 0)",
+            _MEAN,
             "mean of the finite values",
         ),
         _DEVICE,

@@ -1,0 +1,200 @@
+"""What has changed since somebody looked last: jobs that are new, grew, or got a remark, and those that went.
+
+In: an open read transaction, and a cursor. Out: changes in the order of each base dir's revisions, and the cursor
+behind them. Promises: who goes on from there meets every change once, in whatever order transactions commit, for a base
+dir's revisions become visible in their order (`store/writes/revisions.py`), and each base dir has a place of its own. A
+job that changed twice meanwhile is told once, as it is now. Where the store went back behind a cursor (a base dir was
+forgotten, a backup put in place), the base dir is told as forgotten, and then anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Integer, Select, Table, bindparam, false, null, or_, select
+
+from lineage_store.query.change_cursor import Cursor, Place, encode
+from lineage_store.query.search.compiler import compile_among
+from lineage_store.query.search.tree import SearchCondition
+from lineage_store.store.schema.tables import base_dir, tombstone, train_job
+from lineage_store.texts import from_stored
+from lineage_store.times import instant
+
+
+class ChangeKind(StrEnum):
+    """What has become of a job."""
+
+    CHANGED = "changed"
+    """It is new, or something of it changed: log files, samples, lineage, state, problems, label, remark."""
+    REMOVED = "removed"
+    """It was removed from the store."""
+    RESTORED = "restored"
+    """It was removed, and may come back: there is no such job until it is told as changed."""
+    FORGOTTEN = "forgotten"
+    """The base dir, with all its jobs. What is there again is told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a job, or a base dir that was forgotten."""
+
+    kind: ChangeKind
+    base_dir: str
+    train_id: str | None
+    """None where it is about the base dir."""
+    state: str | None
+    """The job's state now; None where there is none."""
+    revision: int | None
+    """Of its base dir; None where that was forgotten."""
+    cursor: Cursor = field(repr=False, compare=False)
+    """Everything up to this change."""
+
+    @property
+    def since(self) -> str:
+        """The token to go on with behind this change."""
+        return encode(self.cursor)
+
+    @property
+    def at(self) -> datetime | None:
+        """When, to the millisecond; None where a base dir was forgotten, of which nothing is left to tell."""
+        return None if self.revision is None else instant(self.revision / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A page of changes."""
+
+    changes: Sequence[Change]
+    cursor: Cursor = field(repr=False)
+    more: bool
+    """Whether there are more already."""
+
+    @property
+    def since(self) -> str:
+        """The token to go on with."""
+        return encode(self.cursor)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class _BaseDir(NamedTuple):
+    id: int
+    now: Place
+    """Behind all of its changes."""
+
+
+class _Row(NamedTuple):
+    """A job or tombstone, in the order in which changes are told."""
+
+    revision: int
+    train_id: str
+    job_id: int | None
+    state: str | None
+    lifted: bool
+
+
+def current(connection: Connection) -> Cursor:
+    """The cursor behind everything that there is."""
+    return {path: found.now for path, found in _base_dirs(connection).items()}
+
+
+def read_changes(
+    connection: Connection,
+    since: Cursor,
+    *,
+    until: Cursor | None = None,
+    condition: SearchCondition | None = None,
+    limit: int,
+) -> Changes:
+    """At most `limit` changes behind `since`; `until` is where another reader stands, None for all there is.
+
+    With a condition, of the jobs that are there those that match now; those that are gone match any.
+    """
+    found = _base_dirs(connection)
+    ends = {path: each.now for path, each in found.items()} if until is None else until
+    cursor, changes = dict(since), list[Change]()
+    for path, place in since.items():
+        if not _goes_on(place, ends.get(path)):
+            del cursor[path]
+            forgotten = ChangeKind.FORGOTTEN, from_stored(path), None, None, None
+            changes.append(Change(*forgotten, cursor=dict(cursor)))
+    left = limit
+    # Those that are furthest behind come first: one that changes all the time does not keep the others waiting.
+    for path, end in sorted(
+        ends.items(), key=lambda item: cursor[item[0]][1:] if item[0] in cursor else (0, "")
+    ):
+        place = cursor.get(path) or Place(end.known_since, 0, "")
+        if place == end:
+            continue
+        here = found.get(path)
+        is_there = here is not None and here.now.known_since == end.known_since
+        rows = _rows(connection, here.id, place, end, left + 1) if here is not None and is_there else []
+        told = rows[:left]
+        matching = None if condition is None else _matching(connection, condition, told)
+        for row in told:
+            cursor[path] = Place(end.known_since, row.revision, row.train_id)
+            if matching is None or row.job_id is None or row.job_id in matching:
+                changes.append(_change(path, row, dict(cursor)))
+        if len(rows) > left:
+            return Changes(changes, cursor, more=True)
+        cursor[path], left = end, left - len(told)
+    return Changes(changes, cursor, more=False)
+
+
+def _base_dirs(connection: Connection) -> Mapping[str, _BaseDir]:
+    found = dict[str, _BaseDir]()
+    for row in connection.execute(_BASE_DIRS):
+        known_since = (row.created_at - _EPOCH) // timedelta(microseconds=1)
+        found[row.path] = _BaseDir(row.id, Place(known_since, row.revision + 1, ""))
+    return found
+
+
+def _goes_on(place: Place, end: Place | None) -> bool:
+    """Whether what was told of a base dir is still true of it."""
+    return end is not None and place.known_since == end.known_since and place <= end
+
+
+def _rows(connection: Connection, base_dir_id: int, place: Place, end: Place, most: int) -> list[_Row]:
+    """The first changes of a base dir behind a place, in order."""
+    given = {"base_dir_id": base_dir_id, "revision": place.revision, "train_id": place.train_id}
+    given |= {"last": end.revision, "most": most}
+    parts = [[_Row(*row) for row in connection.execute(part, given)] for part in (_JOBS, _TOMBSTONES)]
+    rows = heapq.merge(*parts, key=lambda row: row[:2])
+    return [row for row in rows if (row.revision, row.train_id) <= end[1:]][:most]
+
+
+def _matching(connection: Connection, condition: SearchCondition, rows: Sequence[_Row]) -> set[int]:
+    ids = [row.job_id for row in rows if row.job_id is not None]
+    statement = compile_among(condition.where)
+    return set(connection.execute(statement, {**condition.values, "job_ids": ids}).scalars())
+
+
+def _change(path: str, row: _Row, cursor: Cursor) -> Change:
+    gone = ChangeKind.RESTORED if row.lifted else ChangeKind.REMOVED
+    kind = ChangeKind.CHANGED if row.job_id is not None else gone
+    return Change(kind, from_stored(path), from_stored(row.train_id), row.state, row.revision, cursor)
+
+
+_BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.created_at, base_dir.c.revision).where(
+    ~base_dir.c.leaving
+)
+
+
+def _behind(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
+    """The first rows of a base dir behind a place, as `_Row`."""
+    revision, train_id = table.c.revision, table.c.train_id
+    at = bindparam("revision", type_=revision.type)
+    mine = table.c.base_dir_id == bindparam("base_dir_id"), revision.between(at, bindparam("last"))
+    behind = or_(revision > at, train_id > bindparam("train_id"))
+    rows = select(revision, train_id, *columns).where(*mine, behind).order_by(revision, train_id)
+    return rows.limit(bindparam("most", type_=Integer))
+
+
+_JOBS = _behind(train_job, train_job.c.id, train_job.c.state, false())
+_TOMBSTONES = _behind(tombstone, null(), null(), tombstone.c.lifted)

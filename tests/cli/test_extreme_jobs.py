@@ -1,0 +1,200 @@
+"""Extreme values of one job keep no view, verb or question from its neighbours, nor from itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import extreme_jobs
+from helpers.log_writer import Log
+from helpers.program import Run
+from lineage_store import LineageStore, filter_summary_lineage, get_summary_lineage
+from lineage_store.config import Settings
+from lineage_store.fields import FIELDS
+from lineage_store.store.schema.views import VIEWS
+
+HONEST = ("./honest_1", "./honest_2")
+ACCURACY = {"./honest_1": 0.25, "./honest_2": 0.75}
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    """Extreme jobs, and two honest ones."""
+    path = tmp_path / "base"
+    extreme_jobs.write(path)
+    for train_id, accuracy in ACCURACY.items():
+        job = path / train_id
+        log = Log().version()
+        for step in range(1, 5):
+            log.scalar(step, "loss", 1.0 / step).histogram(step, "w", [0.0, 1.0])
+        log.write_summary(job)
+        about = Log().train(network="LeNet5", optimizer="Adam", learning_rate=0.5, loss=0.25)
+        about.evaluation({"accuracy": accuracy}).user_info(team="vision").write_lineage(job)
+    return path
+
+
+@pytest.fixture
+def ingested(on_each: str, base_dir: Path, run: Run) -> Path:
+    """The base dir, in a store of each kind."""
+    finished = run("ingest", base_dir)
+    assert (finished.code, finished.err) == (0, "")
+    return base_dir
+
+
+def test_every_view_can_be_read_in_full_and_honest_jobs_are_exact(ingested: Path, run: Run) -> None:
+    for view in VIEWS:
+        for style in ("--json", "--csv"):
+            finished = run("sql", f"SELECT * FROM {view.name}", style)
+            assert (finished.code, finished.err) == (0, ""), view.name
+            assert_reads(style, finished.out)
+    honest = "SELECT {} FROM {} WHERE train_id LIKE './honest%' ORDER BY 1, 2"
+    metrics = run("sql", honest.format("train_id, value, evaluation_no, is_latest", "v_metric"), "--json")
+    assert [tuple(row.values())[:3] for row in json.loads(metrics.out)] == [
+        (train_id, accuracy, 1) for train_id, accuracy in ACCURACY.items()
+    ]
+    samples = run("sql", honest.format("train_id, step, value", "v_scalar"), "--json")
+    assert [tuple(row.values()) for row in json.loads(samples.out)] == [
+        (train_id, step, 1.0 / step) if step in (1, 2, 4) else (train_id, step, pytest.approx(1 / 3))
+        for train_id in HONEST
+        for step in range(1, 5)
+    ]
+
+
+def assert_reads(style: str, text: str) -> None:
+    if style == "--json":
+        json.loads(text)
+    else:
+        csv.field_size_limit(2**31 - 1)
+        header, *rows = csv.reader(io.StringIO(text, newline=""))
+        assert all(len(row) == len(header) for row in rows)
+
+
+def test_every_verb_answers(ingested: Path, run: Run, tmp_path: Path, on_each: str) -> None:
+    jobs = json.loads(run("jobs", "--json").out)
+    assert len(jobs) == len(list(ingested.iterdir()))
+    asked = [
+        ("init",),
+        ("jobs",),
+        ("jobs", "--csv"),
+        ("status",),
+        ("status", "--json", "--cycles", 3),
+        ("status", "--check", "--within", "1d"),
+        ("filter", "--all", "--json"),
+        ("filter", "--all", "--csv"),
+        ("filter", "--explain"),
+        ("filter", ingested, "--refresh", "--limit", 5, "--page", 2),
+        ("doctor", ingested),
+        ("problems", "--all", "--json"),
+        ("retry",),
+        ("verify", "--json"),
+        ("why", ingested, "--json"),
+        ("gc", "--older-than", "0d", "--dry-run"),
+        ("gc", "--removed"),
+        ("compare", *HONEST, "./lineage", "./text_long", "--csv"),
+        ("config", "show"),
+        ("db", "check"),
+        ("ingest", "--dry-run", ingested),
+    ]
+    for path in ingested.iterdir():
+        asked += [("show", path), ("show", path, "--json"), ("why", path), ("verify", path)]
+        asked += [("annotate", path, "--label", 3), ("reingest", path)]
+        asked += [("inspect", file, "--all") for file in path.iterdir()]
+    with LineageStore(on_each) as store:
+        for path in ingested.iterdir():
+            for tag in store.tags(ingested, f"./{path.name}").get("scalar", []):
+                if "\0" not in tag and len(tag) < 1000:  # no argument of a command can hold them
+                    asked += [("scalars", "--", path, tag), ("scalars", "--plot", "--", path, tag)]
+    if on_each.startswith("sqlite"):
+        asked.append(("publish", tmp_path / "snapshot.db"))
+    for arguments in asked:
+        finished = run(*arguments)
+        assert finished.code == 0, (arguments, finished.err[-2000:])
+    assert run("forget", "--yes", ingested).code == 0
+
+
+def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> None:
+    with LineageStore(on_each) as store:
+        everything = store.filter_lineage()
+        assert everything["count"] == sum(1 for _ in store.iter_lineage())
+        json.dumps(everything)
+        for field in FIELDS:
+            for order in ("ascending", "descending") if field.searchable else ():
+                by = {"sorted_name": field.name, "sorted_type": order}
+                pages = [
+                    found["summary_dir"]
+                    for page in range(99)
+                    for found in store.filter_lineage({**by, "limit": 7, "offset": page})["object"]
+                ]
+                whole = [found["summary_dir"] for found in store.filter_lineage(by)["object"]]
+                assert pages == whole, field.name
+                store.explain({**by, field.name: {"is_null": False}})
+        for name in ("metric/accuracy", "metric/less", "user_defined/u", f"metric/{extreme_jobs.MEGABYTE}"):
+            found = store.filter_lineage({name: {"is_null": False}, "sorted_name": name, "limit": 5})
+            assert found["count"], name
+        accurate = {"metric/accuracy": {"ge": 0.5, "lt": 1.0}, "network": {"eq": "LeNet5"}}
+        assert [each["summary_dir"] for each in store.filter_lineage(accurate)["object"]] == ["./honest_2"]
+        for train_id in [job.train_id for job in store.train_jobs()]:
+            for plugin, tags in store.tags(ingested, train_id).items():
+                for tag in tags:
+                    read_samples(store, ingested, train_id, plugin, tag)
+            store.job_report(ingested, train_id)
+            if any(path.name.endswith("_lineage") for path in (ingested / train_id).iterdir()):
+                store.get_lineage(ingested, train_id)
+                get_summary_lineage(str(ingested / train_id))
+            assert store.why(ingested / train_id).verdict == "stored"
+        assert [each for each in store.verify() if each.differences or each.unreadable] == []
+        assert store.problems() == []
+        assert store.scalars(ingested, HONEST[0], "loss").values.tolist()[:2] == [1.0, 0.5]
+    assert filter_summary_lineage(str(ingested), accurate)["count"] == 1
+
+
+def read_samples(store: LineageStore, base_dir: Path, train_id: str, plugin: str, tag: str) -> None:
+    if plugin == "scalar":
+        found = store.scalars(base_dir, train_id, tag)
+        assert (found.steps[1:] > found.steps[:-1]).all()
+        found.to_pandas()
+        return
+    for sample in getattr(store, f"{plugin}s")(base_dir, train_id, tag):
+        sample.read()
+
+
+def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path) -> None:
+    settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
+    stop = threading.Event()
+    with LineageStore(on_each, settings=settings) as store:
+        daemon = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
+        daemon.start()
+        try:
+            jobs = len(list(base_dir.iterdir()))
+            wait_for(lambda: len(store.train_jobs()) == jobs)
+            wait_for(
+                lambda: not count(store, "v_log_file WHERE bookmark_bytes < size_bytes OR event_count = 0")
+            )
+            path = next((base_dir / HONEST[0]).glob("*_MS"))
+            with path.open("ab") as stream:
+                stream.write(Log().scalar(5, "loss", 9.0).content)
+            wait_for(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
+            assert store.problems() == []
+        finally:
+            stop.set()
+            daemon.join()
+
+
+def count(store: LineageStore, source: str) -> Any:
+    with store.sql(f"SELECT count(*) FROM {source}") as answer:
+        return next(iter(answer.rows))[0]
+
+
+def wait_for(what: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
