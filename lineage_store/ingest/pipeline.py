@@ -8,6 +8,7 @@ Knows the order of the steps and nothing else: each step has a module of its own
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
@@ -103,14 +104,16 @@ def _commit_all(ingester: Ingester, batches: Batches, new: deque[NewFile], count
     for batch in batches:
         if ingester.should_stop():
             break
+        started = time.monotonic()
         if _is_committed(ingester, batch):
+            took_s = time.monotonic() - started
             for news in batch.rewritten:
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
-            counts = counts.plus(batch.advances, files_read=len(read))
+            counts = counts.plus(batch.advances, files_read=len(read), took_s=took_s)
             waiting = batches.files_waiting + len(new)
             ingester.progress(Progress(counts.bytes_read, counts.events, waiting))
         _register_some(ingester, new, batches)

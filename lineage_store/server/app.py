@@ -14,13 +14,13 @@ from fastapi import APIRouter, FastAPI
 
 import lineage_store
 from lineage_store.config import Settings
-from lineage_store.server import mindinsight, problems
+from lineage_store.server import metrics, mindinsight, problems
 from lineage_store.server.guard import Guard, policy_of
 from lineage_store.server.own import events, health
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
 
-OWN: tuple[APIRouter, ...] = (health.router, events.router)
+OWN: tuple[APIRouter, ...] = (health.router, events.router, metrics.router)
 """Every family of endpoints of our own."""
 API = "/api/v1"
 MINDINSIGHT = "/v1/mindinsight"
@@ -51,11 +51,13 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.store, app.state.watcher = state, watcher
+    app.state.metrics = metrics.ServerMetrics(state, watcher)
     problems.install(app)
     for router in OWN:
         app.include_router(router, prefix=prefix)
     app.mount(f"{prefix}{MINDINSIGHT}", mindinsight.application(state))
     app.add_middleware(Guard, policy=policy)
+    app.add_middleware(metrics.Counted, metrics=app.state.metrics)
     return app
 
 
