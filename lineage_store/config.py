@@ -156,12 +156,13 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
         if not path.is_file():
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
+    of_user = user_directory("config")
     candidates = [
         Path("lineage_store.toml"),
-        _user_config_dir() / "lineage_store.toml",
+        of_user and of_user / "lineage_store.toml",
         Path("/etc/lineage_store.toml"),
     ]
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if path and path.is_file()), None)
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
@@ -248,7 +249,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
 
 
-def _user_config_dir() -> Path:
-    from platformdirs import user_config_path
+def user_directory(kind: str) -> Path | None:
+    """Where this user has settings (`config`) or a store (`state`); None for a user without a home directory."""
+    import platformdirs
 
-    return user_config_path("lineage-store")
+    try:
+        path: Path = getattr(platformdirs, f"user_{kind}_path")("lineage-store")
+    except RuntimeError:
+        return None
+    return path if path.is_absolute() else None  # older versions leave the ~ as it is

@@ -13,6 +13,8 @@ from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
 from lineage_store.query.changes import Change, ChangeKind, Changes
+from lineage_store.query.jobs import TrainJob
+from lineage_store.query.samples import Curve, PayloadSample
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -24,6 +26,7 @@ __all__ = [
     "ChangeKind",
     "Changes",
     "CleanUp",
+    "Curve",
     "DaemonStatus",
     "FileVerdict",
     "Finding",
@@ -32,6 +35,7 @@ __all__ = [
     "IngestReport",
     "JobReport",
     "Measures",
+    "PayloadSample",
     "Progress",
     "RemovableJob",
     "RemovedJob",
@@ -39,6 +43,7 @@ __all__ = [
     "Severity",
     "StoreStatus",
     "Total",
+    "TrainJob",
     "Verdict",
     "WriteAheadLog",
     "total",

@@ -1,8 +1,8 @@
 """`GET /metrics`: how the store stands, and what the server does, for Prometheus.
 
-In: the shared state; every request. Out: metric families. Promises: a route counts by its template, so that clients
-cannot make up new ones; the store is measured as the daemon measures it (`operations/metrics.py`), also while it does
-not answer.
+In: the shared state; every request. Out: metric families. Promises: a route counts by its template (of our own API: the
+part below it), so that clients cannot make up new ones; the store is measured as the daemon measures it
+(`operations/metrics.py`), also while it does not answer.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _OTHER = "other"
 class ServerMetrics:
     """The metrics of one application."""
 
-    def __init__(self, state: State, watcher: Watcher) -> None:
-        self._state, self.registry = state, CollectorRegistry()
+    def __init__(self, state: State, watcher: Watcher, api: str) -> None:
+        self._state, self._api, self.registry = state, api, CollectorRegistry()
         self.registry.register(collector(self._measure))
         ProcessCollector(registry=self.registry)
         labels = ("method", "route", "status")
@@ -48,7 +48,8 @@ class ServerMetrics:
     def count(self, scope: Scope, status: int, took_s: float) -> None:
         """Count an answer."""
         template = getattr(scope.get("route"), "path", None)
-        route = _OTHER if template is None else f"{scope.get('root_path', '')}{template}"
+        # Whether the template of an included router has its prefix depends on FastAPI's version.
+        route = f"{scope.get('root_path', '')}{template.removeprefix(self._api)}" if template else _OTHER
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
         self._requests.labels(method, route, status).inc()
         self._duration.labels(route).observe(took_s)

@@ -405,7 +405,7 @@ def upgrade() -> None:
         sqlite_where=lasting,
         postgresql_where=lasting,
     )
-    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no"])
+    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no", "range_end"])
     op.create_table(
         "ingest_cycle",
         sa.Column("id", KEY, nullable=False),

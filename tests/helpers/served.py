@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import APIRouter
 
 from lineage_store.config import Settings
 from lineage_store.server import create_app
@@ -31,12 +32,19 @@ uvicorn.Server(settings).run([socket.socket(fileno=int(sys.argv[1]))])
 
 
 @contextmanager
-def serving(url: str, **settings: Any) -> Iterator[httpx.Client]:
-    """A client of a server on the store at `url`; settings without their prefix `serve_`, or whole."""
+def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> Iterator[httpx.Client]:
+    """A client of a server on the store at `url`.
+
+    Args:
+        routers: further endpoints, which only the test has.
+        settings: with or without their prefix `serve_`.
+    """
     named = {
         name if name in Settings.__slots__ else f"serve_{name}": value for name, value in settings.items()
     }
     app = create_app(replace(Settings(), database_url=url, **named))
+    for router in routers:
+        app.include_router(router)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"

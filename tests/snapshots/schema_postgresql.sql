@@ -304,7 +304,7 @@ CREATE TABLE ingest_problem (
 
 CREATE INDEX ix_ingest_problem_base_dir_id ON ingest_problem (base_dir_id);
 
-CREATE INDEX ix_ingest_problem_file ON ingest_problem (job_id, file_no);
+CREATE INDEX ix_ingest_problem_file ON ingest_problem (job_id, file_no, range_end);
 
 CREATE INDEX ix_ingest_problem_newest ON ingest_problem (first_seen_at);
 

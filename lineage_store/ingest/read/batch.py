@@ -20,6 +20,7 @@ from lineage_store.eventlog.records.framing import NeedData, Suspect
 from lineage_store.findings import Finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
@@ -147,7 +148,8 @@ def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_
     if isinstance(ended, Suspect) or found.end > chunk.position:
         return 0
     available, in_file = len(chunk.content), chunk.sight.size_bytes - found.end
-    length = min(ended.length, max_frame_bytes, in_file if chunk.sight.closed else ended.length)
+    most = LOOK_AHEAD * max_frame_bytes  # so much is asked for where damage is given up
+    length = min(ended.length, most, in_file if chunk.sight.closed else ended.length)
     if not available < length <= in_file:
         return 0
     return max(length, min(ended.wanted(available), max_frame_bytes, in_file))

@@ -2,9 +2,9 @@
 
 In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
 longer the file whose bookmark the store keeps.
-Promises: only regular files are read; a hole that is given up is passed over, however long; what is opened is inside the
-base dir; sizes come from the open file (on network filesystems nothing else tells the truth); no allocation follows a
-length that a file merely claims.
+Promises: only regular files are read; a hole that is given up is passed over, however long; what is opened is inside
+the base dir; sizes come from the open file (on network filesystems nothing else tells the truth); no allocation
+follows a length that a file merely claims.
 """
 
 from __future__ import annotations

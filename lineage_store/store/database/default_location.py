@@ -1,7 +1,7 @@
 """Where the store is when nobody says: a SQLite file in the user's state directory.
 
-In: nothing. Out: a database URL. When the home directory is on a network filesystem, as on most clusters, or cannot
-be written, the store goes to a private directory below /var/tmp instead, which survives reboots and is local.
+In: nothing. Out: a database URL. When the home directory is on a network filesystem, as on most clusters, cannot be
+written or is none, the store goes to a private directory below /var/tmp instead, which survives reboots and is local.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from platformdirs import user_state_path
-
+from lineage_store.config import user_directory
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 
@@ -23,8 +22,8 @@ def default_url(*, make_directory: bool = True) -> str:
 
     Raises DatabaseUnavailableError when no directory can be made.
     """
-    home = user_state_path("lineage-store")
-    candidates = [FALLBACK] if is_network(filesystem_type(home)) else [home, FALLBACK]
+    home = user_directory("state")
+    candidates = [FALLBACK] if home is None or is_network(filesystem_type(home)) else [home, FALLBACK]
     if not make_directory:
         return _url(next((each for each in candidates if (each / FILE_NAME).exists()), candidates[0]))
     for directory in candidates:
@@ -36,7 +35,7 @@ def default_url(*, make_directory: bool = True) -> str:
         if ours:
             return _url(directory)
     raise DatabaseUnavailableError(
-        f"No directory for the store can be made, neither {home} nor {FALLBACK}.",
+        f"No directory for the store can be made: {' nor '.join(map(str, candidates))}.",
         hint="Name one: LINEAGE_STORE_DATABASE_URL=sqlite:////path/to/store.db.",
     )
 

@@ -491,7 +491,7 @@ ingest_problem = Table(
     Column("last_seen_at", UtcTime, nullable=False, comment="when last seen"),
     Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
     _belongs_to("log_file", "file_no"),
-    Index("ix_ingest_problem_file", "job_id", "file_no"),
+    Index("ix_ingest_problem_file", "job_id", "file_no", "range_end"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
     Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
     comment="what ingest could not do, where, and the remedy",
