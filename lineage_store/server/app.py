@@ -21,13 +21,8 @@ from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
 
 OWN: tuple[APIRouter, ...] = (
-    health.router,
-    jobs.router,
-    job.router,
-    series.router,
-    payloads.router,
-    changes.router,
-    events.router,
+    *(health.router, changes.router, events.router, jobs.router),
+    *(job.router, series.router, payloads.router),
 )
 """Every family of endpoints of our own, below API."""
 API = "/api/v1"
