@@ -119,14 +119,16 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: flo
     for batch in batches:
         if ingester.should_stop():
             break
+        started = time.monotonic()
         if _is_committed(ingester, batch):
+            took_s = time.monotonic() - started
             for news in batch.rewritten:
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
-            counts = counts.plus(batch.advances, files_read=len(read))
+            counts = counts.plus(batch.advances, files_read=len(read), took_s=took_s)
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)
