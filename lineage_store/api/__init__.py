@@ -10,8 +10,10 @@ from __future__ import annotations
 from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.api.seeds import filter_summary_lineage, get_summary_lineage
 from lineage_store.api.store import LineageStore
+from lineage_store.store.database.cancelling import Cancellation
 
 __all__ = [
+    "Cancellation",
     "LineageStore",
     "PathLike",
     "filter_summary_lineage",

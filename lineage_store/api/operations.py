@@ -78,6 +78,13 @@ class Operations(OpenedStore):
             raise no_such_job(train_id, path)
         return found
 
+    def evaluations(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
+        """Rows of v_metric: what every evaluation of a job measured, in their order. Raises TrainJobNotFoundError."""
+        from lineage_store.query import status as statuses
+
+        with self._job(base_dir, train_id) as (connection, place, _):
+            return statuses.read_evaluations(connection, to_stored(str(place.path)), to_stored(train_id))
+
     def why(self, path: PathLike) -> Verdict:
         """Why a file or job is, or is not, in the store. Raises LineageParamSummaryPathError for what is no path."""
         from lineage_store.operations.why import why

@@ -117,7 +117,7 @@ class Questions(OpenedStore):
 
         Args:
             condition: a search_condition, what it sorts by included.
-            names: further ones, such as `metric/accuracy`.
+            names: further ones, such as `metric/accuracy`, or fields.
 
         Raises:
             LineageSearchConditionParamError: no job has one of them; the message names the closest.
@@ -165,6 +165,7 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         *,
         state: str | None = None,
+        train_ids: Iterable[str] | None = None,
         limit: int | None = None,
         page: int = 0,
     ) -> list[TrainJob]:
@@ -172,6 +173,7 @@ class Questions(OpenedStore):
 
         Args:
             state: only those that are live, stalled, finished or missing.
+            train_ids: only those of these ids.
             limit: so many a page; None for all of them.
             page: which page, from 0.
         """
@@ -180,7 +182,9 @@ class Questions(OpenedStore):
 
         part = Page(limit, page)
         with self._reading() as connection:
-            return jobs.train_jobs(connection, _ids(connection, base_dir), state=state, page=part)
+            ids = _ids(connection, base_dir)
+            named = None if train_ids is None else list(map(to_stored, train_ids))
+            return jobs.train_jobs(connection, ids, state=state, train_ids=named, page=part)
 
 
 def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:

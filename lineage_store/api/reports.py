@@ -12,6 +12,8 @@ from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
 from lineage_store.query.changes import Change, ChangeKind, Changes
+from lineage_store.query.jobs import TrainJob
+from lineage_store.query.samples import Curve, PayloadSample
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -23,6 +25,7 @@ __all__ = [
     "ChangeKind",
     "Changes",
     "CleanUp",
+    "Curve",
     "DaemonStatus",
     "FileVerdict",
     "Finding",
@@ -30,6 +33,7 @@ __all__ = [
     "IngestPlan",
     "IngestReport",
     "JobReport",
+    "PayloadSample",
     "Progress",
     "RemovableJob",
     "RemovedJob",
@@ -37,6 +41,7 @@ __all__ = [
     "Severity",
     "StoreStatus",
     "Total",
+    "TrainJob",
     "Verdict",
     "WriteAheadLog",
     "total",

@@ -5,13 +5,14 @@ In: an open read transaction. Out: TrainJob, newest first. Does not read what wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
 from sqlalchemy import Connection, select
 
+from lineage_store.store.database.dialects import among
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.texts import from_stored
@@ -47,15 +48,22 @@ def train_jobs(
     base_dir_ids: Sequence[int] | None,
     *,
     state: str | None = None,
+    train_ids: Collection[str] | None = None,
     page: Page = ALL,
 ) -> list[TrainJob]:
-    """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id."""
+    """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
+
+    `train_ids`, as stored, None: all.
+    """
     # As a join, SQLite would begin with the base dirs, and sort all their jobs.
     path = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
     query = select(train_job, path.label("path"))
     query = query.where(train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving)))
     if base_dir_ids is not None:
         query = query.where(train_job.c.base_dir_id.in_(base_dir_ids))
+    if train_ids is not None:
+        of_any = train_job.c.base_dir_id.in_(select(base_dir.c.id))  # the index begins with it
+        query = query.where(of_any, among(connection, train_job.c.train_id, train_ids))
     if state is not None:
         query = query.where(train_job.c.state == state)
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)

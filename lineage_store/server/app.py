@@ -1,14 +1,14 @@
 """The ASGI application, put together: routes, what guards them, what becomes of errors.
 
 In: settings. Out: an application on one store, which it opens with the first question and closes when it ends.
-A family of endpoints is a router in `OWN`, with its whole path but for the prefix of the settings; MindInsight's API is
-an application of its own, for its errors look different.
+A family of endpoints is a router in `OWN`; MindInsight's API is an application of its own: its errors look different.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
@@ -16,26 +16,38 @@ import lineage_store
 from lineage_store.config import Settings
 from lineage_store.server import mindinsight, problems
 from lineage_store.server.guard import Guard, policy_of
-from lineage_store.server.own import health
+from lineage_store.server.own import events, health, job, jobs, models, payloads, series
 from lineage_store.server.state import State
+from lineage_store.server.watcher import Watcher, ended_by_signals
 
-OWN: tuple[APIRouter, ...] = (health.router,)
-"""Every family of endpoints of our own."""
+OWN: tuple[APIRouter, ...] = (
+    *(health.router, events.router, jobs.router),
+    *(job.router, series.router, payloads.router),
+)
+"""Every family of endpoints of our own, below API."""
 API = "/api/v1"
 MINDINSIGHT = "/v1/mindinsight"
+_PROBLEM: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "What is wrong, and what to do",
+        "content": {problems.MEDIA_TYPE: {"schema": models.Problem.model_json_schema()}},
+    }
+}
 
 
 def create_app(settings: Settings) -> FastAPI:
     """The application for a store. Raises ConfigError where a setting does not allow it."""
     policy = policy_of(settings)
-    state = State(settings)
+    state, watcher = State(settings), Watcher()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await state.close()
+        with ended_by_signals(watcher):
+            try:
+                yield
+            finally:
+                watcher.end()
+                await state.close()
 
     prefix = prefix_of(settings)
     app = FastAPI(
@@ -45,12 +57,13 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url=f"{prefix}{API}/openapi.json",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.state.store = state
+    app.state.store, app.state.watcher = state, watcher
     problems.install(app)
     for router in OWN:
-        app.include_router(router, prefix=prefix)
+        app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
     app.mount(f"{prefix}{MINDINSIGHT}", mindinsight.application(state))
     app.add_middleware(Guard, policy=policy)
     return app

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped, for_json, shown
+from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.where import combined
 from lineage_store.errors import (
@@ -18,6 +18,7 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     LineageSearchConditionParamError,
 )
+from lineage_store.json_values import for_json
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Change

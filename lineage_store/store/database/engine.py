@@ -35,6 +35,7 @@ from lineage_store.errors import (
 )
 from lineage_store.findings import cause_in
 from lineage_store.store.database import pool, postgresql, sqlite
+from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
 from lineage_store.texts import without_passwords
@@ -140,7 +141,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     with _failures_named(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
-        with connection.begin():
+        with connection.begin(), cancellable(connection):
             yield connection
 
 
