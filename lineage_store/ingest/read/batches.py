@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
@@ -65,13 +67,13 @@ class Batches:
         self._begun: _Begun | None = None
         self._one_by_one = 0
         """So many files are to be read alone: reading them together failed the reader."""
-        self._now = datetime.now(UTC)
+        self._now, self._ends_at = datetime.now(UTC), math.inf
         self.events = 0
         """How many were read since this was set to 0."""
 
-    def begin_pass(self, now: datetime) -> None:
-        """Say what time it is."""
-        self._now = now
+    def begin_pass(self, now: datetime, ends_at: float) -> None:
+        """Say what time it is in the database, and until when (monotonic) something may be read ahead."""
+        self._now, self._ends_at = now, ends_at
 
     def add(self, *files: KnownFile) -> None:
         """Have more files read."""
@@ -124,7 +126,8 @@ class Batches:
             if self._begun is None:
                 return
             batch = self._finished(self._begun)
-            self._begin()
+            if time.monotonic() < self._ends_at:  # else what has grown meanwhile would wait for it
+                self._begin()
             yield batch
 
     def _begin(self) -> None:

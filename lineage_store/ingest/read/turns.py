@@ -20,8 +20,8 @@ from lineage_store.store.records import KnownFile, NewFile
 TURN_S = 0.25
 """So long decoding together should take."""
 _LATELY_S = 60.0
-_UNKNOWN_BYTES = 1 << 20
-"""How much is taken of a job of which nothing was read: the worst that is known to us takes three times TURN_S."""
+_UNKNOWN_BYTES = 1 << 18
+"""How much is taken of a job of which nothing was read: of the worst that is known to us, this takes TURN_S."""
 _LEAST_BYTES = 1 << 16
 _MOST_JOBS = 10_000
 """Of so many it is remembered what they took."""
