@@ -48,6 +48,7 @@ class Batch:
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     row_count: int = 0
     bytes_read: int = 0
+    """Those whose lineage is folded again included."""
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
@@ -58,8 +59,12 @@ class Batch:
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
         self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count + len(advance.rows.problems)
+        rows = advance.rows
+        self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
+        self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
+        if rows.lineage_events:  # what was made of the bytes before is made again
+            self.bytes_read += advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
@@ -152,12 +157,11 @@ class _Reading:
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
         """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
-        most, vectorised = self.settings.max_frame_bytes, self.settings.vectorised
-        found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
+        found = rows.from_chunks(chunks, self.settings)
         self.batch.samples.extend(found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
-            if length := _longer(chunk, of_file, ended, most):
+            if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):
                 longer.append((chunk.file, length))
                 continue
             advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
