@@ -82,6 +82,7 @@ class Follower:
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
+        self._revision = 0
         self._cache = DirectoryCache()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
@@ -150,7 +151,7 @@ class Follower:
             self._fit = True
 
     def _work(self) -> None:
-        lease = self._lease = self._lease or self._lead()
+        lease = self._lease = self._lead() if self._lease is None or self._is_older() else self._lease
         this = Ingester(
             self._engine,
             self._base_dir,
@@ -169,6 +170,14 @@ class Follower:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+
+    def _is_older(self) -> bool:
+        """Whether the store is older than it was, such as a standby that took over: nothing remembered holds for it."""
+        assert self._lease is not None
+        with reading(self._engine) as connection:
+            revision = registry.revision(connection, self._lease.base_dir_id)
+        older, self._revision = revision < self._revision, revision
+        return older
 
     def _beat_and_ask(self) -> bool:
         self.pulse.beat()
