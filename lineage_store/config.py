@@ -75,8 +75,18 @@ class Settings:
     )
     reading_deadline_s: float = _setting(
         30.0,
-        "seconds that the daemon's reading process may take for one batch, which ends after a tenth of them",
+        "seconds that reading a file apart may take, or one batch of an ingest, which ends after a tenth of them",
         least=0.1,
+    )
+    slow_reading_s: float = _setting(
+        1.0,
+        "seconds that the daemon's files wait for one that is read; it is read apart from then on",
+        least=0.1,
+    )
+    job_reading_s: float = _setting(
+        5.0,
+        "seconds of reading within a minute after which a job's files wait for those of all others",
+        least=0,
     )
     reading_memory_bytes: int = _setting(
         1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE
@@ -106,6 +116,7 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )

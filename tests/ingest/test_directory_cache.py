@@ -246,7 +246,7 @@ def test_where_times_are_not_trusted_only_what_is_finished_rests(
     for _ in range(3):
         search.search()
     assert search.signs().directories == {"./", "./growing"}
-    assert [file.train_id for file in search.survey().changed] == ["./growing"]
+    assert [file.train_id for file, _ in search.survey().changed] == ["./growing"]
 
 
 def test_a_directory_that_cannot_be_listed_shows_until_it_can(

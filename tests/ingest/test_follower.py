@@ -25,7 +25,12 @@ from lineage_store.store import leases
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema.tables import log_file, train_job
 
-EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
+EAGER: dict[str, Any] = {
+    "poll_interval_s": 0.05,
+    "discovery_interval_s": 0.05,
+    "lease_s": 1.0,
+    "slow_reading_s": 30.0,
+}
 RARELY_SEARCHING: dict[str, Any] = {**EAGER, "discovery_interval_s": 3600}
 
 
