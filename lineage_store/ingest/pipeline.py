@@ -113,7 +113,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
 def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: float) -> Counts:
     read, counts = set[FileKey](), todo.counts
     with reading(ingester.engine) as connection:
-        batches.begin_pass(database_time(connection))
+        batches.begin_pass(database_time(connection), ends_at)
     batches.add_found(todo.changed, todo.new)
     _register_some(ingester, batches)
     for batch in batches:

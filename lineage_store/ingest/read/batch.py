@@ -23,13 +23,16 @@ from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
-from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
+from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, shared_out
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+
+SUSPECT_BYTES = 4096
+"""So much is read of a file whose next bytes made no frame when last seen; more where a frame asks for it."""
 
 _Portion = tuple[KnownFile, int]
 """A file, and how many bytes of it are to be taken at once."""
@@ -55,7 +58,7 @@ class Batch:
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
         self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count
+        self.row_count += advance.rows.sample_count + advance.rows.event_count + len(advance.rows.problems)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
@@ -109,24 +112,29 @@ class _Reading:
         for file, length in self._read(files):
             wanted = length
             while wanted:  # the next frame is longer than a chunk
-                longer = self._read([(file, wanted)])
+                longer = self._read([(file, wanted)], in_full=True)
                 wanted = longer[0][1] if longer else 0
 
-    def _read(self, files: Iterable[_Portion]) -> list[tuple[KnownFile, int]]:
+    def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[tuple[KnownFile, int]]:
         began = time.monotonic()
-        chunks = list(self._chunks(files))
+        chunks = list(self._chunks(files, in_full))
         longer = self._take(chunks)
         sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
         for train_id, cost in shared_out(sizes, time.monotonic() - began).items():
             self.batch.costs[train_id] = self.batch.costs.get(train_id, Cost()).plus(*cost)
         return longer
 
-    def _chunks(self, files: Iterable[_Portion]) -> Iterator[Chunk]:
-        """Of each file what is to be taken at once, until the shares of that which were there make a whole."""
+    def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
+        """Of each file what is to be taken at once, until the shares of that which were there make a whole.
+
+        Without `in_full`, little is read of what made no frame when last seen.
+        """
         shares = 0.0
         for file, length in files:
             try:
-                chunk = read_chunk(self.base_dir, file, self.settings, length, self.now)
+                little = not in_full and waits(file, self.settings, self.now)
+                most = min(length, SUSPECT_BYTES) if little else length
+                chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
             except FileNotFoundError:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
