@@ -165,7 +165,6 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         *,
         state: str | None = None,
-        train_ids: Iterable[str] | None = None,
         limit: int | None = None,
         page: int = 0,
     ) -> list[TrainJob]:
@@ -173,7 +172,6 @@ class Questions(OpenedStore):
 
         Args:
             state: only those that are live, stalled, finished or missing.
-            train_ids: only those of these ids.
             limit: so many a page; None for all of them.
             page: which page, from 0.
         """
@@ -182,9 +180,14 @@ class Questions(OpenedStore):
 
         part = Page(limit, page)
         with self._reading() as connection:
-            ids = _ids(connection, base_dir)
-            named = None if train_ids is None else list(map(to_stored, train_ids))
-            return jobs.train_jobs(connection, ids, state=state, train_ids=named, page=part)
+            return jobs.train_jobs(connection, _ids(connection, base_dir), state=state, page=part)
+
+    def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
+        """The jobs of all base dirs that have one of these ids, in no order."""
+        from lineage_store.query import jobs
+
+        with self._reading() as connection:
+            return jobs.named_jobs(connection, map(to_stored, train_ids))
 
 
 def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
