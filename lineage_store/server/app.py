@@ -15,14 +15,14 @@ from starlette.responses import HTMLResponse
 
 import lineage_store
 from lineage_store.config import Settings
-from lineage_store.server import mindinsight, problems
+from lineage_store.server import metrics, mindinsight, problems
 from lineage_store.server.guard import Guard, policy_of
-from lineage_store.server.own import events, health, job, jobs, models, payloads, series
+from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
 
 OWN: tuple[APIRouter, ...] = (
-    *(health.router, events.router, jobs.router),
+    *(health.router, changes.router, events.router, jobs.router),
     *(job.router, series.router, payloads.router),
 )
 """Every family of endpoints of our own, below API."""
@@ -70,12 +70,15 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.store, app.state.watcher = state, watcher
+    app.state.metrics = metrics.ServerMetrics(state, watcher, f"{prefix}{API}")
     problems.install(app)
     app.add_api_route(f"{prefix}/", _start, include_in_schema=False, response_class=HTMLResponse)
     for router in OWN:
         app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
+    app.include_router(metrics.router, prefix=prefix)
     app.mount(f"{prefix}{MINDINSIGHT}", mindinsight.application(state))
     app.add_middleware(Guard, policy=policy)
+    app.add_middleware(metrics.Counted, metrics=app.state.metrics)
     return app
 
 

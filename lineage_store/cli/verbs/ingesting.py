@@ -71,8 +71,15 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 @click.option(
     "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
 )
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Tell metrics at this port of 127.0.0.1.")
 @pass_session
-def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | None, until_eof: bool) -> None:
+def daemon_verb(
+    session: Session,
+    base_dirs: Sequence[str],
+    recursive: bool | None,
+    until_eof: bool,
+    metrics_port: int | None,
+) -> None:
     """Follow base dirs as their log files grow.
 
     Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
@@ -88,7 +95,7 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
     settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
-    with session.open_store(create=True, recursive=recursive) as store:
+    with session.open_store(create=True, recursive=recursive, metrics_port=metrics_port) as store:
         store.run_daemon(base_dirs, stop=_set_at_eof() if until_eof else None)
 
 
