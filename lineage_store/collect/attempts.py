@@ -1,7 +1,7 @@
 """Failures that must not reach the training loop.
 
 In: work that may fail, with a name for what it collects. Out: its result, or None. Promises: with `raising` unset, a
-failure is logged once, with what is lost, and that work is not tried again by the same object; a training never ends
+failure is logged once, with what is lost, and that work is not tried again until `forget`; a training never ends
 because something about it could not be told. It does not catch what asks the process to stop.
 """
 
@@ -49,6 +49,10 @@ class Attempts:
         if what not in self._failed:
             self._failed.add(what)
             log.warning("%s does not record %s: %s", self.owner, what, _reason(error))
+
+    def forget(self) -> None:
+        """Try everything again: another network may have what the last one lacked."""
+        self._failed.clear()
 
     def _raise(self, what: str, error: Exception) -> None:
         if isinstance(error, MindInsightException):

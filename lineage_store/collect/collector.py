@@ -16,7 +16,6 @@ from mindspore.train import RunContext
 
 from lineage_store.collect import custom_values
 from lineage_store.collect.arguments import exports_tensors, made_directory, require_positive
-from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.collecting_steps import (
     CollectingSteps,
     PluginFilter,
@@ -33,7 +32,7 @@ from lineage_store.collect.landscape import LandscapeCheckpoints
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.recording import RecordingCallback, add_lineage, write_lineage
 from lineage_store.collect.step_values import StepValues, add_graph
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import LineageParamValueError, RecorderInUseError
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,6 @@ class SummaryCollector(RecordingCallback):
         }
         landscape = self._collected.landscape
         self._landscape = LandscapeCheckpoints(landscape, self._summary_dir) if landscape else None
-        self._attempts = Attempts(type(self).__name__)
         self._values = StepValues(self._collected, self._attempts)
         self._described = False
         self._steps: CollectingSteps | None = None
@@ -101,14 +99,17 @@ class SummaryCollector(RecordingCallback):
     # --- MindSpore's calls ----------------------------------------------------------------------------------------
 
     def begin(self, run_context: RunContext) -> None:
-        """Called before a training or an evaluation; raises ValueError when it cannot be collected at all."""
+        """Called before a training or an evaluation; raises when it cannot be collected at all."""
         run = run_context.original_args()
         if run["mode"] not in (TRAIN, EVAL):
             raise LineageParamValueError(f"The mode must be 'train' or 'eval', not {run['mode']!r}.")
         if sum(isinstance(each, SummaryCollector) for each in run["list_callback"]) > 1:
-            raise LineageParamValueError("There is more than one SummaryCollector among the callbacks.")
+            raise RecorderInUseError("There is more than one SummaryCollector among the callbacks.")
         if self._is_outermost:
             self._steps = None
+            self._values.forget()
+            if run["mode"] == TRAIN and self._turns_to(run):
+                self._described = False
             self._record.set_mode(run["mode"])
         if self._landscape is not None and run["mode"] == TRAIN:
             log.warning("%s", self._landscape.announcement(run))

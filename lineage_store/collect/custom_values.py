@@ -2,7 +2,8 @@
 
 In: a flat dict by name, and what MindInsight's optimizer of hyper-parameters left in `MINDINSIGHT_HYPER_CONFIG`.
 Out: a checked copy. Values are str, float, or int within 32 bits, for which the format has room, and numpy's scalars of
-these kinds; anything else is refused when a callback is made, not when it first writes.
+these kinds; anything else is refused when a callback is made, not when it first writes. Text that has no UTF-8 costs
+itself alone there.
 """
 
 from __future__ import annotations
@@ -34,11 +35,20 @@ _OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "i": int, "u": int
 
 
 def checked(argument: str, values: object) -> UserValues:
-    """A copy of `values`; None is empty.
+    """A copy of `values`; None is empty. Text that has no UTF-8 costs its entry, with a warning.
 
-    Raises LineageParamTypeError for anything but a dict, and what `checked_entry` raises.
+    Raises LineageParamTypeError for anything but a dict, and what `_typed` raises.
     """
-    return dict(checked_entry(argument, key, value) for key, value in entries(argument, values))
+    kept = {}
+    for key, value in entries(argument, values):
+        name, plain = _typed(argument, key, value)
+        try:
+            _refuse_no_utf8(argument, name, plain)
+        except LineageParamValueError as error:
+            log.warning("%s It is not recorded.", error)
+        else:
+            kept[name] = plain
+    return kept
 
 
 def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
@@ -50,37 +60,16 @@ def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
     return values.items()
 
 
-def checked_entry(argument: str, key: object, value: object) -> tuple[str, UserValue]:
-    """A key and its value as they are written; numpy's scalars become Python's.
-
-    Raises LineageParamTypeError for a key that is no str and a value that is no str, int or float;
-    LineageParamValueError for an int that does not fit into 32 bits, and for text that has no UTF-8.
-    """
-    if not isinstance(key, str):
-        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
-    plain = _plain(value)
-    if plain is None:
-        raise LineageParamTypeError(
-            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {type_name(value)}."
-        )
-    if isinstance(plain, int) and not fits_int32(plain):
-        raise LineageParamValueError(
-            f"{argument}: the value {plain} of {key!r} does not fit into 32 bits; give it as str or float."
-        )
-    for text in (key, plain):
-        if isinstance(text, str) and not _is_utf8(text):
-            raise LineageParamValueError(
-                f"{argument}: {text!r} (of {key!r}) has characters that UTF-8 has not."
-            )
-    return key, plain
-
-
 def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
-    """The same for `user_defined_info`, whose keys must not be names of lineage fields."""
-    entry = checked_entry(USER_INFO, key, value)
-    if key in BY_NAME:
-        raise LineageParamValueError(f"{USER_INFO}: {key!r} is the name of a lineage field; choose another.")
-    return entry
+    """A key and its value as they are written, for `user_defined_info`.
+
+    Raises what `_typed` raises, and LineageParamValueError for text that has no UTF-8 and for a lineage field's name.
+    """
+    name, plain = _typed(USER_INFO, key, value)
+    _refuse_no_utf8(USER_INFO, name, plain)
+    if name in BY_NAME:
+        raise LineageParamValueError(f"{USER_INFO}: {name!r} is the name of a lineage field; choose another.")
+    return name, plain
 
 
 def from_environment() -> UserValues:
@@ -102,6 +91,26 @@ def from_environment() -> UserValues:
     return checked(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
 
 
+def _typed(argument: str, key: object, value: object) -> tuple[str, UserValue]:
+    """A key and its value, of Python's types.
+
+    Raises LineageParamTypeError for a key that is no str and a value that is no str, int or float;
+    LineageParamValueError for an int that does not fit into 32 bits.
+    """
+    if not isinstance(key, str):
+        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
+    plain = _plain(value)
+    if plain is None:
+        raise LineageParamTypeError(
+            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {type_name(value)}."
+        )
+    if isinstance(plain, int) and not fits_int32(plain):
+        raise LineageParamValueError(
+            f"{argument}: the value {plain} of {key!r} does not fit into 32 bits; give it as str or float."
+        )
+    return key, plain
+
+
 def _plain(value: object) -> UserValue | None:
     """What is written for a str, int or float, numpy's included; None for any other value."""
     if isinstance(value, np.generic):
@@ -110,9 +119,11 @@ def _plain(value: object) -> UserValue | None:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _refuse_no_utf8(argument: str, key: str, value: UserValue) -> None:
+    for text in (key, value):
+        try:
+            str(text).encode()
+        except UnicodeEncodeError as error:
+            raise LineageParamValueError(
+                f"{argument}: {text!r} (of {key!r}) has characters that UTF-8 has not."
+            ) from error

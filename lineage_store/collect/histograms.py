@@ -20,11 +20,14 @@ _MANY_VALUES, _MOST_BUCKETS = 880, 90
 _VALUES_A_BUCKET = 10
 _FEW = ((5, 2), (10, 3))
 """Up to so many values, so many buckets."""
+_OF_BOOLEANS = np.array([0.0, 0.5, 1.0])
+"""A bucket for False and one for True; MindSpore's writer fails at booleans."""
 
 
 def encode(values: NDArray[Any]) -> bytes:
     """The serialised Histogram; buckets span the finite values, and there are none without finite ones."""
-    if values.dtype == np.bool_:
+    is_boolean = values.dtype == np.bool_
+    if is_boolean:
         values = values.astype(np.uint8)
     finite = np.isfinite(values)
     valid = int(np.count_nonzero(finite))
@@ -46,8 +49,9 @@ def encode(values: NDArray[Any]) -> bytes:
     greatest = float(values.max(where=finite, initial=_least_of(values.dtype)))
     with np.errstate(over="ignore"):
         sum_of_all = float(filled.sum(dtype=np.float64))
+    edges = _OF_BOOLEANS if is_boolean else _edges(least, greatest, bucket_count(valid), values.dtype)
     return (
-        _buckets(values, least, greatest, bucket_count(valid))
+        _buckets(values, edges)
         + counts
         + double_field(_HISTOGRAM.MAX_FIELD_NUMBER, greatest)
         + double_field(_HISTOGRAM.MIN_FIELD_NUMBER, least)
@@ -64,8 +68,7 @@ def bucket_count(valid: int) -> int:
     return valid // _VALUES_A_BUCKET + 1 if valid <= _MANY_VALUES else _MOST_BUCKETS
 
 
-def _buckets(values: NDArray[Any], least: float, greatest: float, count: int) -> bytes:
-    edges = _edges(least, greatest, count, values.dtype)
+def _buckets(values: NDArray[Any], edges: NDArray[Any]) -> bytes:
     counts, _ = np.histogram(values, bins=edges)
     buckets = zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False)
     return b"".join(

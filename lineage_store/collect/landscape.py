@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mindspore import save_checkpoint
 
+from lineage_store.collect.arguments import made_directory
 from lineage_store.collect.collector_options import Landscape
 from lineage_store.collect.facts.run import RunArguments, backbone_of
 
@@ -27,7 +28,7 @@ class LandscapeCheckpoints:
     def __init__(self, options: Landscape, summary_dir: str) -> None:
         self.options = options
         self.directory = Path(summary_dir, DIRECTORY)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        made_directory("ckpt_dir", self.directory)
         self._files: dict[str, str] = {}
 
     def announcement(self, run: RunArguments) -> str:

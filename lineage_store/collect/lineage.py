@@ -14,11 +14,14 @@ from typing import Any, ClassVar
 from mindspore.train import RunContext
 
 from lineage_store.collect.arguments import made_directory
-from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import USER_INFO, UserValues, checked_user_info, entries
-from lineage_store.collect.facts import learning_rates
 from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
+from lineage_store.collect.facts.lineage_messages import (
+    evaluation_lineage,
+    initial_rate,
+    train_lineage,
+    user_defined_info,
+)
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments, optimizer_of
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.recording import RECORDS, LineagePlugin, Record, RecordingCallback, write_lineage
@@ -54,12 +57,11 @@ class LineageCallback(RecordingCallback):
         raise_exception: bool = False,
         user_defined_info: UserValues | None = None,
     ) -> None:
-        super().__init__()
         if not isinstance(raise_exception, bool):
             raise LineageParamRaiseExceptionError(
                 f"raise_exception must be True or False, not {raise_exception!r}."
             )
-        self._attempts = Attempts(type(self).__name__, raising=raise_exception)
+        super().__init__(raising=raise_exception)
         self._given: Record | None = None
         self._directory = ""
         self._usable = False
@@ -92,6 +94,7 @@ class LineageCallback(RecordingCallback):
         run = self._attempts.ask("the run context", _arguments, run_context)
         # In Model.fit, each sees the other's phase too.
         if run is not None and run["mode"] == self.phase:
+            self._turns_to(run)
             self._attempts.ask(what, work, run)
 
     def _recordable(self, info: object) -> UserValues:
@@ -136,8 +139,7 @@ class TrainLineage(LineageCallback):
     def _begin(self, run: RunArguments) -> None:
         self._write_user_info(run)
         optimizer = self._attempts.ask("the optimizer", optimizer_of, run)
-        if optimizer is not None:
-            self._learning_rate = self._attempts.ask("the learning rate", learning_rates.initial, optimizer)
+        self._learning_rate = optimizer and self._attempts.ask("the learning rate", initial_rate, optimizer)
         graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
         if graph is not None:
             self._write("dataset_graph", graph, run)

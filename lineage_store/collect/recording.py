@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol, Self
 from mindspore.train import Callback, lineage_pb2
 from mindspore.train.summary import SummaryRecord as MindSporeRecord
 
-from lineage_store.collect.facts.run import EVAL, TRAIN
+from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
 from lineage_store.collect.record import SummaryRecord
 
 LineagePlugin = Literal["train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"]
@@ -43,10 +44,12 @@ class Record(Protocol):
 class RecordingCallback(Callback):
     """A callback that owns a record from its first use to the end of the outermost training or evaluation."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, raising: bool = False) -> None:
         super().__init__()
+        self._attempts = Attempts(type(self).__name__, raising=raising)
         self._depth = 0
         self._opened: SummaryRecord | None = None
+        self._network: object = None
 
     def __enter__(self) -> Self:
         self._depth += 1
@@ -59,6 +62,15 @@ class RecordingCallback(Callback):
         if self._depth <= 0 and self._opened is not None:
             self._opened.close()
             self._opened = None
+
+    def _turns_to(self, run: RunArguments) -> bool:
+        """Whether another network is trained, or evaluated, than the last time; what failed with that is tried anew."""
+        network = run.get("train_network" if run["mode"] == TRAIN else "eval_network")
+        if network is self._network:
+            return False
+        self._network = network
+        self._attempts.forget()
+        return True
 
     @property
     def _is_outermost(self) -> bool:

@@ -12,7 +12,7 @@ from mindspore import Tensor, get_context
 
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.collector_options import Collected
-from lineage_store.collect.facts import learning_rates
+from lineage_store.collect.facts.learning_rates import LearningRates
 from lineage_store.collect.facts.run import RunArguments, loss_of, optimizer_of
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.errors import LineageLogError
@@ -28,6 +28,11 @@ class StepValues:
         self._collected = collected
         self._attempts = attempts
         self._optimizer: Any = None
+        self._rates: LearningRates | None = None
+
+    def forget(self) -> None:
+        """Forget the optimizer, at the begin of a training: it may be another one's."""
+        self._optimizer = self._rates = None
 
     def add(self, record: SummaryRecord, run: RunArguments) -> None:
         """Queue the values of the step that has ended."""
@@ -42,8 +47,9 @@ class StepValues:
             ask("histograms of parameters", self._add_histograms, record, run)
 
     def _add_learning_rates(self, record: SummaryRecord, run: RunArguments) -> None:
-        rates = learning_rates.at_step(self._optimizer_of(run), run["cur_step_num"])
-        for group, rate in enumerate(rates):
+        if self._rates is None:
+            self._rates = LearningRates(self._optimizer_of(run))
+        for group, rate in enumerate(self._rates.last()):
             name = f"learning_rate_group_{group}" if group else "learning_rate"
             record.add_value("scalar", f"{name}/auto", rate)
 

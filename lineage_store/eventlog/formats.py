@@ -22,21 +22,21 @@ from lineage_store.eventlog.records.vectorised import Segment
 from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName, Value
 
 
-class Framing(Protocol):
-    """Where frames begin and end. `records.framing`, a module, is one; its functions say what these promise."""
+class Reader(Protocol):
+    """Where frames begin and end in one buffer; `framing.FrameReader` is one, and says what these promise."""
 
-    HEADER_BYTES: int
-    """So many bytes tell whether a frame may begin with them."""
+    def next(self, start: int = 0) -> Frame | NeedData | Suspect:
+        """What stands at index `start`."""
 
-    def next_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = ...
-    ) -> Frame | NeedData | Suspect:
-        """What stands at index `start` of a buffer, whose first byte has the file position `base`."""
+    def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
+        """The first frame at or behind index `start` and before `before`, where something may stand that is none."""
 
-    def find_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = ...
-    ) -> Frame | NeedData | None:
-        """The first frame at or behind index `start`, where something may stand that is none."""
+
+class OpenReader(Protocol):
+    """A reader of a buffer whose first byte has the file position `base`."""
+
+    def __call__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = ...) -> Reader:
+        """See above."""
 
 
 class DecodeColumns(Protocol):
@@ -60,7 +60,10 @@ class LogFormat:
     """Why a name does not count though it looks like one of this format's; None for every other name."""
     is_finished: Callable[[os.stat_result], bool]
     """Whether nobody writes to a file any more: what is incomplete at its end remains so."""
-    framing: Framing
+    reader: OpenReader
+    """Finds frames."""
+    header_bytes: int
+    """So many bytes tell whether a frame may begin with them."""
     decode: Callable[[bytes, str], Sequence[Value]]
     """The values of a frame's payload in a file of this kind. Raises EventDecodeError."""
     decode_payload: Callable[[str, bytes, int], Any]
@@ -70,7 +73,7 @@ class LogFormat:
 
     def payload_of(self, frame: bytes, checksum: int) -> bytes:
         """The payload of exactly one frame. Raises EventDecodeError when this is not the frame of that checksum."""
-        found = self.framing.next_frame(frame, max_frame_bytes=len(frame))
+        found = self.reader(frame, max_frame_bytes=len(frame)).next()
         if not isinstance(found, Frame) or (found.length, found.checksum) != (len(frame), checksum):
             raise EventDecodeError("The bytes are not the frame that was there.")
         return found.payload
@@ -88,7 +91,8 @@ FORMATS: tuple[LogFormat, ...] = (
         recognise=filenames.parse,
         ignored_reason=filenames.ignored_reason,
         is_finished=_is_read_only,
-        framing=framing,
+        reader=framing.FrameReader,
+        header_bytes=framing.HEADER_BYTES,
         decode=events.decode,
         decode_payload=payloads.decode,
         decode_columns=vectorised.decode,

@@ -71,9 +71,12 @@ def test_an_integer_of_numpy_beyond_32_bits_is_refused() -> None:
 
 
 @pytest.mark.parametrize("values", [{"owner": "\ud800"}, {"\udcfe": 1}])
-def test_text_that_the_format_cannot_hold_is_refused_before_the_training(values: Any) -> None:
-    with pytest.raises(ValueError, match="UTF-8"):
-        checked("custom_lineage_data", values)
+def test_text_that_the_format_cannot_hold_costs_itself_alone(
+    values: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert checked("custom_lineage_data", {**values, "trial": 7}) == {"trial": 7}
+    (message,) = [each.getMessage() for each in caplog.records]
+    assert message.endswith("has characters that UTF-8 has not. It is not recorded.")
 
 
 def test_values_are_copied() -> None:

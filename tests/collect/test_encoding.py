@@ -62,6 +62,14 @@ def test_what_mindspore_cannot_count_is_counted(values: NDArray[Any]) -> None:
     assert found.statistics.sum == values.sum()
 
 
+@pytest.mark.parametrize("values", [np.arange(1000) % 3 == 0, np.array([True]), np.zeros(7, np.bool_)])
+def test_booleans_have_a_bucket_for_false_and_one_for_true(values: NDArray[Any]) -> None:
+    found = histogram_of(values)
+    assert (found.left.tolist(), found.width.tolist()) == ([0, 0.5], [0.5, 0.5])
+    assert found.count.tolist() == [np.count_nonzero(~values), np.count_nonzero(values)]
+    assert (found.statistics.min, found.statistics.max) == (values.min(), values.max())
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64"])
 def test_a_tensor_keeps_shape_and_type_and_has_float32_elements(dtype: str) -> None:
     values = np.arange(6).reshape(2, 1, 3).astype(dtype)

@@ -42,11 +42,12 @@ def told(directory: Path, kind: str | None = None) -> list[Told]:
         event
         for name, path in parsed
         if name is not None and kind in (None, name.kind)
-        for event in _events(path, name.kind)
+        for event in told_of(path, name.kind)
     ]
 
 
-def _events(path: Path, kind: str) -> list[Told]:
+def told_of(path: Path, kind: str = "summary") -> list[Told]:
+    """The events of one file."""
     content = path.read_bytes()
     frames, outcome = read_frames(content)
     assert isinstance(outcome, NeedData), f"{path}: {outcome}"

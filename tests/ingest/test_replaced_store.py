@@ -136,6 +136,26 @@ def test_the_log_of_the_old_store_is_not_taken_for_the_new_ones(
     assert column(sqlite_engine, "SELECT count(*) FROM train_job") == [0]
 
 
+@pytest.mark.parametrize("removed", [["-wal"], ["-wal", "-shm"]], ids=" and ".join)
+def test_a_store_that_loses_its_log_while_it_is_open_is_brought_up_to_date(
+    sqlite_engine: Engine, sqlite_url: str, base_dir: Path, removed: list[str]
+) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job", 100).chmod(0o400)
+    with following(sqlite_engine, base_dir) as until:
+        until(lambda: visible_scalars(sqlite_engine) == {1: 0.5})
+        for name in removed:
+            Path(f"{sqlite_path(sqlite_url)}{name}").unlink()
+        with (
+            pytest.raises(DatabaseUnavailableError, match="lost its write-ahead log") as caught,
+            reading(sqlite_engine),
+        ):
+            pass
+        assert caught.value.cause == "replaced"
+        Log().scalar(2, "loss", 0.25).write_summary(base_dir / "job", 200).chmod(0o400)
+        until(lambda: _stored(sqlite_url) == [0.5, 0.25])
+    assert column(sqlite_engine, "PRAGMA integrity_check") == ["ok"]
+
+
 def test_a_snapshot_that_is_published_anew_is_read_without_a_word(
     sqlite_engine: Engine, base_dir: Path, tmp_path: Path
 ) -> None:

@@ -172,6 +172,7 @@ def _plain(event: Told, base_dir: Path) -> Told:
 
 
 def _landscape(directory: Path) -> tuple[object, dict[str, int]]:
-    text = (directory / "ckpt_dir" / "train_metadata.json").read_text()
-    states = {path.name: path.stat().st_mode for path in (directory / "ckpt_dir").iterdir()}
+    checkpoints = directory / "ckpt_dir"
+    text = (checkpoints / "train_metadata.json").read_text()
+    states = {path.name: path.stat().st_mode for path in (checkpoints, *checkpoints.iterdir())}
     return json.loads(text.replace(str(directory), "JOB")), states

@@ -14,10 +14,10 @@ import pytest
 from mindspore import dataset, nn
 from mindspore.train import Callback, Model, RunContext
 
-from helpers.log_contents import log_files, told
+from helpers.log_contents import log_files, told, told_of
 from lineage_store.collect import SummaryCollector
 from lineage_store.errors import LogDirectoryError
-from with_mindspore.trainings import NO_LANDSCAPE, Net, batches_of, model_of
+from with_mindspore.trainings import CLASSES, NO_LANDSCAPE, Net, batches_of, model_of, momentum
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
 
@@ -97,7 +97,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_collectors_in_one_list_are_refused_before_the_training(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="more than one SummaryCollector"):
+    with pytest.raises(RuntimeError, match="more than one SummaryCollector"):
         model_of(Net()).train(1, batches_of(2), [collector(tmp_path), collector(tmp_path)])
     assert log_files(tmp_path) == []
 
@@ -217,6 +217,52 @@ def test_a_subclass_that_fit_evaluates_with_tells_each_evaluation_once(tmp_path:
     steps = [event.step for event in told(tmp_path, "summary") if event.what == "summary"]
     assert steps == [1, 2, 3, 4]
     assert len(log_files(tmp_path)) == 2
+
+
+def test_text_that_has_no_utf8_costs_itself_alone_and_is_said_before_the_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {"owner": "vision", "note": "caf\udce9", "\ud800": 1, "trial": 7}
+    callback = collector(tmp_path, custom_lineage_data=values)
+    assert [message.endswith("It is not recorded.") for message in said(caplog)] == [True, True]
+    model_of(Net()).train(1, batches_of(2), callback)
+    (info,) = [event.content for event in told(tmp_path) if event.what == "user_defined_info"]
+    assert info["user_info"] == [{"map_str": {"owner": "vision"}}, {"map_int32": {"trial": 7}}]
+
+
+def test_a_collectors_second_training_is_told_as_its_first(tmp_path: Path) -> None:
+    class Other(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.other = nn.SequentialCell(nn.Flatten(), nn.Dense(16, CLASSES))
+
+        def construct(self, images: mindspore.Tensor) -> mindspore.Tensor:
+            return self.other(images)
+
+    mindspore.set_context(mode=mindspore.GRAPH_MODE)
+    specified = {**NO_LANDSCAPE, "collect_learning_rate": True}
+    ours = collector(tmp_path, collect_freq=1, collect_specified_data=specified)
+    first, second = Net(), Other()
+    model_of(first, momentum(first, [0.5, 0.25])).train(1, batches_of(2), ours)
+    between = log_files(tmp_path)
+    model = model_of(second, momentum(second, [0.125, 0.0625, 0.5]))
+    model.train(1, batches_of(2), ours)
+    assert kinds(tmp_path).count("graph_def") == 2
+    assert kinds(tmp_path).count("dataset_graph") == 2
+    model.train(1, batches_of(1), ours)
+    assert kinds(tmp_path).count("graph_def") == 2, "the same network is described once"
+    values = [
+        {value["tag"]: value.get("scalar_value") for value in event.content["value"]}
+        for path in log_files(tmp_path)
+        if path not in between and not path.name.endswith("_lineage")
+        for event in told_of(path)
+        if event.what == "summary"
+    ]
+    weights = {"other.1.weight/auto", "other.1.bias/auto"}
+    assert [set(each) - {"input_data/auto", "loss/auto", "learning_rate/auto"} for each in values] == [
+        weights
+    ] * 3
+    assert [each["learning_rate/auto"] for each in values] == [0.125, 0.0625, 0.5]
 
 
 def test_a_training_that_fails_leaves_whole_files(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 from mindspore import dataset, nn
 from mindspore.mindrecord import FileWriter
 
-from lineage_store.collect.facts import datasets, learning_rates, run
+from lineage_store.collect.facts import datasets, run
 from lineage_store.collect.facts.dataset_graph import graph_of
+from lineage_store.collect.facts.learning_rates import LearningRates
+from lineage_store.errors import LineageLogError
 from with_mindspore.trainings import BATCH, Net, batches_of
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
@@ -106,6 +108,12 @@ def test_what_the_format_has_no_room_for_is_text(monkeypatch: pytest.MonkeyPatch
     assert list(crop.operationParam.mapStrList["names"].strValue) == ['"x"']
 
 
+def after(steps: int, optimizer: Any) -> Any:
+    """The optimizer as it is after so many steps."""
+    optimizer.global_step.set_data(mindspore.Tensor([steps], mindspore.int32))
+    return optimizer
+
+
 @pytest.mark.parametrize("mode", [mindspore.GRAPH_MODE, mindspore.PYNATIVE_MODE])
 @pytest.mark.parametrize(
     ("rate", "first", "third"),
@@ -118,19 +126,19 @@ def test_what_the_format_has_no_room_for_is_text(monkeypatch: pytest.MonkeyPatch
 )
 def test_learning_rates(mode: int, rate: Any, first: float, third: float) -> None:
     mindspore.set_context(mode=mode)
-    optimizer = nn.Momentum(Net().trainable_params(), rate, 0.9)
-    assert learning_rates.initial(optimizer) == first
-    assert learning_rates.at_step(optimizer, 3) == [third]
+    rates = LearningRates(after(3, nn.Momentum(Net().trainable_params(), rate, 0.9)))
+    assert rates.initial() == first
+    assert rates.last() == [third]
 
 
 def test_groups_have_rates_of_their_own() -> None:
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     weight, *others = Net().trainable_params()
-    fixed = nn.Momentum([{"params": [weight], "lr": 0.5}, {"params": others}], 0.25, 0.9)
-    assert (learning_rates.initial(fixed), learning_rates.at_step(fixed, 9)) == (0.5, [0.5, 0.25])
+    fixed = LearningRates(nn.Momentum([{"params": [weight], "lr": 0.5}, {"params": others}], 0.25, 0.9))
+    assert (fixed.initial(), fixed.last()) == (0.5, [0.5, 0.25])
     halving = nn.ExponentialDecayLR(0.5, 0.5, 1)
     mixed = nn.Momentum([{"params": [weight], "lr": 0.1}, {"params": others, "lr": halving}], 0.25, 0.9)
-    assert learning_rates.at_step(mixed, 2) == [pytest.approx(0.1, rel=1e-7), 0.25]
+    assert LearningRates(after(2, mixed)).last() == [pytest.approx(0.1, rel=1e-7), 0.25]
 
 
 def test_an_experimental_schedule_remembers_where_it_began() -> None:
@@ -139,5 +147,18 @@ def test_an_experimental_schedule_remembers_where_it_began() -> None:
     optimizer = SGD(Net().trainable_params(), 0.5)
     schedule = lr_scheduler.StepLR(optimizer, 1, 0.5)
     schedule.step()
-    assert learning_rates.initial(optimizer) == 0.5
-    assert learning_rates.at_step(optimizer, 2) == [0.25]
+    rates = LearningRates(optimizer)
+    assert (rates.initial(), rates.last()) == (0.5, [0.25])
+
+
+def test_a_schedule_that_holds_a_network_is_not_copied() -> None:
+    class Holding(nn.learning_rate_schedule.LearningRateSchedule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = nn.Dense(2000, 2000)
+
+        def construct(self, global_step: mindspore.Tensor) -> mindspore.Tensor:
+            return self.network.weight.mean()
+
+    with pytest.raises(LineageLogError, match="Holding holds too much to be copied"):
+        LearningRates(nn.Momentum(Net().trainable_params(), Holding(), 0.9)).initial()

@@ -1,4 +1,4 @@
-"""A training and the daemon side by side: the loss is in SQL while the training runs."""
+"""A training and the daemon side by side: the loss is in SQL while the training runs; and a training that is killed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from helpers.log_contents import log_files, told
 from lineage_store import LineageStore
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
@@ -51,6 +52,25 @@ def test_the_loss_is_in_sql_while_the_training_runs(tmp_path: Path, sqlite_url: 
         stop.touch()
         output, _ = trained.communicate()
         assert wait_for(lambda: last_step() == int(output.split()[-1]))
+
+
+@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_training_that_is_killed_loses_its_last_record_at_most_and_is_finished(
+    kill: signal.Signals, tmp_path: Path, sqlite_url: str
+) -> None:
+    directory = tmp_path / "summaries" / "killed"
+    training = [sys.executable, str(HERE / "train_until.py"), str(directory), str(tmp_path / "stop")]
+    with running(training, signal.SIGKILL) as trained:
+        assert trained.stdout is not None
+        assert any(line == "20\n" for line in trained.stdout)
+        trained.send_signal(kill)
+        last = max([20, *(int(line) for line in trained.stdout if line.strip().isdecimal())])
+    assert wait_for(lambda: {path.stat().st_mode & 0o777 for path in log_files(directory)} == {0o400})
+    steps = [event.step for event in told(directory, "summary") if event.what == "summary"]
+    assert steps in (list(range(1, last)), list(range(1, last + 1)), list(range(1, last + 2)))
+    with LineageStore(sqlite_url) as store:
+        store.ingest(directory.parent)
+        assert [job.state for job in store.train_jobs(directory.parent)] == ["finished"]
 
 
 def wait_for(condition: Callable[[], bool], most_s: float = 60) -> bool:

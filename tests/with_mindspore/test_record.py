@@ -61,6 +61,14 @@ def test_exported_tensors_are_mindspores(recorded: dict[str, Path]) -> None:
     )
     assert set(ours) == set(theirs)
     assert len(ours) > 80
+    modes = [
+        {
+            path.relative_to(recorded[whose]).parts[1:]: path.stat().st_mode
+            for path in recorded[whose].glob("export_*/**")
+        }
+        for whose in ("ours", "mindspore")
+    ]
+    assert modes[0] == modes[1]
     for name, path in ours.items():
         assert path.stat().st_mode == theirs[name].stat().st_mode
         np.testing.assert_array_equal(np.load(path), np.load(theirs[name]), strict=True)

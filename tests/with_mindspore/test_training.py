@@ -93,6 +93,21 @@ def test_histograms_and_graph_of_the_training_are_there(training: Training, stor
     assert plugins >= {"scalar", "histogram", "graph"}
 
 
+@pytest.mark.parametrize("name", ["SummaryCollector", "TrainLineage", "EvalLineage", "SummaryStep"])
+def test_a_callback_loads_mindspore_before_protobuf(name: str) -> None:
+    # MindSpore 2.7 to 2.9 choose the implementation of protobuf that their messages need, unless one is loaded.
+    watch = (
+        "import sys\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        assert name != 'google.protobuf' or 'mindspore' in sys.modules\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        f"from lineage_store.collect import {name}\n"
+        "assert 'google.protobuf' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", watch], check=True)
+
+
 def test_mindspore_and_the_package_share_a_process() -> None:
     # Both define the same protobuf messages; ours must stay out of the pool that MindSpore's are in.
     both = (

@@ -1,4 +1,4 @@
-"""`python train_until.py SUMMARY_DIR STOP`: trains until the file STOP exists, then prints its last step."""
+"""`python train_until.py SUMMARY_DIR STOP`: trains until the file STOP exists; prints each step when it is recorded."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ class Until(Callback):
     def __init__(self, stop: Path) -> None:
         super().__init__()
         self.stop = stop
-        self.step = 0
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        self.step = run_context.original_args().cur_step_num
         time.sleep(0.02)
         if self.stop.exists():
             run_context.request_stop()
 
 
+class Telling(Callback):
+    """Prints a step that the callbacks before it have recorded."""
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        print(run_context.original_args().cur_step_num, flush=True)
+
+
 def main() -> None:
     mindspore.set_device("CPU")
-    until = Until(Path(sys.argv[2]))
     collector = SummaryCollector(sys.argv[1], 1, collect_specified_data=NO_LANDSCAPE)
-    model_of(Net()).train(EPOCHS, batches_of(100), [until, collector])
-    print(until.step)
+    model_of(Net()).train(EPOCHS, batches_of(100), [Until(Path(sys.argv[2])), collector, Telling()])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import Any
 
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import UserValue
-from lineage_store.collect.facts import datasets, learning_rates
+from lineage_store.collect.facts import datasets
+from lineage_store.collect.facts.learning_rates import LearningRates
 from lineage_store.collect.facts.run import (
     RunArguments,
     checkpoint_of,
@@ -32,7 +33,7 @@ def train_lineage(
     """What was trained, at the end of it; `learning_rate` where it was read earlier, else as it is now."""
     optimizer = attempts.ask("the optimizer", optimizer_of, run)
     if learning_rate is None and optimizer is not None:
-        learning_rate = attempts.ask("the learning rate", learning_rates.initial, optimizer)
+        learning_rate = attempts.ask("the learning rate", initial_rate, optimizer)
     loss_function = attempts.ask("the loss function", loss_function_of, run)
     dataset = attempts.ask("the training dataset", datasets.facts_of, run["train_dataset"])
     checkpoint = attempts.ask("the model file", checkpoint_of, run)
@@ -57,6 +58,11 @@ def train_lineage(
     )
     _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=size_of(checkpoint))
     return message
+
+
+def initial_rate(optimizer: object) -> float | None:
+    """The learning rate that an optimizer begins with."""
+    return LearningRates(optimizer).initial()
 
 
 def evaluation_lineage(run: RunArguments, attempts: Attempts) -> lineage_pb2.EvaluationLineage:

@@ -12,11 +12,11 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lineage_store.eventlog.formats import DecodeColumns, LogFormat, format_of
+from lineage_store.eventlog.formats import DecodeColumns, LogFormat, Reader, format_of
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
 from lineage_store.findings import Finding, finding
@@ -33,6 +33,12 @@ from lineage_store.store.records import (
     Valued,
     relative_path,
 )
+
+FEWEST_TOGETHER = 32
+"""After a damage frames are taken one by one, until so many were good: each time but one would be for nothing where
+every other frame is damaged."""
+LOOK_AHEAD = 2
+"""A buffer that is so many times as long as the longest frame tells of each frame in half of it whether it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,17 @@ class _Collected:
         self.note(kind, start, end, reason)
 
     def note(self, kind: str, start: int, end: int, reason: str) -> None:
-        self.problems.append(finding(kind, self.path, byte_range=(start, end), reason=reason))
+        """One finding for ranges of a kind that follow each other; damage is one, however it shows."""
+        found = finding(kind, self.path, byte_range=(start, end), reason=reason)
+        last = self.problems[-1] if self.problems else None
+        if (
+            last
+            and (last.kind, last.range_end) == (kind, start)
+            and (last.what == found.what or kind == "damaged_bytes")
+        ):
+            self.problems[-1] = replace(last, range_end=end)
+        else:
+            self.problems.append(found)
 
     @property
     def path(self) -> str:
@@ -97,45 +113,58 @@ def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bo
 def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
     """Read on to the end of the chunk, past what is given up."""
     chunk = collected.chunk
-    view, framing = memoryview(chunk.content), collected.format.framing
+    reader = collected.format.reader(chunk.content, base=chunk.position, max_frame_bytes=max_frame_bytes)
+    good, good_from = 0, collected.index
     while True:
-        found = framing.next_frame(
-            view, collected.index, base=chunk.position, max_frame_bytes=max_frame_bytes
-        )
-        if isinstance(found, NeedData) and chunk.is_last:
-            following = framing.find_frame(
-                view, collected.index + 1, base=chunk.position, max_frame_bytes=max_frame_bytes
-            )
-            if isinstance(following, Frame):  # what is missing will not come
-                found = Suspect(found.position, SuspectReason.CUT_SHORT)
+        found = reader.next(collected.index)
+        if (
+            isinstance(found, NeedData)
+            and chunk.is_last
+            and isinstance(reader.find(collected.index + 1), Frame)
+        ):
+            found = Suspect(found.position, SuspectReason.CUT_SHORT)  # what is missing will not come
         if isinstance(found, Frame):
             _take_frame(collected, found)
             collected.index += found.length
+            good += 1
+            if vectorised and good >= FEWEST_TOGETHER:
+                # as far as frames were good: what a damage there makes of no use is no more than was of use
+                _take_together([collected], max_frame_bytes, most=2 * (collected.index - good_from))
         elif isinstance(found, Suspect) and _end(collected, found) <= chunk.give_up_before:
-            collected.index = _give_up(collected, view, found, max_frame_bytes)
-            if vectorised:
-                _take_together([collected], max_frame_bytes)
+            if wanted := _give_up(collected, reader, found, max_frame_bytes):
+                return NeedData(found.position, wanted)
+            good, good_from = 0, collected.index
         else:
             return found
 
 
 def _end(collected: _Collected, suspect: Suspect) -> int:
     """Behind the bytes that are suspect: the frame's, or its header's where that tells no length."""
-    header_bytes = collected.format.framing.HEADER_BYTES
-    return suspect.end if suspect.end is not None else suspect.position + header_bytes
+    return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
-def _give_up(collected: _Collected, view: memoryview, suspect: Suspect, max_frame_bytes: int) -> int:
-    """Quarantine a place that makes no frame; the index in the buffer where reading goes on."""
-    start, base, framing = suspect.position, collected.chunk.position, collected.format.framing
-    following = framing.find_frame(view, start - base + 1, base=base, max_frame_bytes=max_frame_bytes)
-    searched = base + len(view) - framing.HEADER_BYTES + 1  # the bytes from here on may begin a header
+def _give_up(collected: _Collected, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
+    """Quarantine a place that makes no frame, up to where reading goes on; or nothing, and how many bytes tell where.
+
+    A header whose frame the buffer does not hold may begin the next frame. Where most of the buffer follows it, a
+    longer one is asked for, twice as long as that frame needs: any number of headers may claim a long frame, and
+    reading so much for each of them would never end.
+    """
+    chunk, position = collected.chunk, suspect.position
+    base, end_of_buffer = chunk.position, chunk.position + len(chunk.content)
+    searched = end_of_buffer - collected.format.header_bytes + 1  # the bytes from here on may begin a header
     end = suspect.end if suspect.end is not None and _is_searched(collected, suspect.end, searched) else None
-    if end is None or (following and following.position < end):
-        # a frame inside the claimed range means that bytes were cut out of this one
-        end = following.position if following else max(start + 1, searched)
-    collected.quarantine(start, end, "damaged_bytes", str(suspect.reason))
-    return end - base
+    # a frame inside the claimed range means that bytes were cut out of this one
+    following = reader.find(position - base + 1, None if end is None else end - base)
+    if isinstance(following, NeedData):
+        needed, in_file = following.position + following.length - position, chunk.sight.size_bytes - position
+        if needed <= in_file and following.position - position < (end_of_buffer - position) / 2:
+            return min(2 * needed, LOOK_AHEAD * max_frame_bytes, in_file)
+    if following or end is None:
+        end = following.position if following else max(position + 1, searched)
+    collected.quarantine(position, end, "damaged_bytes", str(suspect.reason))
+    collected.index = end - base
+    return 0
 
 
 def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
@@ -144,25 +173,28 @@ def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
     return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
-def _take_together(several: Sequence[_Collected], max_frame_bytes: int) -> None:
-    """Take the frames of all summary files of a format at once, where it can decode them so."""
+def _take_together(several: Sequence[_Collected], max_frame_bytes: int, most: int | None = None) -> None:
+    """Take the frames of all summary files of a format at once, where it can decode them so: `most` bytes of each."""
     by_format: dict[str, list[_Collected]] = defaultdict(list)
     for each in several:
         if each.chunk.file.kind == "summary":
             by_format[each.format.name].append(each)
     for alike in by_format.values():
         if decode_columns := alike[0].format.decode_columns:
-            _take_many(alike, decode_columns, max_frame_bytes)
+            _take_many(alike, decode_columns, max_frame_bytes, most)
 
 
-def _take_many(several: Sequence[_Collected], decode_columns: DecodeColumns, max_frame_bytes: int) -> None:
+def _take_many(
+    several: Sequence[_Collected], decode_columns: DecodeColumns, max_frame_bytes: int, most: int | None
+) -> None:
     """Take all valid frames from where each chunk has been read to, of all at once."""
     contents = [each.chunk.content for each in several]
     sizes = np.array([len(content) for content in contents])
     begins = np.cumsum(sizes) - sizes
     buffer = contents[0] if len(contents) == 1 else b"".join(contents)
     unread = begins + np.array([each.index for each in several])
-    segments = list(zip(unread.tolist(), (begins + sizes).tolist(), strict=True))
+    ends = begins + sizes if most is None else np.minimum(begins + sizes, unread + most)
+    segments = list(zip(unread.tolist(), ends.tolist(), strict=True))
     decoded = decode_columns(buffer, segments, max_frame_bytes=max_frame_bytes)
     frames = decoded.frames
     offsets = np.array([each.chunk.position for each in several]) - begins
@@ -176,12 +208,15 @@ def _take_many(several: Sequence[_Collected], decode_columns: DecodeColumns, max
     for each, count, index in zip(several, counts, (frames.read_to - begins).tolist(), strict=True):
         each.event_count += count
         each.index = index
-    for number in decoded.left.tolist():
-        payload = buffer[frames.payload_start[number] : frames.payload_end[number]]
-        frame = Frame(
-            int(positions[number]), int(frames.length[number]), payload, int(frames.checksum[number])
-        )
-        _take_frame(several[frames.segment[number]], frame)
+    left = decoded.left
+    places = zip(frames.payload_start[left].tolist(), frames.payload_end[left].tolist(), strict=True)
+    about = zip(
+        positions[left].tolist(), frames.length[left].tolist(), frames.checksum[left].tolist(), strict=True
+    )
+    for number, (start, end), (position, length, checksum) in zip(
+        frames.segment[left].tolist(), places, about, strict=True
+    ):
+        _take_frame(several[number], Frame(position, length, buffer[start:end], checksum))
 
 
 def _take_frame(collected: _Collected, frame: Frame) -> None:

@@ -491,7 +491,7 @@ ingest_problem = Table(
     Column("last_seen_at", UtcTime, nullable=False, comment="when last seen"),
     Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
     _belongs_to("log_file", "file_no"),
-    Index("ix_ingest_problem_file", "job_id", "file_no"),
+    Index("ix_ingest_problem_file", "job_id", "file_no", "range_end"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
     Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
     comment="what ingest could not do, where, and the remedy",
@@ -516,6 +516,25 @@ ingest_cycle = Table(
     Column("problems", BigInteger, nullable=False, comment="problems open at its end"),
     Index("ix_ingest_cycle_base_dir", "base_dir_id", "started_at"),
     comment="what one pass of an ingester over a base dir did",
+)
+
+ingest_total = Table(
+    "ingest_total",
+    metadata,
+    _of("base_dir", "its base dir", primary_key=True),
+    Column("cycles", BigInteger, nullable=False, comment="passes that left a row in ingest_cycle"),
+    Column("cycles_s", Float64, nullable=False, comment="seconds that they took"),
+    Column("batches", BigInteger, nullable=False, comment="batches that they wrote"),
+    Column("batches_s", Float64, nullable=False, comment="seconds that writing those took"),
+    Column(
+        "bytes_read",
+        Float64,
+        nullable=False,
+        comment="bytes the bookmarks moved; holes in files may go beyond 64 bits",
+    ),
+    Column("events", BigInteger, nullable=False, comment="events ingested"),
+    Column("samples", BigInteger, nullable=False, comment="samples ingested"),
+    comment="what all passes over a base dir did together, those too whose rows are gone: for monitoring",
 )
 
 ingest_lease = Table(
