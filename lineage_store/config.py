@@ -135,6 +135,11 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    mindinsight_limits: int = _setting(
+        1,
+        "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
+        least=1,
+    )
     metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
