@@ -2,15 +2,19 @@
 
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits; so is a name that
-no setting has. Relative base dirs become absolute: in the file from its directory, else from the working directory.
+/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
+another user could have written it. A value that does not fit is refused with the name, the place and what fits; so is
+a name that no setting has. Relative base dirs become absolute: in the file from its directory, else from the working
+directory.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +22,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
@@ -61,6 +67,25 @@ class Settings:
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
     most_damages: int = _setting(
         1000, "places of one chunk that hold no frame or no event; a file with more is left alone", least=1
+    )
+    most_lineage_bytes: int = _setting(
+        16 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
+    )
+    most_lineage_events: int = _setting(100_000, "lineage events of a job that are taken in", least=1)
+    most_user_values: int = _setting(
+        10_000, "user-defined values of a job that are taken in, those written again included", least=1
+    )
+    most_metrics: int = _setting(10_000, "metrics of one evaluation that is taken in", least=1)
+    most_dataset_nodes: int = _setting(
+        10_000, "nodes of one dataset pipeline that is taken in, their parameters included", least=1
+    )
+    most_tags: int = _setting(
+        50_000, "tags of a log file that are taken in, and values of one summary event", least=1
+    )
+    most_event_parts: int = _setting(
+        2_000_000,
+        "parts of one summary event that is taken in: values, buckets, nodes of a graph",
+        least=1000,
     )
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
@@ -113,6 +138,12 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    mindinsight_limits: int = _setting(
+        1,
+        "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
+        least=1,
+    )
+    metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )
@@ -169,12 +200,21 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
     of_user = user_directory("config")
-    candidates = [
-        Path("lineage_store.toml"),
-        of_user and of_user / "lineage_store.toml",
-        Path("/etc/lineage_store.toml"),
-    ]
+    here = Path("lineage_store.toml")
+    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(here) and not _is_trusted(here):
+        candidates.remove(here)
+        log.warning("%s is passed over: another user could have written it.", here.absolute())
     return next((path for path in candidates if path and path.is_file()), None)
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    try:
+        link, file = path.lstat(), path.stat()
+    except OSError:
+        return False
+    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:

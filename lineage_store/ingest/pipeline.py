@@ -20,7 +20,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.ingest import commit
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.problems import path_problems
+from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.report import Progress
@@ -71,11 +71,13 @@ def run_pass(
 def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
     if todo.missing:
-        live_within_s = ingester.settings.live_within_s
-        commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
+        settings = ingester.settings
+        links = settings.follow_symlinks
+        missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
+        commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
     counts = _read_all(ingester, todo)
     if searched:
-        problems = path_problems(str(ingester.base_dir), todo.unreadable)
+        problems = path_problems(ingester.base_dir, todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
@@ -118,14 +120,16 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: flo
     for batch in batches:
         if ingester.should_stop():
             break
+        started = time.monotonic()
         if _is_committed(ingester, batch):
+            took_s = time.monotonic() - started
             for news in batch.rewritten:
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
-            counts = counts.plus(batch.advances, files_read=len(read))
+            counts = counts.plus(batch.advances, files_read=len(read), took_s=took_s)
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)
@@ -143,10 +147,10 @@ def _register_some(ingester: Ingester, batches: Batches) -> None:
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     """Write a batch; False when somebody moved a bookmark meanwhile, and nothing was written."""
-    engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
+    engine, lease = ingester.engine, ingester.lease
     try:
         if batch.advances:
-            commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+            commit.write_batch(engine, lease, batch.advances, batch.samples, ingester.settings)
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
         return False

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from lineage_store.api import LineageStore
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.server.answers import to_json
+from lineage_store.server.own.changes import shown
 from lineage_store.server.problems import kind_of
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
 MOST_STREAMS = 2000
 PAGE = 500
 """Changes in an event."""
-SHOWN = ("kind", "base_dir", "train_id", "state", "revision", "at")
-"""Of a change."""
 RETRY_MS = 1000
 """After so long a browser connects again."""
 _HEARTBEAT = b":\n\n"
@@ -208,8 +207,7 @@ async def _page(ask: Asker, since: str, until: str) -> Changes:
 
 
 def _of_changes(answer: Changes) -> bytes:
-    shown = [{name: getattr(change, name) for name in SHOWN} for change in answer.changes]
-    return _event("changes", {"changes": shown}, answer.since)
+    return _event("changes", {"changes": list(map(shown, answer.changes))}, answer.since)
 
 
 def _event(kind: str, data: Mapping[str, object], token: str = "") -> bytes:

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
-import uvicorn
 from fastapi import APIRouter
 
 from lineage_store.config import Settings
 from lineage_store.server import create_app
+from lineage_store.server.connections import server_of
 
 _WITHIN_S = 60.0
 _SERVE = """
@@ -45,7 +45,7 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
     app = create_app(replace(Settings(), database_url=url, **named))
     for router in routers:
         app.include_router(router)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
+    server = server_of(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, args=([listener],))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import column, let_leases_expire, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -138,9 +139,9 @@ def test_finished_directories_are_not_listed_again_until_they_change(
     follower.tick()
     listed, scandir = Counter[str](), os.scandir
 
-    def counted(path: str) -> Any:
-        listed[str(path)] += 1
-        return scandir(path)
+    def counted(of: int) -> Any:
+        listed[path_meant(of)] += 1
+        return scandir(of)
 
     def nothing_is_listed() -> bool:
         listed.clear()

@@ -65,7 +65,9 @@ def test_what_changes_is_told_with_where_to_go_on(
         event = next(events)
         assert event.jobs == [("changed", JOBS[0])]
         assert event.token == store.changes("now").since
-        assert event.data["changes"][0]["base_dir"] == str(corpus)
+        (change,) = event.data["changes"]
+        assert change["base_dir"] == str(corpus)
+        assert client.get(f"/api/v1/{change['url']}").json()["job"]["train_id"] == JOBS[0]
 
 
 def test_who_comes_back_is_told_what_he_missed_and_nothing_twice(
@@ -89,6 +91,19 @@ def test_a_token_may_be_in_the_address_as_a_page_gives_it(
     label(store, corpus, JOBS[0])
     with client.stream("GET", "/api/v1/events", params={"since": since}) as response:
         assert any(JOBS[0] in line for line in response.iter_lines())
+
+
+def test_the_same_is_told_page_by_page_to_who_asks(
+    client: httpx.Client, store: LineageStore, corpus: Path
+) -> None:
+    since = client.get("/api/v1/changes", params={"since": "now"}).json()["since"]
+    label(store, corpus, *JOBS)
+    pages = [client.get("/api/v1/changes", params={"since": since, "limit": 2}).json()]
+    pages.append(client.get("/api/v1/changes", params={"since": pages[0]["since"]}).json())
+    assert [[each["train_id"] for each in page["changes"]] for page in pages] == [[*JOBS[:2]], [JOBS[2]]]
+    assert [page["more"] for page in pages] == [True, False]
+    refused = client.get("/api/v1/changes", params={"since": "seven"})
+    assert (refused.status_code, refused.json()["kind"]) == (400, "lineage_param_value")
 
 
 def test_what_is_no_token_is_a_problem(client: httpx.Client) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.cli.where import combined
 from lineage_store.errors import (
     DatabaseUnavailableError,
     LineageQuerySummaryDataError,

@@ -25,7 +25,6 @@ from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, shared_out
-from lineage_store.ingest.scan.discovery import path_of
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
@@ -51,6 +50,7 @@ class Batch:
     """Files that are to be left alone."""
     row_count: int = 0
     bytes_read: int = 0
+    """Those whose lineage is folded again included."""
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
@@ -61,8 +61,12 @@ class Batch:
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
         self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count + len(advance.rows.problems)
+        rows = advance.rows
+        self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
+        self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
+        if rows.lineage_events:  # what was made of the bytes before is made again
+            self.bytes_read += advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
@@ -142,8 +146,8 @@ class _Reading:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
-                    path = path_of(self.base_dir, file.train_id, file.name)
-                    self.batch.failures.append((file, unreadable_file(path, error)))
+                    problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
+                    self.batch.failures.append((file, problem))
                 continue
             if isinstance(chunk, Rewritten):
                 self.batch.rewritten.append(chunk)
@@ -155,18 +159,14 @@ class _Reading:
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
         """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
-        most, vectorised = self.settings.max_frame_bytes, self.settings.vectorised
-        found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
-        whole, chunks = (
-            chunks,
-            [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)],
-        )
-        if any(cut is not chunk for cut, chunk in zip(chunks, whole, strict=True)):
-            found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
+        found = rows.from_chunks(chunks, self.settings)
+        cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
+        if self.batch.riddled and cut != list(chunks):
+            chunks, found = cut, rows.from_chunks(cut, self.settings)
         self.batch.samples.extend(found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
-            if length := _longer(chunk, of_file, ended, most):
+            if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):
                 longer.append((chunk.file, length))
                 continue
             advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))

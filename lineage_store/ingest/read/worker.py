@@ -232,6 +232,9 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, 0)
+    )  # which would lie in the working directory, a base dir perhaps
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
         importlib.import_module(module)
         channel.send(None)

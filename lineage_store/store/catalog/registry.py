@@ -108,6 +108,12 @@ def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
     return frozenset(connection.execute(growing.union(suspect)).scalars())
 
 
+def revision(connection: Connection, base_dir_id: int) -> int:
+    """The number of the last transaction that changed jobs of a base dir; -1 where there is no such base dir."""
+    found = connection.execute(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id)).scalar()
+    return -1 if found is None else found
+
+
 def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
     """A base dir was searched in full."""
     connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
