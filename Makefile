@@ -29,6 +29,11 @@ help: ## Show this list
 demo: .venv/package ## Ingest a few real jobs and look at them
 	@.venv/bin/python examples/demo.py
 
+.PHONY: serve
+serve: .venv/package ## Serve the example jobs at http://127.0.0.1:8080 (ARGS="--port 0" for another port)
+	@mkdir -p build/serve
+	.venv/bin/lineage-store --database sqlite:///build/serve/store.db serve examples/summary_base $(ARGS)
+
 .PHONY: test
 test: .venv/package ## Run the tests on SQLite and PostgreSQL (ARGS="-k words" for some of them)
 	.venv/bin/python $(PYTEST) $(ARGS)
@@ -73,6 +78,7 @@ test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .ven
 	.venv/bin/python -m hatchling build -t wheel -d build/wheel
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
+	.venv/bin/python -m pytest tests/server -m mindinsight $(ARGS)
 
 .PHONY: prove
 prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)

@@ -2,15 +2,19 @@
 
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits; so is a name that
-no setting has. Relative base dirs become absolute: in the file from its directory, else from the working directory.
+/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
+another user could have written it. A value that does not fit is refused with the name, the place and what fits; so is
+a name that no setting has. Relative base dirs become absolute: in the file from its directory, else from the working
+directory.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +22,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
@@ -59,6 +65,25 @@ class Settings:
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
+    most_lineage_bytes: int = _setting(
+        16 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
+    )
+    most_lineage_events: int = _setting(100_000, "lineage events of a job that are taken in", least=1)
+    most_user_values: int = _setting(
+        10_000, "user-defined values of a job that are taken in, those written again included", least=1
+    )
+    most_metrics: int = _setting(10_000, "metrics of one evaluation that is taken in", least=1)
+    most_dataset_nodes: int = _setting(
+        10_000, "nodes of one dataset pipeline that is taken in, their parameters included", least=1
+    )
+    most_tags: int = _setting(
+        50_000, "tags of a log file that are taken in, and values of one summary event", least=1
+    )
+    most_event_parts: int = _setting(
+        2_000_000,
+        "parts of one summary event that is taken in: values, buckets, nodes of a graph",
+        least=1000,
+    )
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
     )
@@ -69,8 +94,18 @@ class Settings:
     )
     reading_deadline_s: float = _setting(
         30.0,
-        "seconds that the daemon's reading process may take for one batch, which ends after a tenth of them",
+        "seconds that reading a file apart may take, or one batch of an ingest, which ends after a tenth of them",
         least=0.1,
+    )
+    slow_reading_s: float = _setting(
+        1.0,
+        "seconds that the daemon's files wait for one that is read; it is read apart from then on",
+        least=0.1,
+    )
+    job_reading_s: float = _setting(
+        5.0,
+        "seconds of reading within a minute after which a job's files wait for those of all others",
+        least=0,
     )
     reading_memory_bytes: int = _setting(
         1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE
@@ -100,6 +135,12 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    mindinsight_limits: int = _setting(
+        1,
+        "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
+        least=1,
+    )
+    metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )
@@ -155,12 +196,22 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
         if not path.is_file():
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
-    candidates = [
-        Path("lineage_store.toml"),
-        _user_config_dir() / "lineage_store.toml",
-        Path("/etc/lineage_store.toml"),
-    ]
-    return next((path for path in candidates if path.is_file()), None)
+    of_user = user_directory("config")
+    here = Path("lineage_store.toml")
+    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(here) and not _is_trusted(here):
+        candidates.remove(here)
+        log.warning("%s is passed over: another user could have written it.", here.absolute())
+    return next((path for path in candidates if path and path.is_file()), None)
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    try:
+        link, file = path.lstat(), path.stat()
+    except OSError:
+        return False
+    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
@@ -247,7 +298,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
 
 
-def _user_config_dir() -> Path:
-    from platformdirs import user_config_path
+def user_directory(kind: str) -> Path | None:
+    """Where this user has settings (`config`) or a store (`state`); None for a user without a home directory."""
+    import platformdirs
 
-    return user_config_path("lineage-store")
+    try:
+        path: Path = getattr(platformdirs, f"user_{kind}_path")("lineage-store")
+    except RuntimeError:
+        return None
+    return path if path.is_absolute() else None  # older versions leave the ~ as it is

@@ -102,14 +102,19 @@ class OpenedStore:
     @contextmanager
     def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
         """A transaction, a base dir, and the id of a job below it. Raises TrainJobNotFoundError."""
-        from lineage_store.store.catalog import registry
-
         with self._reading() as connection:
             found = base_dirs.find(connection, base_dir)
-            job_id = registry.job_id(connection, found.id, to_stored(train_id))
-            if job_id is None:
-                raise no_such_job(train_id, found.path)
-            yield connection, found, job_id
+            yield connection, found, job_id(connection, found, train_id)
+
+
+def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
+    """The id of a job below a base dir. Raises TrainJobNotFoundError."""
+    from lineage_store.store.catalog import registry
+
+    found = registry.job_id(connection, base_dir.id, to_stored(train_id))
+    if found is None:
+        raise no_such_job(train_id, base_dir.path)
+    return found
 
 
 def no_such_job(train_id: str, base_dir: Path) -> TrainJobNotFoundError:

@@ -20,6 +20,7 @@ from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
     from lineage_store.findings import Finding
+    from lineage_store.operations.measures import Measures
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
@@ -61,6 +62,16 @@ class Operations(OpenedStore):
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
         return health.findings(self._engine, path, wanted, within_s=within_s)
 
+    def measures(self, *, within_s: float = 60.0) -> Measures:
+        """How the store stands, in numbers for a monitor; also that the database does not answer. `findings` as above.
+
+        `lineage_store.operations.metrics.StoreCollector(store.measures)` tells them to a Prometheus registry.
+        """
+        from lineage_store.operations import measures
+
+        wanted = [absolute_path(named) for named in self.settings.base_dirs]
+        return measures.measure(self._engine, wanted, within_s=within_s)
+
     def write_ahead_log(self) -> WriteAheadLog | None:
         """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
         from lineage_store.store.admin import wal
@@ -77,6 +88,13 @@ class Operations(OpenedStore):
         if found is None:
             raise no_such_job(train_id, path)
         return found
+
+    def evaluations(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
+        """Rows of v_metric: what every evaluation of a job measured, in their order. Raises TrainJobNotFoundError."""
+        from lineage_store.query import status as statuses
+
+        with self._job(base_dir, train_id) as (connection, place, _):
+            return statuses.read_evaluations(connection, to_stored(str(place.path)), to_stored(train_id))
 
     def why(self, path: PathLike) -> Verdict:
         """Why a file or job is, or is not, in the store. Raises LineageParamSummaryPathError for what is no path."""

@@ -6,13 +6,20 @@ wait for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from lineage_store.api.opened import OpenedStore
+from lineage_store.api import base_dirs
+from lineage_store.api.opened import OpenedStore, job_id
 from lineage_store.api.paths import PathLike
+from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
 
 if TYPE_CHECKING:
     from lineage_store.query import samples
+
+
+MOST_POINTS = 100_000
 
 
 class Chosen(TypedDict, total=False):
@@ -57,6 +64,68 @@ class Samples(OpenedStore):
 
         with self._job(base_dir, train_id) as (connection, _, job_id):
             return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
+
+    def recorded_scalars(
+        self, base_dir: PathLike, train_id: str, tag: str
+    ) -> list[samples.Recorded[samples.Scalars]]:
+        """What each log file holds of a scalar, oldest first, what a restart wrote again included.
+
+        Raises TrainJobNotFoundError, SampleNotFoundError.
+        """
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.recorded_scalars(connection, job_id, tag)
+
+    def recorded_payloads(
+        self, base_dir: PathLike, train_id: str, plugin: str, tag: str
+    ) -> list[samples.Recorded[list[samples.PayloadSample]]]:
+        """The same of a histogram, image, tensor, graph or landscape."""
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, place, job_id):
+            return samples.recorded_payloads(connection, (str(place.path), train_id), job_id, plugin, tag)
+
+    def buckets(
+        self,
+        tags: Sequence[tuple[PathLike, str, str]],
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
+        points: int = 1000,
+        superseded: bool = False,
+        skip_unknown: bool = False,
+    ) -> list[samples.Curve]:
+        """Scalars for a screen: the curves of some tags, on one grid of steps; every spike is in them.
+
+        Args:
+            tags: base dir, train id and tag of each.
+            start, stop, device: as for `scalars`; devices do not interleave here, each has a curve of its own.
+            points: how many buckets a curve may have; twice as many samples come as they are.
+            superseded: with what a restart wrote again, as curves of their own.
+            skip_unknown: leave out what is not there, instead of raising.
+
+        Raises:
+            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+        """
+        from lineage_store.plugins import SCALAR
+        from lineage_store.query import samples
+
+        if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
+            raise LineageParamValueError(
+                f"points = {points!r} must be a whole number from 2 to {MOST_POINTS}."
+            )
+        first, end = samples.step_bounds(start, stop)
+        ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
+        found: list[Sequence[samples.Series]] = []
+        with self._reading() as connection:
+            for base_dir, train_id, tag in tags:
+                found.append([])
+                with suppress(*ignored):
+                    job = job_id(connection, base_dirs.find(connection, base_dir), train_id)
+                    found[-1] = samples.find_series(connection, job, SCALAR, tag, device)
+            return samples.curves(connection, found, first, end, points=points, superseded=superseded)
 
     # Payloads: what is listed is metadata; `.read()` of each reads the log file, and raises PayloadUnavailableError
     # when that is gone or has changed. `start`, `stop` and `device` choose as for scalars.

@@ -6,6 +6,7 @@ an error says what was wrong and what to do, on stderr. Does not know any verb.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import os
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TextIO
 
 import click
 
@@ -27,10 +29,13 @@ PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
 """Set by shells that ask for completions: `eval "$(_LINEAGE_STORE_COMPLETE=bash_source lineage-store)"`."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 VERBS = {
     "init": "setup",
     "ingest": "ingesting",
     "daemon": "ingesting",
+    "serve": "serving",
     "status": "state",
     "jobs": "jobs",
     "show": "jobs",
@@ -107,6 +112,7 @@ def app(session: Session, database: str | None, config_file: str | None, verbose
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
     session = Session()
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -115,13 +121,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _invoke(sys.argv[1:] if arguments is None else list(arguments), session)
             sys.stdout.flush()
         except BrokenPipeError:
-            _discard_stdout()
+            _discard(sys.stdout)
             return 0
         except (KeyboardInterrupt, click.Abort):
             return 128 + (received[0] if received else signal.SIGINT)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the user gets a sentence
             return report(error, session.verbosity)
     return code if isinstance(code, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Whoever started us may have closed standard streams: a file of ours would get their number, and what is said."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(
+                os.open(os.devnull, os.O_RDWR), True
+            )  # the lowest number that is free: this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def _invoke(arguments: list[str], session: Session) -> object:
@@ -137,6 +153,14 @@ def _invoke(arguments: list[str], session: Session) -> object:
 
 def report(error: Exception, verbosity: int) -> int:
     """Tell the user; returns the exit code."""
+    try:
+        return _report(error, verbosity)
+    except OSError:  # stderr is full, or nobody reads it
+        _discard(sys.stderr)
+        return int(getattr(error, "exit_code", ExitCode.FAILED))
+
+
+def _report(error: Exception, verbosity: int) -> int:
     if verbosity > 0:
         trace = without_passwords("".join(traceback.format_exception(error)))
         click.echo(escaped(trace, keep_lines=True), err=True, nl=False)
@@ -145,6 +169,9 @@ def report(error: Exception, verbosity: int) -> int:
         return error.exit_code
     if isinstance(error, MindInsightException):
         message, hint, code = error.message, error.hint, error.exit_code
+    elif isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+        message, code = f"The output could not be written to its end: {error.strerror}", ExitCode.FAILED
+        hint = "Make room where stdout, or a temporary file, goes to. What is there is incomplete."
     else:
         message, code = f"Unexpected {type(error).__name__}: {error}", ExitCode.FAILED
         hint = "This should not happen: please report it, with what `-v` before the verb prints."
@@ -173,11 +200,18 @@ def _signals_interrupt() -> Iterator[list[int]]:
 
 def _log_to_stderr(verbosity: int) -> None:
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
-    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_ForPeople())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
-def _discard_stdout() -> None:
-    """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class _ForPeople(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(without_passwords(super().format(record)), keep_lines=True)
+
+
+def _discard(stream: TextIO) -> None:
+    """Nobody takes it any more: keep the interpreter from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -5,6 +5,7 @@ In: global options, as the program's entry has read them. Out: loaded settings, 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,8 @@ class Session:
     def note(self, text: str) -> None:
         """Tell the user something that is not what was asked for: on stderr, unless quiet."""
         if self.verbosity >= 0:
-            click.echo(escaped(text, keep_lines=True), err=True)
+            with suppress(OSError):  # a stderr that is full keeps nobody from what was asked for
+                click.echo(escaped(text, keep_lines=True), err=True)
 
 
 pass_session = click.make_pass_decorator(Session)

@@ -15,28 +15,28 @@ from typing import Any, Protocol
 
 from lineage_store.errors import UnknownFormatError
 from lineage_store.eventlog.columns import Decoded
-from lineage_store.eventlog.mindspore import events, filenames, payloads, vectorised
+from lineage_store.eventlog.mindspore import events, filenames, payloads, vectorised, weighing
 from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect
 from lineage_store.eventlog.records.vectorised import Segment
 from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName, Value
 
 
-class Framing(Protocol):
-    """Where frames begin and end. `records.framing`, a module, is one; its functions say what these promise."""
+class Reader(Protocol):
+    """Where frames begin and end in one buffer; `framing.FrameReader` is one, and says what these promise."""
 
-    HEADER_BYTES: int
-    """So many bytes tell whether a frame may begin with them."""
+    def next(self, start: int = 0) -> Frame | NeedData | Suspect:
+        """What stands at index `start`."""
 
-    def next_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = ...
-    ) -> Frame | NeedData | Suspect:
-        """What stands at index `start` of a buffer, whose first byte has the file position `base`."""
+    def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
+        """The first frame at or behind index `start` and before `before`, where something may stand that is none."""
 
-    def find_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = ...
-    ) -> Frame | NeedData | None:
-        """The first frame at or behind index `start`, where something may stand that is none."""
+
+class OpenReader(Protocol):
+    """A reader of a buffer whose first byte has the file position `base`."""
+
+    def __call__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = ...) -> Reader:
+        """See above."""
 
 
 class DecodeColumns(Protocol):
@@ -60,17 +60,23 @@ class LogFormat:
     """Why a name does not count though it looks like one of this format's; None for every other name."""
     is_finished: Callable[[os.stat_result], bool]
     """Whether nobody writes to a file any more: what is incomplete at its end remains so."""
-    framing: Framing
+    reader: OpenReader
+    """Finds frames."""
+    header_bytes: int
+    """So many bytes tell whether a frame may begin with them."""
     decode: Callable[[bytes, str], Sequence[Value]]
     """The values of a frame's payload in a file of this kind. Raises EventDecodeError."""
     decode_payload: Callable[[str, bytes, int], Any]
     """What a plugin's value at this place of a frame's payload is, as a sample gives it. Raises EventDecodeError."""
+    weigh: Callable[[bytes, str, int], tuple[int, int]] | None = None
+    """How many parts an event in a file of this kind has, and how many of them are values, before it is decoded; None:
+    decoding takes no more memory than its bytes call for."""
     decode_columns: DecodeColumns | None = None
     """What `decode` would give of many frames, faster; None: frame by frame is fast enough."""
 
     def payload_of(self, frame: bytes, checksum: int) -> bytes:
         """The payload of exactly one frame. Raises EventDecodeError when this is not the frame of that checksum."""
-        found = self.framing.next_frame(frame, max_frame_bytes=len(frame))
+        found = self.reader(frame, max_frame_bytes=len(frame)).next()
         if not isinstance(found, Frame) or (found.length, found.checksum) != (len(frame), checksum):
             raise EventDecodeError("The bytes are not the frame that was there.")
         return found.payload
@@ -88,9 +94,11 @@ FORMATS: tuple[LogFormat, ...] = (
         recognise=filenames.parse,
         ignored_reason=filenames.ignored_reason,
         is_finished=_is_read_only,
-        framing=framing,
+        reader=framing.FrameReader,
+        header_bytes=framing.HEADER_BYTES,
         decode=events.decode,
         decode_payload=payloads.decode,
+        weigh=weighing.weigh,
         decode_columns=vectorised.decode,
     ),
 )

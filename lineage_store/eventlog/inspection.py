@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
 
-from lineage_store.eventlog.formats import Framing, LogFormat
+from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, Frame, NeedData, Suspect
 from lineage_store.eventlog.values import (
     EventDecodeError,
@@ -57,20 +57,19 @@ def inspect(
     file: BinaryIO, log_format: LogFormat, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> Iterator[Part]:
     """Every part of a seekable file."""
-    position, wanted, framing = 0, CHUNK_BYTES, log_format.framing
+    position, wanted = 0, CHUNK_BYTES
     while content := _read(file, position, wanted):
-        view, base, end = memoryview(content), position, position + len(content)
-        while True:
-            found = framing.next_frame(view, position - base, base=base, max_frame_bytes=max_frame_bytes)
-            if not isinstance(found, Frame):
-                break
-            yield _frame_part(found, log_format, kind)
-            position = found.end
-        if isinstance(found, Suspect):
-            part = _suspect_part(file, found, framing, max_frame_bytes)
-            yield part
-            position, wanted = part.position + part.length, CHUNK_BYTES
-        elif len(content) < wanted:  # the end of the file
+        base, end = position, position + len(content)
+        reader = log_format.reader(content, base=base, max_frame_bytes=max_frame_bytes)
+        while not isinstance(found := reader.next(position - base), NeedData):
+            if isinstance(found, Frame):
+                yield _frame_part(found, log_format, kind)
+                position = found.end
+                continue
+            behind = _behind(found, reader.find(*_within(found, base)), file, log_format, max_frame_bytes)
+            yield Part(position, behind - position, PartState.SUSPECT, str(found.reason))
+            position = behind
+        if len(content) < wanted:  # the end of the file
             if end > position:
                 yield _pending_part(found, end - position)
             return
@@ -117,28 +116,41 @@ def _pending_part(need: NeedData, rest: int) -> Part:
     return Part(need.position, rest, PartState.PENDING, content)
 
 
-def _suspect_part(file: BinaryIO, suspect: Suspect, framing: Framing, max_frame_bytes: int) -> Part:
-    """From the suspect place to the next frame, or to the end of the file."""
-    end = _next_frame(file, suspect.position + 1, framing, max_frame_bytes)
-    if suspect.end is not None and suspect.end < end:
-        end = suspect.end
-    return Part(suspect.position, end - suspect.position, PartState.SUSPECT, str(suspect.reason))
+def _within(suspect: Suspect, base: int) -> tuple[int, int | None]:
+    """Between which indices of the buffer a frame may follow: within what the bad one claims, if it does."""
+    return suspect.position - base + 1, None if suspect.end is None else suspect.end - base
 
 
-def _next_frame(file: BinaryIO, position: int, framing: Framing, max_frame_bytes: int) -> int:
+def _behind(
+    suspect: Suspect,
+    following: Frame | NeedData | None,
+    file: BinaryIO,
+    log_format: LogFormat,
+    max_frame_bytes: int,
+) -> int:
+    """Where the next frame begins, or the bad one ends, or the file."""
+    if isinstance(following, Frame):
+        return following.position
+    if following is None and suspect.end is not None:
+        return suspect.end
+    found = _next_frame(file, suspect.position + 1, log_format, max_frame_bytes)
+    return min(found, suspect.end or found)
+
+
+def _next_frame(file: BinaryIO, position: int, log_format: LogFormat, max_frame_bytes: int) -> int:
     """Where the next valid frame begins at or behind `position`; the end of the file when there is none."""
-    while len(content := _read(file, position, CHUNK_BYTES)) >= framing.HEADER_BYTES:
-        found = framing.find_frame(content, base=position, max_frame_bytes=max_frame_bytes)
+    while len(content := _read(file, position, CHUNK_BYTES)) >= log_format.header_bytes:
+        found = log_format.reader(content, base=position, max_frame_bytes=max_frame_bytes).find()
         if isinstance(found, NeedData):
             content = _read(file, found.position, found.length)
-            complete = framing.next_frame(content, base=found.position, max_frame_bytes=max_frame_bytes)
-            if isinstance(complete, Frame):
+            complete = log_format.reader(content, base=found.position, max_frame_bytes=max_frame_bytes)
+            if isinstance(complete.next(), Frame):
                 return found.position
             position = found.position + 1
         elif found is not None:
             return found.position
         else:
-            position += len(content) - framing.HEADER_BYTES + 1
+            position += len(content) - log_format.header_bytes + 1
     return position + len(content)
 
 

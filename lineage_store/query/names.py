@@ -32,8 +32,8 @@ def named_by(condition: SearchCondition) -> Iterable[Subject]:
 
 
 def require(connection: Connection, asked: Iterable[Subject]) -> None:
-    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job of the store has."""
-    for subject in asked:
+    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are known."""
+    for subject in (each for each in asked if each.type in _TABLES):
         table, prefix, kind = _TABLES[subject.type]
         having = select(table.c.job_id).where(table.c.name_key == key(subject.name)).limit(1)
         if connection.execute(having).first() is None:

@@ -104,3 +104,9 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
         log_files=view_rows(connection, "v_log_file", this, "begun_at", "log_file", "generation"),
         problems=list(map(problem_of, problems)),
     )
+
+
+def read_evaluations(connection: Connection, base_dir: str, train_id: str) -> list[dict[str, Any]]:
+    """What every evaluation of one job (stored names) measured, in their order."""
+    this = {"base_dir": base_dir, "train_id": train_id}
+    return view_rows(connection, "v_metric", this, "evaluation_no", "name")

@@ -1,15 +1,25 @@
-"""Answers as JSON. In: what the Python API answers. Out: bytes, or a response."""
+"""Answers as JSON.
+
+In: what the Python API answers. Out: bytes, or a response. An answer that follows from the store alone carries an ETag,
+made of the place in the store's changes: who has it already is told so, and nothing is read.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import orjson
+from starlette.requests import Request
 from starlette.responses import Response
 
+import lineage_store
+from lineage_store.api import LineageStore
 from lineage_store.json_values import for_json, iso
+from lineage_store.server.state import Asker
 
 
 class JsonResponse(Response):
@@ -27,6 +37,27 @@ def to_json(content: Any) -> bytes:
         return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:  # text with a surrogate, or a number beyond 64 bits
         return json.dumps(for_json(content), allow_nan=False).encode()
+
+
+async def unless_known(
+    request: Request, ask: Asker, question: Callable[[LineageStore], Any], *, heavy: bool = False
+) -> Response:
+    """The answer to a question, or (304) that nothing has changed since the client was given it."""
+    known = request.headers.get("if-none-match", "")
+
+    def answer(store: LineageStore) -> tuple[str, bytes | None]:
+        etag = _etag(store.changes("now").since, str(request.url))
+        return etag, None if etag in known else to_json(question(store))
+
+    etag, content = await ask(answer, heavy=heavy)
+    if content is None:
+        return Response(None, 304, {"ETag": etag})
+    return Response(content, headers={"ETag": etag}, media_type="application/json")
+
+
+def _etag(*what: str) -> str:
+    text = "\n".join([lineage_store.__version__, *what])
+    return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
 def _shown(value: object) -> Any:

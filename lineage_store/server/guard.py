@@ -43,6 +43,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
 }
 """Of every answer that does not say otherwise."""
 
@@ -129,7 +130,7 @@ class Guard:
 
     async def _check_token(self, scope: Scope, headers: Headers) -> RedirectResponse | None:
         """See who asks; a token in the URL becomes a cookie, so that it stays in no history."""
-        scope.setdefault("state", {})["by_token"] = self._policy.token is not None
+        scope.setdefault("state", {}).update(by_token=True, has_token=self._policy.token is not None)
         if self._policy.token is None:
             if scope["client"] is not None and not is_loopback(scope["client"][0]):
                 raise RequestRefusedError(
@@ -137,6 +138,7 @@ class Guard:
                     hint="Start it with --token-file FILE.",
                     reason="not_this_host",
                 )
+            scope["state"]["by_token"] = False
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_url = dict(query).get("token")

@@ -51,11 +51,14 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "remarks_off": HTTPStatus.FORBIDDEN,
     "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "body_too_slow": HTTPStatus.REQUEST_TIMEOUT,
+    "answer_too_large": HTTPStatus.BAD_REQUEST,
     "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
+    "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
 }
 """What a `RequestRefusedError` may be about."""
 DOCS = "docs/server.md#errors"
+MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 
 
@@ -110,7 +113,7 @@ def _problem(status: HTTPStatus, kind: str, detail: str, remedy: str, docs: str 
     headers = {"Retry-After": str(RETRY_AFTER_S)} if waits else {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(to_json(document), status.value, headers, "application/problem+json")
+    return Response(to_json(document), status.value, headers, MEDIA_TYPE)
 
 
 async def _of_error(_request: Request, error: Exception) -> Response:

@@ -3,28 +3,30 @@
 In: settings. Out: `Ask`, by which an endpoint asks the store without keeping the others waiting. Promises: the store is
 opened with the first question, and again with the next where that failed; it opens `pool_size` connections at most; no
 more than `serve_heavy_reads` questions that take long are under way at once, and who would wait longer than a moment
-for one is refused (429). Knows no question.
+for one is refused (429); when a client goes, or the server ends, its statements end. Knows no question.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from lineage_store.api import LineageStore
+from lineage_store.api import Cancellation, LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 1.0
 """How long a heavy read waits for those under way."""
+_QUICK_S = 0.05
+"""Until then nobody looks whether the client is still there."""
 
 
 class State:
@@ -36,6 +38,7 @@ class State:
         self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
+        self._writable: LineageStore | None = None
 
     def store(self) -> LineageStore:
         """The store, for reading only. Raises as `LineageStore` does; not for the event loop, it may take a while."""
@@ -46,22 +49,48 @@ class State:
                 self._store = LineageStore(settings=settings, create=False, read_only=True)
             return self._store
 
-    async def ask(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
+    def writable(self) -> LineageStore:
+        """The same store, for labels and remarks. Raises as `store` does."""
+        with self._opening:
+            if self._writable is None:
+                self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
+            return self._writable
+
+    async def ask(
+        self,
+        question: Callable[[LineageStore], T],
+        *,
+        heavy: bool = False,
+        gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> T:
         """Put a question to the store in a thread.
 
         Args:
             heavy: it may take long, or its answer much memory.
+            gone: returns when nobody waits for the answer any more.
         """
         async with self._room(heavy):
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: question(self.store())
-            )
+            cancellation = Cancellation()
+
+            def answer() -> T:
+                with cancellation.covers():
+                    return question(self.store())
+
+            asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
+            try:
+                await _answered_or_gone(asked, gone)
+            finally:
+                if not asked.done():
+                    await asyncio.to_thread(cancellation.cancel)
+                    await asyncio.wait({asked})
+            return asked.result()
 
     async def close(self) -> None:
         """Let questions under way end; close the store."""
         await asyncio.to_thread(self._threads.shutdown)
-        if self._store is not None:
-            self._store.close()
+        for store in (self._store, self._writable):
+            if store is not None:
+                store.close()
 
     @asynccontextmanager
     async def _room(self, heavy: bool) -> AsyncIterator[None]:
@@ -92,7 +121,28 @@ class Asker:
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
         """Put a question to the store; see `State.ask`."""
-        return await self.state.ask(question, heavy=heavy)
+        return await self.state.ask(question, heavy=heavy, gone=self._gone)
+
+    async def _gone(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _answered_or_gone(
+    asked: asyncio.Future[T], gone: Callable[[], Coroutine[Any, Any, None]] | None
+) -> None:
+    if gone is None:
+        await asyncio.wait({asked})
+        return
+    done, _ = await asyncio.wait({asked}, timeout=_QUICK_S)
+    if done:
+        return
+    leaving: asyncio.Future[None] = asyncio.create_task(gone())
+    either: set[asyncio.Future[Any]] = {asked, leaving}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
 
 
 def _asker(request: Request) -> Asker:

@@ -145,11 +145,32 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("wall_time", sa.Double()),
         sa.Column("content", sa.Text(), nullable=False),
+        sa.Column("evaluation_no", sa.Integer()),
         sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", name="pk_lineage_event"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
             ["log_file.job_id", "log_file.file_no"],
             name="fk_lineage_event_job_id_file_no",
+            ondelete="CASCADE",
+        ),
+    )
+    op.create_table(
+        "file_lineage",
+        sa.Column("job_id", KEY, nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
+        sa.Column("events", sa.Integer(), nullable=False),
+        sa.Column("evaluations", sa.Integer(), nullable=False),
+        sa.Column("user_values", sa.BigInteger(), nullable=False),
+        sa.Column("content_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("train_at", sa.BigInteger()),
+        sa.Column("eval_at", sa.BigInteger()),
+        sa.Column("dataset_graph_at", sa.BigInteger()),
+        sa.Column("user_info", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_file_lineage"),
+        sa.ForeignKeyConstraint(
+            ["job_id", "file_no"],
+            ["log_file.job_id", "log_file.file_no"],
+            name="fk_file_lineage_job_id_file_no",
             ondelete="CASCADE",
         ),
     )
@@ -405,7 +426,7 @@ def upgrade() -> None:
         sqlite_where=lasting,
         postgresql_where=lasting,
     )
-    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no"])
+    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no", "range_end"])
     op.create_table(
         "ingest_cycle",
         sa.Column("id", KEY, nullable=False),
@@ -426,6 +447,21 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_ingest_cycle_base_dir", "ingest_cycle", ["base_dir_id", "started_at"])
+    op.create_table(
+        "ingest_total",
+        sa.Column("base_dir_id", KEY, nullable=False),
+        sa.Column("cycles", sa.BigInteger(), nullable=False),
+        sa.Column("cycles_s", sa.Double(), nullable=False),
+        sa.Column("batches", sa.BigInteger(), nullable=False),
+        sa.Column("batches_s", sa.Double(), nullable=False),
+        sa.Column("bytes_read", sa.Double(), nullable=False),
+        sa.Column("events", sa.BigInteger(), nullable=False),
+        sa.Column("samples", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("base_dir_id", name="pk_ingest_total"),
+        sa.ForeignKeyConstraint(
+            ["base_dir_id"], ["base_dir.id"], name="fk_ingest_total_base_dir_id", ondelete="CASCADE"
+        ),
+    )
     op.create_table(
         "ingest_lease",
         sa.Column("base_dir_id", KEY, nullable=False),

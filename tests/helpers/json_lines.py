@@ -65,30 +65,27 @@ def _is_finished(status: os.stat_result) -> bool:
     return time.time() - status.st_mtime > QUIET_S
 
 
-class Lines:
+class LineReader:
     """A frame is a line; how long one is, nothing tells before its end."""
 
-    HEADER_BYTES = 1
+    def __init__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = 2**20) -> None:
+        self.buffer, self.base, self.max_frame_bytes = bytes(buffer), base, max_frame_bytes
 
-    def next_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = 2**20
-    ) -> Frame | NeedData | Suspect:
+    def next(self, start: int = 0) -> Frame | NeedData | Suspect:
         """The line that begins at `start`."""
-        unread = bytes(buffer[start : start + max_frame_bytes])
-        length = unread.find(b"\n") + 1
-        if length:
-            line = unread[: length - 1]
-            return Frame(base + start, length, line, google_crc32c.value(line))
-        if len(unread) == max_frame_bytes:
-            return Suspect(base + start, SuspectReason.FRAME_TOO_LONG)
-        return NeedData(base + start, len(unread) + 1)
+        position, most = self.base + start, start + self.max_frame_bytes
+        length = self.buffer.find(b"\n", start, most) + 1 - start
+        if length > 0:
+            line = self.buffer[start : start + length - 1]
+            return Frame(position, length, line, google_crc32c.value(line))
+        if len(self.buffer) >= most:
+            return Suspect(position, SuspectReason.FRAME_TOO_LONG)
+        return NeedData(position, len(self.buffer) - start + 1)
 
-    def find_frame(
-        self, buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = 2**20
-    ) -> Frame | NeedData | None:
+    def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
         """The line behind the next line's end."""
-        begin = bytes(buffer).find(b"\n", max(start - 1, 0)) + 1
-        found = self.next_frame(buffer, begin, base=base, max_frame_bytes=max_frame_bytes) if begin else None
+        begin = self.buffer.find(b"\n", max(start - 1, 0), before) + 1
+        found = self.next(begin) if begin else None
         return None if isinstance(found, Suspect) else found
 
 
@@ -129,7 +126,8 @@ JSON_LINES = LogFormat(
     recognise=_recognise,
     ignored_reason=_ignored_reason,
     is_finished=_is_finished,
-    framing=Lines(),
+    reader=LineReader,
+    header_bytes=1,
     decode=_decode,
     decode_payload=_decode_payload,
 )

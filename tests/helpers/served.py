@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
-import uvicorn
+from fastapi import APIRouter
 
 from lineage_store.config import Settings
 from lineage_store.server import create_app
+from lineage_store.server.connections import server_of
 
 _WITHIN_S = 60.0
+_SERVE = """
+import socket, sys, uvicorn
+from lineage_store import config
+from lineage_store.server import create_app
+app = create_app(config.load().settings)
+settings = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=30)
+uvicorn.Server(settings).run([socket.socket(fileno=int(sys.argv[1]))])
+"""
 
 
 @contextmanager
-def serving(url: str, **settings: Any) -> Iterator[httpx.Client]:
-    """A client of a server on the store at `url`; settings without their prefix `serve_`, or whole."""
+def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> Iterator[httpx.Client]:
+    """A client of a server on the store at `url`.
+
+    Args:
+        routers: further endpoints, which only the test has.
+        settings: with or without their prefix `serve_`.
+    """
     named = {
         name if name in Settings.__slots__ else f"serve_{name}": value for name, value in settings.items()
     }
     app = create_app(replace(Settings(), database_url=url, **named))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
+    for router in routers:
+        app.include_router(router)
+    server = server_of(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -42,3 +61,18 @@ def serving(url: str, **settings: Any) -> Iterator[httpx.Client]:
         finally:
             server.should_exit = True
             thread.join(_WITHIN_S)
+
+
+@contextmanager
+def server_process(url: str) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
+    """A server in a process of its own, which may be killed, and a client."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = [sys.executable, "-c", _SERVE, str(listener.fileno())]
+        environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
+        process = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
+    with process, httpx.Client(base_url=address, timeout=_WITHIN_S) as client:
+        try:
+            yield process, client
+        finally:
+            process.kill()

@@ -155,10 +155,15 @@ def test_an_undecodable_event_with_valid_checksums_costs_itself_at_once(
     assert column(engine, "SELECT quarantined_bytes FROM log_file") == [log.spans[1][1]]
 
 
-def test_two_undecodable_events_in_a_row_are_two_problems(engine: Engine, base_dir: Path) -> None:
-    Log().frame(b"\xff").frame(b"\xff").write_summary(base_dir / "job")
+def test_undecodable_events_in_a_row_are_one_problem_where_the_reason_is_one(
+    engine: Engine, base_dir: Path
+) -> None:
+    alike = Log().frame(b"\xff").frame(b"\xff")
+    alike.scalar(1, "loss", 1.0).frame(b"\xff").write_summary(base_dir / "job")
     ingest(engine, base_dir)
-    assert len(open_problems(engine)) == 2
+    (first, _), (second, length), _, (last, _) = alike.spans
+    ranges = rows(engine, "SELECT range_start, range_end FROM ingest_problem ORDER BY 1")
+    assert ranges == [(first, second + length), (last, last + length)]
 
 
 def test_a_metric_that_is_no_json_is_a_problem_of_that_job_alone(engine: Engine, base_dir: Path) -> None:

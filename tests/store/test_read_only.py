@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from helpers.databases import plain_role
 from helpers.log_writer import Log
+from helpers.users import another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore, filter_summary_lineage
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
@@ -25,9 +23,6 @@ from lineage_store.errors import (
     SchemaTooOldError,
 )
 from lineage_store.store.database import default_location
-
-ANOTHER_USER = 65534
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
 
 @pytest.fixture
@@ -106,22 +101,26 @@ def test_no_directory_is_made_for_the_default_store(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_default_store_in_a_directory_that_somebody_planted_is_not_used(
+    read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").touch()  # so that none can be made there
+    (tmp_path / "open_to_all").mkdir()
+    LineageStore(f"sqlite:///{tmp_path}/open_to_all/store.db").close()
+    (tmp_path / "planted").symlink_to("open_to_all")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(default_location, "FALLBACK", tmp_path / "planted")
+    with pytest.raises(DatabaseUnavailableError):
+        LineageStore(settings=Settings(), read_only=read_only)
+
+
 def test_not_even_sql_of_ones_own_writes(store: LineageStore) -> None:
     with store.engine.connect() as connection, pytest.raises(Exception, match=r"read-?only"):
         connection.exec_driver_sql("DELETE FROM train_job")
 
 
 # --- SQLite files of another user ---
-
-_HOLD = """
-import sys
-from lineage_store import LineageStore
-from lineage_store.store.database.engine import reading
-store = LineageStore(sys.argv[1])
-with reading(store.engine):
-    print("open", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -135,28 +134,6 @@ def foreign(base_dir: Path) -> Iterator[Path]:
     path.chmod(0o644)
     yield path
     shutil.rmtree(directory)
-
-
-@contextmanager
-def another_user() -> Iterator[None]:
-    """Let what is done here be done as another user."""
-    os.setresuid(ANOTHER_USER, ANOTHER_USER, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
-
-
-@contextmanager
-def open_elsewhere(path: Path) -> Iterator[None]:
-    """Its user has it open in another process, as a daemon does."""
-    command = [sys.executable, "-c", _HOLD, f"sqlite:///{path}"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        yield
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def jobs(path: Path) -> list[str]:

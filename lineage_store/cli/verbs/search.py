@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.cli.where import combined
 from lineage_store.fields import LISTED, METRIC_PREFIX, PREFIXES, PRINTED, USER_PREFIX
 
 ALL_COLUMNS = (

@@ -1,4 +1,4 @@
-"""The masked CRC-32C of the frame format, of one byte string and of many frame lengths at once.
+"""The masked CRC-32C of the frame format: of one byte string, of any slice of a buffer, of many frame lengths at once.
 
 In: bytes, or an array of frame lengths. Out: the checksum as it stands in the file (CRC-32C with the
 Castagnoli polynomial, rotated and offset so that a checksum of checksums stays strong; the same as in
@@ -18,10 +18,72 @@ MASK = 0xA282EAD8
 _PART_BYTES = 1 << 20
 
 
-def masked_crc32c(content: bytes) -> int:
+def masked_crc32c(content: bytes | memoryview) -> int:
     """The masked CRC-32C of `content`, 0 <= n < 2**32."""
-    crc = crc32c(content)
+    return _masked(crc32c(content))
+
+
+def _masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + MASK) & 0xFFFFFFFF
+
+
+class SliceChecksums:
+    """The masked CRC-32C of slices of a buffer, however many and however they overlap, each byte read about once.
+
+    A CRC is linear: that of a slice follows from those of what ends where it begins and where it ends, and those are
+    kept block by block.
+    """
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
+        self._of_blocks = [0]
+        """The CRC of the first n blocks, as far as they were needed."""
+
+    def of(self, start: int, end: int) -> int:
+        """The checksum of `buffer[start:end]`."""
+        if end - start <= _SLICE_BLOCK_BYTES:
+            return masked_crc32c(self._buffer[start:end])
+        return _masked(self._up_to(end) ^ _with_zeros_behind(self._up_to(start), end - start))
+
+    def _up_to(self, end: int) -> int:
+        blocks, size = self._of_blocks, _SLICE_BLOCK_BYTES
+        while len(blocks) <= end // size:
+            whole = bytes(self._buffer[(len(blocks) - 1) * size : len(blocks) * size])
+            blocks.append(google_crc32c.extend(blocks[-1], whole))
+        rest = bytes(self._buffer[end // size * size : end])
+        crc: int = google_crc32c.extend(blocks[end // size], rest)
+        return crc
+
+
+_SLICE_BLOCK_BYTES = 8192
+
+
+def _with_zeros_behind(crc: int, length: int) -> int:
+    """What a CRC contributes to that of the same bytes with `length` more behind them."""
+    for exponent in range(length.bit_length()):
+        if length >> exponent & 1:
+            first, second, third, fourth = _zero_tables(exponent)
+            crc = first[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255] ^ fourth[crc >> 24]
+    return crc
+
+
+@cache
+def _zero_tables(exponent: int) -> tuple[Sequence[int], ...]:
+    """For each byte of a CRC, and for each value of it: what becomes of it with 2**exponent zero bytes behind."""
+    if exponent:
+        half = 1 << exponent - 1
+        bits = [_with_zeros_behind(_with_zeros_behind(1 << bit, half), half) for bit in range(32)]
+    else:
+        zero: int = google_crc32c.value(b"\0")
+        low = [google_crc32c.value(bytes([1 << bit])) ^ zero for bit in range(8)]
+        bits = low + [1 << bit for bit in range(24)]
+    tables = []
+    for first in range(0, 32, 8):
+        table = [0]
+        for bit in bits[first : first + 8]:
+            table += [bit ^ other for other in table]
+        tables.append(table)
+    return tuple(tables)
 
 
 @lru_cache(maxsize=4096)

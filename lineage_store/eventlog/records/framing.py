@@ -4,13 +4,15 @@ In: a buffer that holds part of a file, and the file position of its first byte;
 Out: the complete, checked frames, then exactly one outcome: NeedData ("not yet", a value and no error) or
 Suspect (what stands here is no frame, now).
 Promises: a frame comes out only when both checksums match; no answer depends on how the file was cut into
-buffers; a length is believed only up to `max_frame_bytes` and is never an allocation. No I/O, no state.
+buffers; a length is believed only up to `max_frame_bytes` and is never an allocation; time is linear in the buffer,
+whatever its headers claim. No I/O.
 It does not know what a payload means, nor whether a suspect place will still be filled.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +21,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.records.crc import length_checksum, length_checksums, masked_crc32c
+from lineage_store.eventlog.records.crc import (
+    SliceChecksums,
+    length_checksum,
+    length_checksums,
+    masked_crc32c,
+)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -76,7 +83,7 @@ class SuspectReason(StrEnum):
     FRAME_TOO_LONG = "length is above max_frame_bytes"
     BAD_PAYLOAD_CHECKSUM = "checksum of the payload does not match"
     CUT_SHORT = "the frame would end behind the end of the finished file, and others follow it"
-    """Not for `next_frame` to say, which does not know where a file ends."""
+    """Not for a reader of frames to say, which does not know where a file ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,41 +102,88 @@ def encode_frame(payload: bytes) -> bytes:
     return header + payload + _CHECKSUM.pack(masked_crc32c(payload))
 
 
+class FrameReader:
+    """What stands where in one buffer. All its answers take time linear in the buffer, whatever its headers claim,
+    as long as they are asked for from the front to the back."""
+
+    def __init__(
+        self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    ) -> None:
+        self._view, self._base, self._max_frame_bytes = memoryview(buffer), base, max_frame_bytes
+        self._checksums = SliceChecksums(self._view)
+        self._window, self._headers = range(0), list[int]()
+
+    def next(self, start: int = 0) -> Frame | NeedData | Suspect:
+        """What stands at index `start` of the buffer, whose first byte has the file position `base`.
+
+        `max_frame_bytes` bounds the whole frame. The payload is copied out once; nothing else is.
+        """
+        view, position = self._view, self._base + start
+        available = len(view) - start
+        if available < HEADER_BYTES:
+            return NeedData(position, OVERHEAD_BYTES)
+        payload_length, header_checksum = _HEADER.unpack_from(view, start)
+        if length_checksum(payload_length) != header_checksum:
+            hole = view[start : start + HEADER_BYTES] == _ZERO_HEADER
+            return Suspect(position, SuspectReason.ZERO_HEADER if hole else SuspectReason.BAD_LENGTH_CHECKSUM)
+        length = payload_length + OVERHEAD_BYTES
+        if length > self._max_frame_bytes:
+            return Suspect(position, SuspectReason.FRAME_TOO_LONG)
+        if available < length:
+            return NeedData(position, length)
+        payload_start, payload_end = start + HEADER_BYTES, start + HEADER_BYTES + payload_length
+        (checksum,) = _CHECKSUM.unpack_from(view, payload_end)
+        if self._checksums.of(payload_start, payload_end) != checksum:
+            return Suspect(position, SuspectReason.BAD_PAYLOAD_CHECKSUM, position + length)
+        return Frame(position, length, bytes(view[payload_start:payload_end]), checksum)
+
+    def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
+        """Resynchronise: the first valid frame that begins at or behind index `start`, and before index `before`.
+
+        Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer;
+        a complete frame behind it is the stronger evidence and wins, as after a torn frame that another writer
+        appended to. None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An
+        empty frame is never found, for no writer makes one.
+        """
+        incomplete: NeedData | None = None
+        for index in self._valid_headers(start, len(self._view) if before is None else before):
+            found = self.next(index)
+            if isinstance(found, Frame):
+                return found
+            if isinstance(found, NeedData):
+                incomplete = incomplete or found
+        return incomplete
+
+    def _valid_headers(self, start: int, before: int) -> Iterator[int]:
+        """Indices of plausible lengths with a matching checksum, ascending; each window is searched once."""
+        end = min(before, len(self._view) - HEADER_BYTES + 1)
+        while start < end:
+            if start not in self._window:
+                last = min(start + _SEARCH_WINDOW_BYTES, len(self._view) - HEADER_BYTES + 1)
+                self._window = range(start, last)
+                self._headers = _valid_headers_between(
+                    self._view, start, last, self._max_frame_bytes
+                ).tolist()
+            window, headers = self._window, self._headers
+            for place in range(bisect_left(headers, start), bisect_left(headers, end)):
+                yield headers[place]
+            start = window.stop
+
+
 def next_frame(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> Frame | NeedData | Suspect:
-    """What stands at index `start` of `buffer`, whose first byte has the file position `base`.
-
-    `max_frame_bytes` bounds the whole frame. The payload is copied out once; nothing else is.
-    """
-    position = base + start
-    available = len(buffer) - start
-    if available < HEADER_BYTES:
-        return NeedData(position, OVERHEAD_BYTES)
-    payload_length, header_checksum = _HEADER.unpack_from(buffer, start)
-    if length_checksum(payload_length) != header_checksum:
-        hole = buffer[start : start + HEADER_BYTES] == _ZERO_HEADER
-        return Suspect(position, SuspectReason.ZERO_HEADER if hole else SuspectReason.BAD_LENGTH_CHECKSUM)
-    length = payload_length + OVERHEAD_BYTES
-    if length > max_frame_bytes:
-        return Suspect(position, SuspectReason.FRAME_TOO_LONG)
-    if available < length:
-        return NeedData(position, length)
-    payload_end = start + HEADER_BYTES + payload_length
-    payload = bytes(buffer[start + HEADER_BYTES : payload_end])
-    (checksum,) = _CHECKSUM.unpack_from(buffer, payload_end)
-    if masked_crc32c(payload) != checksum:
-        return Suspect(position, SuspectReason.BAD_PAYLOAD_CHECKSUM, position + length)
-    return Frame(position, length, payload, checksum)
+    """What stands at one place."""
+    return FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes).next(start)
 
 
 def read_frames(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> tuple[list[Frame], NeedData | Suspect]:
     """All frames from index `start` on, and what ended them: at the end of the buffer, the need of data."""
-    view = memoryview(buffer)
+    reader = FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes)
     frames: list[Frame] = []
-    while isinstance(found := next_frame(view, start, base=base, max_frame_bytes=max_frame_bytes), Frame):
+    while isinstance(found := reader.next(start), Frame):
         frames.append(found)
         start += found.length
     return frames, found
@@ -138,30 +192,8 @@ def read_frames(
 def find_frame(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> Frame | NeedData | None:
-    """Resynchronise: the first valid frame at or behind index `start`.
-
-    Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer;
-    a complete frame behind it is the stronger evidence and wins, as after a torn frame that another writer
-    appended to. None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An
-    empty frame is never found, for no writer makes one.
-    """
-    view = memoryview(buffer)
-    incomplete: NeedData | None = None
-    for index in _valid_headers(view, start, max_frame_bytes):
-        found = next_frame(view, index, base=base, max_frame_bytes=max_frame_bytes)
-        if isinstance(found, Frame):
-            return found
-        if isinstance(found, NeedData):
-            incomplete = incomplete or found
-    return incomplete
-
-
-def _valid_headers(view: memoryview, start: int, max_frame_bytes: int) -> Iterator[int]:
-    """Indices of plausible lengths with a matching checksum, ascending, searched window by window."""
-    last = len(view) - HEADER_BYTES
-    for begin in range(start, last + 1, _SEARCH_WINDOW_BYTES):
-        end = min(begin + _SEARCH_WINDOW_BYTES, last + 1)
-        yield from _valid_headers_between(view, begin, end, max_frame_bytes).tolist()
+    """The first frame at or behind one place."""
+    return FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes).find(start)
 
 
 def _valid_headers_between(view: memoryview, begin: int, end: int, max_frame_bytes: int) -> NDArray[np.int64]:

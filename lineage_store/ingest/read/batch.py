@@ -20,15 +20,22 @@ from lineage_store.eventlog.records.framing import NeedData, Suspect
 from lineage_store.findings import Finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
-from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
-from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
+from lineage_store.ingest.read.turns import Cost, shared_out
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+
+SUSPECT_BYTES = 4096
+"""So much is read of a file whose next bytes made no frame when last seen; more where a frame asks for it."""
+
+_Portion = tuple[KnownFile, int]
+"""A file, and how many bytes of it are to be taken at once."""
 
 
 @dataclass(slots=True)
@@ -41,27 +48,47 @@ class Batch:
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     row_count: int = 0
     bytes_read: int = 0
+    """Those whose lineage is folded again included."""
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
     """A file whose reading failed the reader, and how."""
+    costs: dict[str, Cost] = field(default_factory=dict)
+    """What reading took, by job."""
 
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
         self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count
+        rows = advance.rows
+        self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
+        self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
+        if rows.lineage_events:  # what was made of the bytes before is made again
+            self.bytes_read += advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
         return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
 
 
-def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:
-    """Read files until the batch is full, its time is over, or all have been read."""
-    batch, waiting = Batch(), iter(files)
+def fill(
+    base_dir: Path,
+    files: Sequence[KnownFile],
+    settings: Settings,
+    now: datetime,
+    most_bytes: Sequence[int] | None = None,
+    seconds: float | None = None,
+) -> Batch:
+    """Read files until the batch is full, its time is over, or all have been read.
+
+    Args:
+        most_bytes: how much to take at once of each; None: a chunk.
+        seconds: how long reading should take; None: a share of its deadline.
+    """
+    most = most_bytes or [settings.chunk_bytes] * len(files)
+    batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
     reading = _Reading(base_dir, settings, now, batch)
-    ends_at = time.monotonic() + READING_SHARE * settings.reading_deadline_s
+    ends_at = time.monotonic() + (READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
     while length_hint(waiting) and not batch.is_full(settings):
         reading.read(_until(ends_at, waiting))
         if time.monotonic() >= ends_at:
@@ -70,7 +97,7 @@ def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: da
     return batch
 
 
-def _until(ends_at: float, files: Iterator[KnownFile]) -> Iterator[KnownFile]:
+def _until(ends_at: float, files: Iterator[_Portion]) -> Iterator[_Portion]:
     """One file in any case, and more until the time is over; what is not given out is left in `files`."""
     for file in files:
         yield file
@@ -85,44 +112,56 @@ class _Reading:
     now: datetime
     batch: Batch
 
-    def read(self, files: Iterable[KnownFile]) -> None:
-        """Read files until a chunk's bytes have come together; no more than that is taken from an iterator."""
-        together = list(self._chunks(files, self.settings.chunk_bytes))
-        for file, length in self._take(together):
+    def read(self, files: Iterable[_Portion]) -> None:
+        """Read files until enough for one decoding has come together; no more than that is taken from an iterator."""
+        for file, length in self._read(files):
             wanted = length
             while wanted:  # the next frame is longer than a chunk
-                longer = self._take(list(self._chunks([file], wanted)))
+                longer = self._read([(file, wanted)], in_full=True)
                 wanted = longer[0][1] if longer else 0
 
-    def _chunks(self, files: Iterable[KnownFile], length: int) -> Iterator[Chunk]:
-        """Up to `length` bytes of each file, until so many were read of all."""
-        total = 0
-        for file in files:
+    def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[tuple[KnownFile, int]]:
+        began = time.monotonic()
+        chunks = list(self._chunks(files, in_full))
+        longer = self._take(chunks)
+        sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
+        for train_id, cost in shared_out(sizes, time.monotonic() - began).items():
+            self.batch.costs[train_id] = self.batch.costs.get(train_id, Cost()).plus(*cost)
+        return longer
+
+    def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
+        """Of each file what is to be taken at once, until the shares of that which were there make a whole.
+
+        Without `in_full`, little is read of what made no frame when last seen.
+        """
+        shares = 0.0
+        for file, length in files:
             try:
-                chunk = read_chunk(self.base_dir, file, self.settings, length, self.now)
+                little = not in_full and waits(file, self.settings, self.now)
+                most = min(length, SUSPECT_BYTES) if little else length
+                chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
             except FileNotFoundError:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
-                    path = path_of(self.base_dir, file.train_id, file.name)
-                    self.batch.failures.append((file, unreadable_file(path, error)))
+                    problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
+                    self.batch.failures.append((file, problem))
                 continue
             if isinstance(chunk, Rewritten):
                 self.batch.rewritten.append(chunk)
                 continue
             yield chunk
-            total += len(chunk.content)
-            if total >= length:
+            shares += len(chunk.content) / length
+            if shares >= 1:
                 return
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
         """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
-        most, vectorised = self.settings.max_frame_bytes, self.settings.vectorised
-        found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
+        found = rows.from_chunks(chunks, self.settings)
         self.batch.samples.extend(found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
-            if length := _longer(chunk, of_file, ended, most):
+            if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):
                 longer.append((chunk.file, length))
                 continue
             advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
@@ -147,7 +186,8 @@ def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_
     if isinstance(ended, Suspect) or found.end > chunk.position:
         return 0
     available, in_file = len(chunk.content), chunk.sight.size_bytes - found.end
-    length = min(ended.length, max_frame_bytes, in_file if chunk.sight.closed else ended.length)
+    most = LOOK_AHEAD * max_frame_bytes  # so much is asked for where damage is given up
+    length = min(ended.length, most, in_file if chunk.sight.closed else ended.length)
     if not available < length <= in_file:
         return 0
     return max(length, min(ended.wanted(available), max_frame_bytes, in_file))

@@ -35,8 +35,10 @@ class Survey:
     unreadable: Sequence[Unreadable] = ()
     counts: Counts = field(default_factory=Counts)
     """What was found; nothing is read yet."""
-    new: Sequence[NewFile] = ()
-    changed: Sequence[KnownFile] = ()
+    new: Sequence[tuple[NewFile, int]] = ()
+    """With their sizes."""
+    changed: Sequence[tuple[KnownFile, int]] = ()
+    """With how many bytes there are behind each bookmark."""
     missing: Sequence[KnownFile] = ()
 
     def __bool__(self) -> bool:
@@ -119,7 +121,7 @@ def _compare(
 
 def _without_removed(connection: Connection, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
     """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
-    new = _new_files(changes)
+    new = [file for file, _ in _new_files(changes)]
     wanted = set(tombstones.without_removed(connection, base_dir_id, new)) if new else set()
     if len(wanted) == len(new):
         return changes
@@ -143,8 +145,12 @@ def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange])
         found.unreadable,
         counts,
         _new_files(changes),
-        _known(changes, Change.LOOK),
-        _known(changes, Change.MISSING),
+        [
+            (change.known, change.found.sight.size_bytes - change.known.byte_offset)
+            for change in changes
+            if change.change is Change.LOOK and change.known and change.found
+        ],
+        [change.known for change in changes if change.change is Change.MISSING and change.known],
     )
 
 
@@ -156,12 +162,12 @@ def next_generation(file: KnownFile) -> NewFile:
     return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
 
 
-def _known(changes: Sequence[PathChange], kind: Change) -> list[KnownFile]:
-    return [change.known for change in changes if change.change is kind and change.known is not None]
-
-
-def _new_files(changes: Iterable[PathChange]) -> list[NewFile]:
-    return [_new_file(change.found) for change in changes if change.change is Change.NEW and change.found]
+def _new_files(changes: Iterable[PathChange]) -> list[tuple[NewFile, int]]:
+    return [
+        (_new_file(change.found), change.found.sight.size_bytes)
+        for change in changes
+        if change.change is Change.NEW and change.found
+    ]
 
 
 def _new_file(found: FoundFile) -> NewFile:

@@ -56,6 +56,7 @@ class Walk:
         """Read on to a bookmark; False when no way leads there, and `faults` says why."""
         skip = dict(gaps)
         content, base = b"", self.position
+        reader = self.format.reader(content, base=base)
         while self.position < end:
             if (behind := skip.get(self.position)) is not None:
                 self.given_up_bytes += behind - self.position
@@ -63,15 +64,15 @@ class Walk:
                 continue
             if not base <= self.position <= base + len(content):
                 content, base = b"", self.position
-            found = self.format.framing.next_frame(
-                memoryview(content), self.position - base, base=base, max_frame_bytes=settings.max_frame_bytes
-            )
+                reader = self.format.reader(content, base=base)
+            found = reader.next(self.position - base)
             if isinstance(found, NeedData):
                 wanted = max(settings.chunk_bytes, found.wanted(base + len(content) - self.position))
                 more = log.read(self.position, min(wanted, max(end - self.position, 0)))
                 if len(more) < found.length:
                     return self._fault("no whole frame before the bookmark")
                 content, base = more, self.position
+                reader = self.format.reader(more, base=base, max_frame_bytes=settings.max_frame_bytes)
             elif isinstance(found, Frame):
                 self._take(found)
                 self.position = found.end

@@ -1,7 +1,24 @@
 """The samples of a job: scalars from the database, payloads from the log files that the database points to."""
 
+from lineage_store.query.samples.buckets import Curve, curves
 from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, payloads
+from lineage_store.query.samples.recorded import Recorded, recorded_payloads, recorded_scalars
 from lineage_store.query.samples.scalars import Scalars, scalars
-from lineage_store.query.samples.series import tags
+from lineage_store.query.samples.series import Series, find_series, step_bounds, tags
 
-__all__ = ["HistogramSummary", "PayloadSample", "Scalars", "payloads", "scalars", "tags"]
+__all__ = [
+    "Curve",
+    "HistogramSummary",
+    "PayloadSample",
+    "Recorded",
+    "Scalars",
+    "Series",
+    "curves",
+    "find_series",
+    "payloads",
+    "recorded_payloads",
+    "recorded_scalars",
+    "scalars",
+    "step_bounds",
+    "tags",
+]

@@ -7,17 +7,17 @@ part of the rows, whatever the length. Between devices the later file name wins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.plugins import SCALAR
-from lineage_store.query.samples.series import Series, find_series, step_bounds
+from lineage_store.query.samples.series import find_series, step_bounds
 from lineage_store.store.schema.tables import scalar_sample
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _ROWS_AT_A_TIME = 20_000
-_Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,31 +82,38 @@ def scalars(
     """
     first, end = step_bounds(start, stop)
     found = find_series(connection, job_id, SCALAR, tag, device)
-    parts = [part for series in found for part in _read(connection, series, first, end)]
+    parts = [read_columns(connection, series.effective(scalar_sample, first, end)) for series in found]
     return Scalars(*_interleaved(parts))
 
 
-def _read(connection: Connection, series: Series, start: int | None, stop: int | None) -> list[_Columns]:
+def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
+    """Steps, wall times and values of the samples of one series that are wanted, ascending."""
     statement = (
         select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
-        .where(series.effective(scalar_sample, start, stop))
+        .where(wanted)
         .order_by(scalar_sample.c.step)
     )
     with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
-        return [
+        return joined(
             (
                 np.array([row[0] for row in part], np.int64),
                 np.array([row[1] for row in part], np.float64),  # NULL becomes NaN
                 np.array([row[2] for row in part], np.float64),
             )
             for part in rows.partitions()
-        ]
+        )
 
 
-def _interleaved(parts: Sequence[_Columns]) -> _Columns:
-    """One run of steps; where several parts have a step, the last part's sample."""
+def joined(parts: Iterable[Columns]) -> Columns:
+    """Columns one behind the other."""
     empty = (np.empty(0, np.int64), np.empty(0), np.empty(0))
     steps, wall_times, values = (np.concatenate(columns) for columns in zip(empty, *parts, strict=True))
+    return steps, wall_times, values
+
+
+def _interleaved(parts: Sequence[Columns]) -> Columns:
+    """One run of steps; where several parts have a step, the last part's sample."""
+    steps, wall_times, values = joined(parts)
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]
     last = order[np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]]

@@ -36,6 +36,11 @@ class Series:
     """The log format that it is of."""
     device: int | None
     superseded_from: int | None
+    sample_count: int
+    first_step: int
+    last_step: int
+    file_time: int
+    """The timestamp in the log file's name, unix s."""
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
         """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
@@ -106,10 +111,10 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
 
 
 def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
+    sample = series.c
     rows = connection.execute(
-        select(
-            series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from
-        )
+        select(sample.series_no, log_file.c.name, log_file.c.format, sample.device, sample.superseded_from)
+        .add_columns(sample.sample_count, sample.first_step, sample.last_step, log_file.c.file_time)
         .join(log_file, of_file(series))
         .where(
             series.c.job_id == job_id,
@@ -120,12 +125,7 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
         )
         .order_by(log_file.c.file_time, log_file.c.name)
     )
-    return [
-        Series(
-            job_id, row.series_no, texts.from_stored(row.name), row.format, row.device, row.superseded_from
-        )
-        for row in rows
-    ]
+    return [Series(job_id, number, texts.from_stored(name), *rest) for number, name, *rest in rows]
 
 
 def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:

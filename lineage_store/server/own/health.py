@@ -1,62 +1,52 @@
-"""`GET /api/v1/health`: whether the store answers, and what is not well with ingest."""
+"""`GET health`: whether the store answers, and what is not well with ingest; `GET base-dirs`."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
 from lineage_store.findings import Finding
 from lineage_store.json_values import for_json
 from lineage_store.server.answers import JsonResponse
+from lineage_store.server.own import models
+from lineage_store.server.own.names import key_of
 from lineage_store.server.problems import docs_of
 from lineage_store.server.state import Ask
+from lineage_store.texts import to_stored
 
-router = APIRouter(prefix="/api/v1", tags=["health"])
-
-
-class FindingModel(BaseModel):
-    """One thing that somebody who runs the store should know."""
-
-    kind: str
-    title: str
-    severity: str
-    subject: str
-    what: str
-    remedy: str
-    docs: str
-    since: datetime | None
+router = APIRouter(tags=["store"])
 
 
-class Health(BaseModel):
-    """How the store and what fills it stand."""
-
-    findings: list[FindingModel]
-
-
-@router.get("/health", response_model=Health)
+@router.get("/health", response_model=models.Health)
 async def health(ask: Ask) -> Response:
-    """Whether the store answers, and what is not well with ingest; nothing found means that all is well."""
+    """Whether the store answers, and what is not well with ingest; without findings all is well."""
     return JsonResponse(await ask(_health))
 
 
 def _health(store: LineageStore) -> dict[str, Any]:
-    return {"findings": [shown(each) for each in store.findings()]}
+    rows = store.status(problems=1).base_dirs
+    return {"findings": list(map(finding, store.findings())), "base_dirs": for_json(rows)}
 
 
-def shown(finding: Finding) -> dict[str, Any]:
+def finding(found: Finding) -> dict[str, Any]:
     """A finding as JSON has it."""
     return {
-        "kind": finding.kind,
-        "title": finding.title,
-        "severity": str(finding.severity),
-        "subject": finding.subject,
-        "what": finding.what,
-        "remedy": finding.remedy,
-        "docs": docs_of(finding.kind),
-        "since": for_json(finding.since),
+        "kind": found.kind,
+        "title": found.title,
+        "severity": str(found.severity),
+        "subject": found.subject,
+        "what": found.what,
+        "remedy": found.remedy,
+        "docs": docs_of(found.kind),
+        "since": for_json(found.since),
     }
+
+
+@router.get("/base-dirs", response_model=models.BaseDirs)
+async def base_dirs(ask: Ask) -> Response:
+    """The base dirs of the store, and the keys that stand for them in URLs."""
+    paths = await ask(LineageStore.base_dirs)
+    return JsonResponse({"base_dirs": [{"key": key_of(path), "path": to_stored(path)} for path in paths]})

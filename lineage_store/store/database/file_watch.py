@@ -1,14 +1,17 @@
-"""A SQLite file that was removed or replaced while it was open: what is written to it goes nowhere.
+"""A SQLite file, or its write-ahead log, that was removed or replaced while it was open: what is written goes nowhere.
 
 In: an engine on a SQLite file. Out: at the next use of a connection, a `DatabaseUnavailableError`: `gone` as long as
 there is no file, `replaced` once. Where snapshots are read, being replaced is the rule: nothing is said. Promises: no
 empty file is made in place of one that is gone; a file is never read with the write-ahead log of the one before it,
-which SQLite would take for its own. Does not know what the files hold.
+which SQLite would take for its own; what a log held that was removed alone is taken into the file. Does not know what
+the files hold.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,21 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lineage_store.errors import DatabaseUnavailableError
 
 GONE, REPLACED = "gone", "replaced"
+_NEVER_REMOVE = (
+    "Never remove {} while the store is open: labels and remarks that were written last may be lost. Try again: what "
+    "is missing of log files is read again."
+)
 Identity = tuple[int, int]
 """Of a file, whatever its name: device and inode."""
 
 
 @dataclass(slots=True)
 class _Known:
+    """What an engine knows of a store's file and of the two beside it."""
+
+    path: Path
+    log: Path
+    index: Path
     opened: bool = False
     old_log: Identity | None = None
     """The write-ahead log of a file that is gone, still in its place."""
@@ -35,7 +47,8 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
     """See at each use of a connection whether the file (None: memory) is still the one that was opened."""
     if path is None:
         return
-    known, log_path = _Known(), Path(f"{os.path.realpath(path)}-wal")
+    log_path, index_path = (Path(f"{os.path.realpath(path)}{suffix}") for suffix in ("-wal", "-shm"))
+    known = _Known(path, log_path, index_path)
 
     @event.listens_for(engine, "do_connect")
     def refuse(*_: Any) -> None:
@@ -49,9 +62,10 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
         record.info["file"], known.opened = identity_of(path), not reads_snapshots
 
     @event.listens_for(engine, "checkout")
-    def compare(_connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    def compare(connection: sqlite3.Connection, record: ConnectionPoolEntry, _proxy: Any) -> None:
         found = identity_of(path)
         if found == record.info["file"]:
+            _see_its_log(engine, known, connection, record)
             return
         if found is not None and (log := identity_of(log_path)) in _held_open():
             known.old_log = log
@@ -59,6 +73,22 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
             raise InvalidatePoolError
         engine.dispose()
         raise _gone(path) if found is None else _replaced(path, "Try again: the new one is used from now on.")
+
+
+def _see_its_log(
+    engine: Engine, known: _Known, connection: sqlite3.Connection, record: ConnectionPoolEntry
+) -> None:
+    """Refuse to go on where the log that a connection writes is not in its place; first take it into the file."""
+    log, index = identity_of(known.log), identity_of(known.index)
+    opened = record.info.get("log")
+    if opened is None or opened[0] == log:
+        record.info["log"] = log and (log, index)  # SQLite makes it when it first reads
+        return
+    if opened[1] == index:  # by which all who have the store open are still of one mind
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(FULL)")
+    engine.dispose()
+    raise _replaced(known.path, _NEVER_REMOVE.format(known.log.name), lost=known.log.name)
 
 
 def identity_of(path: Path) -> Identity | None:
@@ -86,9 +116,8 @@ def _gone(path: Path) -> DatabaseUnavailableError:
     )
 
 
-def _replaced(path: Path, hint: str) -> DatabaseUnavailableError:
+def _replaced(path: Path, hint: str, *, lost: str | None = None) -> DatabaseUnavailableError:
+    how = f"lost its write-ahead log {lost}" if lost else "was replaced by another file"
     return DatabaseUnavailableError(
-        f"The SQLite store {path} was replaced by another file while it was in use.",
-        hint=hint,
-        cause=REPLACED,
+        f"The SQLite store {path} {how} while it was in use.", hint=hint, cause=REPLACED
     )

@@ -62,6 +62,11 @@ class TimedConnection(sqlite3.Connection):
         self._seconds = seconds
         self.set_progress_handler(self._deadline.is_over, _STEPS_BETWEEN_LOOKS)
 
+    def interrupt(self) -> None:
+        """End the statement at hand as one that takes too long, from another thread; no other may follow."""
+        self._seconds = self._deadline.at = -math.inf
+        super().interrupt()
+
     def cursor(self, *_: Any) -> Any:
         return super().cursor(_TimedCursor)
 

@@ -240,8 +240,29 @@ lineage_event = Table(
     Column("kind", Text, nullable=False, comment="train, eval, dataset_graph or user_info"),
     Column("wall_time", Float64, comment="when it was written, unix s"),
     Column("content", Text, nullable=False, comment="JSON"),
+    Column("evaluation_no", Integer, comment="number of the evaluation within its log file, from 1"),
     _belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
+)
+
+
+def _last(kind: str) -> Column[int]:
+    return Column(f"{kind}_at", BigInteger, comment=f"where the frame of its last {kind} event begins")
+
+
+file_lineage = Table(
+    "file_lineage",
+    metadata,
+    _job_id(),
+    _file_no("its log file", primary_key=True),
+    Column("events", Integer, nullable=False, comment="lineage events that were taken in"),
+    Column("evaluations", Integer, nullable=False, comment="evaluations among them"),
+    Column("user_values", BigInteger, nullable=False, comment="user-defined values, as often as written"),
+    Column("content_bytes", BigInteger, nullable=False, comment="bytes of its events as JSON"),
+    *map(_last, ("train", "eval", "dataset_graph")),
+    Column("user_info", Text, nullable=False, comment="its user-defined values, merged, as JSON"),
+    _belongs_to("log_file", "file_no"),
+    comment="what the lineage events of a log file have come to, from which further ones go on",
 )
 
 dataset_graph = Table(
@@ -491,7 +512,7 @@ ingest_problem = Table(
     Column("last_seen_at", UtcTime, nullable=False, comment="when last seen"),
     Column("resolved_at", UtcTime, comment="when it went away; NULL while it lasts"),
     _belongs_to("log_file", "file_no"),
-    Index("ix_ingest_problem_file", "job_id", "file_no"),
+    Index("ix_ingest_problem_file", "job_id", "file_no", "range_end"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
     Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
     comment="what ingest could not do, where, and the remedy",
@@ -516,6 +537,25 @@ ingest_cycle = Table(
     Column("problems", BigInteger, nullable=False, comment="problems open at its end"),
     Index("ix_ingest_cycle_base_dir", "base_dir_id", "started_at"),
     comment="what one pass of an ingester over a base dir did",
+)
+
+ingest_total = Table(
+    "ingest_total",
+    metadata,
+    _of("base_dir", "its base dir", primary_key=True),
+    Column("cycles", BigInteger, nullable=False, comment="passes that left a row in ingest_cycle"),
+    Column("cycles_s", Float64, nullable=False, comment="seconds that they took"),
+    Column("batches", BigInteger, nullable=False, comment="batches that they wrote"),
+    Column("batches_s", Float64, nullable=False, comment="seconds that writing those took"),
+    Column(
+        "bytes_read",
+        Float64,
+        nullable=False,
+        comment="bytes the bookmarks moved; holes in files may go beyond 64 bits",
+    ),
+    Column("events", BigInteger, nullable=False, comment="events ingested"),
+    Column("samples", BigInteger, nullable=False, comment="samples ingested"),
+    comment="what all passes over a base dir did together, those too whose rows are gone: for monitoring",
 )
 
 ingest_lease = Table(

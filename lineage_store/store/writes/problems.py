@@ -12,13 +12,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
+from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding
-from lineage_store.store.database.dialects import among, among_rows
+from lineage_store.store.database.dialects import among, among_rows, insert_plain
 from lineage_store.store.records import Advance, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_problem
-
-CONTIGUOUS = frozenset({"damaged_bytes"})
-"""Kinds of which adjacent ranges are one problem, however they were cut by reading in chunks."""
 
 _OPEN = ingest_problem.c.resolved_at.is_(None)
 _FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
@@ -27,21 +25,26 @@ _FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
 def record_range_problems(
     connection: Connection, base_dir_id: int, advances: Iterable[Advance], now: datetime
 ) -> None:
-    """Record what was found at byte ranges. A range that goes on where the last one of its kind ended extends it."""
+    """Record what was found at byte ranges; what was cut by a chunk's end is one problem."""
+    rows = []
     for advance in advances:
         for problem in advance.rows.problems:
-            row = _row(base_dir_id, advance.file, problem, now)
-            adjacent = and_(
-                ingest_problem.c.job_id == advance.file.job_id,
-                ingest_problem.c.file_no == advance.file.file_no,
-                ingest_problem.c.kind == problem.kind,
-                ingest_problem.c.range_end == problem.range_start,
-            )
-            longer = (
-                update(ingest_problem).where(adjacent).values(range_end=problem.range_end, last_seen_at=now)
-            )
-            if problem.kind not in CONTIGUOUS or not connection.execute(longer).rowcount:
-                connection.execute(insert(ingest_problem), row)
+            begins = problem.range_start == advance.file.byte_offset and KINDS[problem.kind].joins
+            if not (begins and _extended(connection, advance.file, problem, now)):
+                rows.append(_row(base_dir_id, advance.file, problem, now))
+    insert_plain(connection, ingest_problem, rows)
+
+
+def _extended(connection: Connection, file: KnownFile, problem: Finding, now: datetime) -> bool:
+    """Whether the problem goes on where a stored one ends, which it makes longer."""
+    adjacent = and_(
+        ingest_problem.c.job_id == file.job_id,
+        ingest_problem.c.file_no == file.file_no,
+        ingest_problem.c.range_end == problem.range_start,
+        ingest_problem.c.kind == problem.kind,
+    )
+    longer = update(ingest_problem).where(adjacent).values(range_end=problem.range_end, last_seen_at=now)
+    return connection.execute(longer).rowcount > 0
 
 
 def set_file_problems(
@@ -52,7 +55,7 @@ def set_file_problems(
 ) -> None:
     """Let the open state problems of these files be exactly the given ones."""
     of_files = among_rows(connection, _FILE, (file.key for file in states))
-    mine = of_files & ingest_problem.c.range_start.is_(None)
+    mine = of_files & ingest_problem.c.range_end.is_(None)
     wanted = {
         (*file.key, problem.kind): _row(base_dir_id, file, problem, now)
         for file, found in states.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lineage_store.cli.where import combined, read_sort, read_where
+from lineage_store.api.where import combined, read_sort, read_where
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.query.search.condition import parse
 

@@ -1,0 +1,290 @@
+"""Curves for a screen: scalars of several tags in as many buckets as there is room for.
+
+In: tags of jobs, a range of steps, how many buckets. Out: a `Curve` for each device of a tag (and, where asked for, for
+what was superseded), all on one grid of steps. Promises: no sample is left out: a bucket tells the least and the
+greatest value with their steps, the first and the last sample, how many there are and how many are NaN; where there is
+room for all samples they come as they are. A bucket is one range of the primary key, read once for the least value and
+once for the greatest: grouping all samples takes three times as long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    func,
+    select,
+    true,
+    type_coerce,
+)
+
+from lineage_store.query.samples.scalars import joined, read_columns
+from lineage_store.query.samples.series import Series
+from lineage_store.store.database.dialects import listed, one_of
+from lineage_store.store.database.statements import run
+from lineage_store.store.schema.tables import scalar_sample
+
+SAMPLE_COLUMNS = ("step", "wall_time", "value")
+BUCKET_COLUMNS = (
+    *("first_step", "first_wall_time", "first", "last_step", "last_wall_time", "last"),
+    *("min_step", "min", "max_step", "max", "count", "nan_count"),
+)
+_WHOLE = {name for name in BUCKET_COLUMNS if name.endswith(("_step", "count"))}
+_LEAST_STEP, _GREATEST_STEP = -(2**63), 2**63 - 1
+_HERE = and_(
+    scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """What a tag did on one device, ascending by step."""
+
+    number: int
+    """Which of the tags that were asked for, from 0."""
+    device: int | None
+    superseded: bool
+    """Whether these are samples that a newer file wrote again."""
+    columns: Mapping[str, NDArray[Any]]
+    """Of equal length: SAMPLE_COLUMNS, a row a sample; or BUCKET_COLUMNS, a row a bucket that has samples. Steps and
+    counts are int64, the rest float64: NaN where nothing is known, or no value is a number.
+    """
+
+    @property
+    def is_bucketed(self) -> bool:
+        """Whether rows are buckets rather than samples."""
+        return "count" in self.columns
+
+
+class _Piece(NamedTuple):
+    """Steps `first` to `last`, both included, of a series."""
+
+    series: Series
+    first: int
+    last: int
+
+    @property
+    def samples(self) -> ColumnElement[bool]:
+        """The condition that chooses them."""
+        sample, series = scalar_sample.c, self.series
+        these = and_(sample.job_id == series.job_id, sample.series_no == series.number)
+        return and_(these, sample.step.between(self.first, self.last))
+
+
+class _Sample(NamedTuple):
+    step: int
+    wall_time: float
+    value: float
+
+
+class _Bucket(NamedTuple):
+    first: _Sample
+    last: _Sample
+    least: _Sample
+    greatest: _Sample
+    samples: int
+    nan_count: int
+
+    def and_later(self, other: _Bucket) -> _Bucket:
+        """This one and what another file has of the same bucket, at later steps."""
+        least, greatest = self.least, self.greatest
+        if not least.value <= other.least.value and other.nan_count < other.samples:
+            least = other.least
+        if not greatest.value >= other.greatest.value and other.nan_count < other.samples:
+            greatest = other.greatest
+        counts = self.samples + other.samples, self.nan_count + other.nan_count
+        return _Bucket(self.first, other.last, least, greatest, *counts)
+
+
+def curves(
+    connection: Connection,
+    tags: Sequence[Sequence[Series]],
+    start: int | None,
+    stop: int | None,
+    *,
+    points: int,
+    superseded: bool = False,
+) -> list[Curve]:
+    """The curves of some tags, each given by its series, from step `start` up to but not including `stop`.
+
+    Args:
+        points: how many buckets there may be, and half of how many samples.
+        superseded: with those samples that a newer file wrote again, as curves of their own.
+    """
+    first = _LEAST_STEP if start is None else start
+    last = _GREATEST_STEP if stop is None else stop - 1
+    asked = [(key, pieces) for key, pieces in _pieces(tags, first, last, superseded) if pieces]
+    steps = [step for _, pieces in asked for piece in pieces for step in (piece.first, piece.last)]
+    width = _width(max(steps, default=0) - min(steps, default=0), points)
+    return [Curve(*key, _columns(connection, pieces, width, points)) for key, pieces in asked]
+
+
+def _pieces(
+    tags: Iterable[Sequence[Series]], first: int, last: int, superseded: bool
+) -> Iterator[tuple[tuple[int, int | None, bool], list[_Piece]]]:
+    """For each curve what tells it from the others, and its parts, ascending by step and without overlap."""
+    for number, of_tag in enumerate(tags):
+        by_device: dict[int | None, list[_Piece]] = {}
+        again: list[tuple[Series, _Piece]] = []
+        for series in of_tag:
+            end = _GREATEST_STEP if series.superseded_from is None else series.superseded_from - 1
+            by_device.setdefault(series.device, []).append(_clipped(series, first, min(last, end)))
+            again.append((series, _clipped(series, max(first, end + 1), last)))
+        for device, pieces in by_device.items():
+            yield (number, device, False), sorted(_filled(pieces), key=lambda piece: piece.first)
+        if superseded:
+            yield from (((number, series.device, True), _filled([piece])) for series, piece in again)
+
+
+def _clipped(series: Series, first: int, last: int) -> _Piece:
+    return _Piece(series, max(first, series.first_step), min(last, series.last_step))
+
+
+def _filled(pieces: Iterable[_Piece]) -> list[_Piece]:
+    return [piece for piece in pieces if piece.first <= piece.last]
+
+
+def _width(steps: int, points: int) -> int:
+    """Steps of a bucket: rounded up by a quarter at most, so that the grid stays while a training grows a little."""
+    least = -(-(steps + 1) // max(1, points - 1))
+    unit = 1 << max(0, least.bit_length() - 3)
+    return -(-least // unit) * unit
+
+
+def _columns(
+    connection: Connection, pieces: Sequence[_Piece], width: int, points: int
+) -> Mapping[str, NDArray[Any]]:
+    if sum(piece.series.sample_count for piece in pieces) > 2 * points:
+        buckets = _buckets(connection, pieces, width)
+        if sum(bucket.samples for bucket in buckets) > 2 * points:
+            return _of_buckets(buckets)
+    columns = joined(read_columns(connection, piece.samples) for piece in pieces)
+    return dict(zip(SAMPLE_COLUMNS, columns, strict=True))
+
+
+def _of_buckets(buckets: Sequence[_Bucket]) -> Mapping[str, NDArray[Any]]:
+    rows = [
+        (*each.first, *each.last, *each.least[::2], *each.greatest[::2], each.samples, each.nan_count)
+        for each in buckets
+    ]
+    columns = zip(BUCKET_COLUMNS, zip(*rows, strict=True), strict=True)
+    return {name: np.array(column, np.int64 if name in _WHOLE else np.float64) for name, column in columns}
+
+
+def _buckets(connection: Connection, pieces: Sequence[_Piece], width: int) -> list[_Bucket]:
+    found: dict[int, _Bucket] = {}
+    for piece in pieces:
+        for bucket in _buckets_of(connection, piece, width):
+            number = bucket.first.step // width
+            found[number] = found[number].and_later(bucket) if number in found else bucket
+    return [found[number] for number in sorted(found)]
+
+
+def _buckets_of(connection: Connection, piece: _Piece, width: int) -> list[_Bucket]:
+    numbers = range(piece.first // width, piece.last // width + 1)
+    firsts = [max(piece.first, number * width) for number in numbers]
+    lasts = [min(piece.last, number * width + width - 1) for number in numbers]
+    ends = _ends(connection, piece.series, firsts, lasts)
+    samples = _samples_at(connection, piece.series, {step for row in ends for step in row[:4]})
+    return [
+        _Bucket(samples[first], samples[last], samples[least], samples[greatest], count, count - of_numbers)
+        for first, last, least, greatest, count, of_numbers in ends
+    ]
+
+
+def _ends(
+    connection: Connection, series: Series, firsts: Sequence[int], lasts: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Of each range that has samples: the first step, the last, that of the least value and of the greatest; how many
+    samples, and how many that are numbers.
+    """
+    if connection.dialect.name == "sqlite":
+        bounds = json.dumps(list(zip(firsts, lasts, strict=True)))
+        found = run(connection, _on_sqlite(), bounds=bounds, **_ids(series))
+        return [
+            (first, last, json.loads(least)[0], *json.loads(greatest)[:3])
+            for first, last, least, greatest in found
+            if first is not None
+        ]
+    return run(connection, _on_postgresql(), firsts=firsts, lasts=lasts, **_ids(series))
+
+
+def _samples_at(connection: Connection, series: Series, steps: Iterable[int]) -> dict[int, _Sample]:
+    dialect = connection.dialect.name
+    rows = run(connection, _at(dialect), wanted=listed(dialect, steps), **_ids(series))
+    return {
+        step: _Sample(step, np.nan if wall_time is None else wall_time, np.nan if value is None else value)
+        for step, wall_time, value in rows
+    }
+
+
+def _ids(series: Series) -> dict[str, int]:
+    return {"of_job": series.job_id, "of_series": series.number}
+
+
+@cache
+def _at(dialect_name: str) -> Select[Any]:
+    """The samples at some steps."""
+    sample = scalar_sample.c
+    wanted = one_of(dialect_name, sample.step, bindparam("wanted"))
+    return select(sample.step, sample.wall_time, sample.value).where(_HERE, wanted)
+
+
+@cache
+def _on_sqlite() -> Select[Any]:
+    """Beside one min() or max(), SQLite takes the other columns from the row that has it; JSON holds several."""
+    sample = scalar_sample.c
+    each = func.json_each(bindparam("bounds")).table_valued("value").c.value
+    bounds = select(*(func.json_extract(each, f"$[{n}]").label(f"bound{n}") for n in (0, 1))).cte("bounds")
+    inside = and_(_HERE, sample.step.between(bounds.c.bound0, bounds.c.bound1))
+    counts = func.count(), func.count(sample.value)
+    values = (
+        func.json_array(sample.step, func.min(sample.value).is_(None)),
+        func.json_array(sample.step, *counts, func.max(sample.value).is_(None)),
+    )
+    shown = (select(value).where(inside).scalar_subquery() for value in values)
+    return select(*_first_and_last(inside), *shown).select_from(bounds)
+
+
+@cache
+def _on_postgresql() -> Select[Any]:
+    sample = scalar_sample.c
+    given = (type_coerce(bindparam(name), ARRAY(BigInteger)) for name in ("firsts", "lasts"))
+    bounds = func.unnest(*given).table_valued("first", "last", name="bounds").render_derived()
+    inside = and_(_HERE, sample.step.between(bounds.c.first, bounds.c.last))
+    value = sample.value
+    numbers = (func.min(value).label("least"), func.max(value).label("greatest"))
+    counts = (func.count().label("count"), func.count(value).label("numbers"))
+    found = select(*numbers, *counts).where(inside).lateral("found")
+    first, last = _first_and_last(inside)
+    extremes = (
+        func.coalesce(_first_step(and_(inside, value == extreme)), first)
+        for extreme in (found.c.least, found.c.greatest)
+    )
+    shown: list[Any] = [first, last, *extremes, found.c["count"], found.c.numbers]
+    return select(*shown).select_from(bounds.join(found, true())).where(found.c["count"] > 0)
+
+
+def _first_and_last(inside: ColumnElement[bool]) -> tuple[ScalarSelect[int], ScalarSelect[int]]:
+    step = scalar_sample.c.step
+    last = select(step).where(inside).order_by(step.desc()).limit(1).scalar_subquery()
+    return _first_step(inside), last
+
+
+def _first_step(wanted: ColumnElement[bool]) -> ScalarSelect[int]:
+    step = scalar_sample.c.step
+    return select(step).where(wanted).order_by(step).limit(1).scalar_subquery()

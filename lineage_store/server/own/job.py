@@ -1,0 +1,117 @@
+"""`GET jobs/{base}/{name}` and what is below it: one job, its tags, lineage, evaluations, files; labels and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from lineage_store.api import LineageStore
+from lineage_store.errors import RequestRefusedError
+from lineage_store.json_values import for_json
+from lineage_store.server.answers import unless_known
+from lineage_store.server.own import models
+from lineage_store.server.own.health import finding
+from lineage_store.server.own.names import Base, Name, base_dir_of, train_id_of
+from lineage_store.server.state import Ask
+
+router = APIRouter(prefix="/jobs/{base}", tags=["jobs"])
+
+_Question = Callable[[LineageStore, str, str], Mapping[str, Any]]
+
+
+async def _of_job(request: Request, ask: Ask, base: str, name: str, question: _Question) -> Response:
+    """The answer to a question about a job, given its base dir and train id."""
+    return await unless_known(
+        request, ask, lambda store: question(store, base_dir_of(store, base), train_id_of(name))
+    )
+
+
+@router.get("/{name:path}/tags", response_model=models.Tags)
+async def tags(request: Request, ask: Ask, base: Base, name: Name) -> Response:
+    """What the job recorded step by step."""
+
+    def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
+        series = _rows(store.job_report(base_dir, train_id).series)
+        return {"tags": store.tags(base_dir, train_id), "series": series}
+
+    return await _of_job(request, ask, base, name, answer)
+
+
+@router.get("/{name:path}/lineage")
+async def lineage(
+    request: Request,
+    ask: Ask,
+    base: Base,
+    name: Name,
+    keys: list[str] | None = Query(None, description="Parts of it; none: all but user_defined."),  # noqa: B008
+) -> dict[str, Any]:
+    """What was trained, on what, with which result, in the shape of MindInsight 0.7."""
+
+    def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
+        found: dict[str, Any] = for_json(store.get_lineage(base_dir, train_id, keys))
+        return found
+
+    return await _of_job(request, ask, base, name, answer)  # type: ignore[return-value]  # FastAPI takes both
+
+
+@router.get("/{name:path}/evaluations", response_model=models.Evaluations)
+async def evaluations(request: Request, ask: Ask, base: Base, name: Name) -> Response:
+    """What every evaluation measured."""
+
+    def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
+        return {"metrics": _rows(store.evaluations(base_dir, train_id))}
+
+    return await _of_job(request, ask, base, name, answer)
+
+
+@router.get("/{name:path}/files", response_model=models.Files)
+async def files(request: Request, ask: Ask, base: Base, name: Name) -> Response:
+    """The job's log files, and how far they are read."""
+
+    def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
+        return {"files": _rows(store.job_report(base_dir, train_id).log_files)}
+
+    return await _of_job(request, ask, base, name, answer)
+
+
+@router.put("/{name:path}/annotation", status_code=204)
+async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotation: models.Annotation) -> None:
+    """Put a label or a remark on the job, for good; what is left out stays as it is."""
+    if not (ask.state.settings.serve_allow_remarks or request.state.has_token):
+        raise RequestRefusedError(
+            "This server takes no labels and remarks.",
+            hint="Start it with --allow-remarks, or with --token-file FILE.",
+            reason="remarks_off",
+        )
+
+    def write(store: LineageStore) -> None:
+        base_dir = base_dir_of(store, base)
+        remark = annotation.remark
+        ask.state.writable().annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=remark)
+
+    await ask(write)
+
+
+@router.get("/{name:path}", response_model=models.JobReport)
+async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
+    """Everything about one job but what it recorded step by step."""
+
+    def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
+        report = store.job_report(base_dir, train_id)
+        return {
+            "job": for_json(report.job),
+            "metrics": _rows(report.metrics),
+            "user_info": _rows(report.user_info),
+            "problems": list(map(finding, report.problems)),
+        }
+
+    return await _of_job(request, ask, base, name, answer)
+
+
+def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a view, without what names the job in each."""
+    left_out = ("base_dir", "train_id")
+    return [{name: for_json(value) for name, value in row.items() if name not in left_out} for row in rows]

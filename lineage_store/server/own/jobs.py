@@ -1,0 +1,213 @@
+"""`GET jobs`: the jobs that a condition finds, as a page or as columns; `GET train-jobs`: all there are.
+
+A condition is asked for in the words of `lineage-store filter --where`, as the documented search_condition, or both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from lineage_store.api import LineageStore
+from lineage_store.api.reports import TrainJob
+from lineage_store.api.where import combined
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import LISTED, PREFIXES, PRINTED
+from lineage_store.json_values import for_json, iso
+from lineage_store.server.answers import unless_known
+from lineage_store.server.own import models
+from lineage_store.server.own.names import base_dir_of, key_of, url_of
+from lineage_store.server.state import Ask
+from lineage_store.texts import to_stored
+
+router = APIRouter(tags=["jobs"])
+
+MOST_COLUMNS, MOST_JOBS = 100, 100_000
+_DESCRIPTION = ("base", "train_id", "state", "updated_at", "label", "remark")
+"""What columns tell of a job beside its lineage."""
+
+Wheres = Annotated[
+    list[str],
+    Query(description="As of `filter --where`: `metric/accuracy>=0.9`, `network like Le%`.", max_length=100),
+]
+Sorts = Annotated[list[str], Query(description="NAME, NAME:asc or NAME:desc.", max_length=16)]
+Condition = Annotated[str, Query(description="A search_condition, as JSON.")]
+BaseKey = Annotated[str | None, Query(description="Key of the base dir; none: all of them.")]
+Fields = Annotated[
+    list[str],
+    Query(
+        description="Fields, metric/NAME, user_defined/NAME; a page without any shows all.",
+        max_length=MOST_COLUMNS,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    condition: Mapping[str, Any]
+    base: str | None
+    fields: Sequence[str]
+    typed: Mapping[str, Any]
+    """What of the condition people type, and misspell."""
+
+    def checked(self, store: LineageStore) -> str | None:
+        """The base dir that is asked about. Raises what is wrong with the question."""
+        base_dir = None if self.base is None else base_dir_of(store, self.base)
+        if self.typed or self.fields:
+            store.require_names(self.typed, self.fields, base_dir=base_dir)
+        return base_dir
+
+
+@router.get("/jobs", response_model=models.Jobs | models.JobColumns)
+async def jobs(
+    request: Request,
+    ask: Ask,
+    where: Wheres = [],  # noqa: B006 - FastAPI copies defaults
+    condition: Condition = "",
+    sort: Sorts = [],  # noqa: B006
+    base: BaseKey = None,
+    fields: Fields = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    page: Annotated[int, Query(ge=0, le=100_000)] = 0,
+    count: bool = True,
+    form: Literal["page", "columns"] = "page",
+) -> Response:
+    """The jobs that match a condition; `form=columns`: all of them at once, column by column."""
+    asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
+    question = _Question(asked, base, fields, typed=combined(None, where, sort))
+
+    def answer(store: LineageStore) -> dict[str, Any]:
+        if form == "columns":
+            return _columns(store, question)
+        return _page(store, question, limit, page, count=count)
+
+    return await unless_known(request, ask, answer, heavy=form == "columns")
+
+
+@router.get("/train-jobs", response_model=models.TrainJobs)
+async def train_jobs(
+    request: Request,
+    ask: Ask,
+    base: BaseKey = None,
+    state: Literal["live", "stalled", "finished", "missing"] | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    page: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+) -> Response:
+    """Jobs, most recently updated first, those without lineage among them."""
+
+    def answer(store: LineageStore) -> dict[str, Any]:
+        base_dir = None if base is None else base_dir_of(store, base)
+        found = store.train_jobs(base_dir, state=state, limit=limit, page=page)
+        return {"jobs": [_described(job.base_dir, job.train_id, job) for job in found]}
+
+    return await unless_known(request, ask, answer)
+
+
+def _read_condition(text: str) -> dict[str, Any]:
+    try:
+        condition = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise LineageSearchConditionParamError(f"condition is no JSON: {error}.") from error
+    if not isinstance(condition, dict):
+        raise LineageSearchConditionParamError("condition must be a JSON object, as the documented dict is.")
+    return condition
+
+
+def _page(store: LineageStore, question: _Question, limit: int, page: int, *, count: bool) -> dict[str, Any]:
+    base_dir = question.checked(store)
+    wanted = {**question.condition, "limit": limit, "offset": page}
+    answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
+    known = store.named_jobs([each["summary_dir"] for each in answer["object"]])
+    found = [
+        _found(each, job, question.fields) for each, job in _with_states(answer["object"], known, base_dir)
+    ]
+    return {"count": answer["count"], "limit": limit, "page": page, "jobs": found}
+
+
+def _with_states(
+    objects: Iterable[Mapping[str, Any]], known: Iterable[TrainJob], base_dir: str | None
+) -> Iterable[tuple[Mapping[str, Any], TrainJob | None]]:
+    """Each object with its job; one that has just gone has none. Where none is named, all are of one base dir."""
+    jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
+    return ((each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"]))) for each in objects)
+
+
+def _found(each: Mapping[str, Any], job: TrainJob | None, names: Sequence[str]) -> dict[str, Any]:
+    lineage, added = each["model_lineage"], each["added_info"]
+    base_dir = job.base_dir if job else each.get("base_dir", "")
+    wanted = set(names)
+    groups = {
+        group: {
+            name: for_json(value)
+            for name, value in lineage[group].items()
+            if not wanted or f"{prefix}{name}" in wanted
+        }
+        for group, prefix in PREFIXES.items()
+    }
+    fields = {field.name: lineage[field.name] for field in LISTED if not wanted or field.name in wanted}
+    about = {"label": added.get("tag"), "remark": added.get("remark"), "fields": fields}
+    return _described(base_dir, each["summary_dir"], job) | about | groups
+
+
+def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, Any]:
+    return {
+        "base": key_of(base_dir),
+        "base_dir": to_stored(base_dir),
+        "train_id": to_stored(train_id),
+        "url": url_of(base_dir, train_id),
+        "state": job.state if job else None,
+        "updated_at": iso(job.updated_at) if job else None,
+    }
+
+
+def _columns(store: LineageStore, question: _Question) -> dict[str, Any]:
+    base_dir = question.checked(store)
+    names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
+    known = store.train_jobs(base_dir)
+    rows: list[Sequence[Any]] = []
+    objects = store.iter_lineage(question.condition, base_dir=base_dir)
+    for each, job in _with_states(objects, known, base_dir):
+        if len(rows) == MOST_JOBS:
+            raise LineageSearchConditionParamError(
+                f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."
+            )
+        rows.append(_row(each, job, names))
+    columns = list(zip(*rows, strict=True)) or [()] * (len(_DESCRIPTION) + len(names))
+    shown = map(_column, [*_DESCRIPTION, *names], columns)
+    return {"count": len(rows), "columns": list(shown)}
+
+
+def _row(each: Mapping[str, Any], job: TrainJob | None, names: Iterable[str]) -> Sequence[Any]:
+    lineage, added = each["model_lineage"], each["added_info"]
+    base = key_of(job.base_dir) if job else None
+    state, updated_at = (job.state, iso(job.updated_at)) if job else (None, None)
+    described = (base, each["summary_dir"], state, updated_at, added.get("tag"), added.get("remark"))
+    return [*described, *(_value(lineage, name) for name in names)]
+
+
+def _value(lineage: Mapping[str, Any], name: str) -> Any:
+    for group, prefix in PREFIXES.items():
+        if name.startswith(prefix):
+            return lineage[group].get(name.removeprefix(prefix))
+    return lineage.get(name)
+
+
+def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """Numbers as they are; all else as places in a list of what there is."""
+    if all(
+        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
+    ):
+        return {"name": name, "numbers": for_json(list(values))}
+    spelled = [value if value is None or isinstance(value, str) else (json.dumps(value),) for value in values]
+    words = {key: value for key, value in zip(spelled, values, strict=True) if key is not None}
+    places: dict[Any, int] = {key: place for place, key in enumerate(words)}
+    return {
+        "name": name,
+        "words": for_json(list(words.values())),
+        "codes": [places.get(key) for key in spelled],
+    }

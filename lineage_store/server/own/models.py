@@ -1,0 +1,225 @@
+"""What our own API answers, as types: its OpenAPI document is made of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+Number = float | str | None
+"""NaN and infinities are the words NaN, Infinity and -Infinity; null is unknown."""
+
+
+class Problem(BaseModel):
+    """What is answered instead of what was asked for (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    kind: str = Field(description="The same word as in `status`, `problems` and the documentation.")
+    detail: str
+    remedy: str = Field(description="What to do; empty: nothing.")
+    docs: str
+
+
+class Finding(BaseModel):
+    """One thing that somebody who runs the store should know."""
+
+    kind: str
+    title: str
+    severity: str
+    subject: str
+    what: str
+    remedy: str
+    docs: str
+    since: datetime | None
+
+
+class Health(BaseModel):
+    """How the store, and what fills it, stand."""
+
+    findings: list[Finding]
+    base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
+
+
+class BaseDir(BaseModel):
+    """A directory of job directories."""
+
+    key: str
+    path: str
+
+
+class BaseDirs(BaseModel):
+    """The base dirs of the store."""
+
+    base_dirs: list[BaseDir]
+
+
+class Job(BaseModel):
+    """A train job."""
+
+    base: str = Field(description="Key of its base dir.")
+    base_dir: str
+    train_id: str
+    url: str = Field(description="Where there is more of it, below /api/v1/.")
+    state: str | None = Field(description="live, stalled, finished or missing; null: it has just gone.")
+    updated_at: datetime | None
+
+
+class FoundJob(Job):
+    """A job that a condition found."""
+
+    label: int | None
+    remark: str | None
+    fields: dict[str, Any] = Field(description="Lineage fields by name.")
+    metric: dict[str, Any]
+    user_defined: dict[str, Any]
+
+
+class Jobs(BaseModel):
+    """A page of jobs."""
+
+    count: int | None = Field(description="How many match; null: it was not counted.")
+    limit: int
+    page: int
+    jobs: list[FoundJob]
+
+
+class Column(BaseModel):
+    """One value of every job: `numbers`, or `codes`, which are places in `words`; null is unknown."""
+
+    name: str
+    numbers: list[Number] | None = None
+    words: list[Any] | None = None
+    codes: list[int | None] | None = None
+
+
+class JobColumns(BaseModel):
+    """All jobs that match, column by column."""
+
+    count: int
+    columns: list[Column]
+
+
+class TrainJobs(BaseModel):
+    """Jobs, most recently updated first, those without lineage among them."""
+
+    jobs: list[Job]
+
+
+class JobReport(BaseModel):
+    """Everything about one job: rows of the views."""
+
+    job: dict[str, Any] = Field(description="v_job")
+    metrics: list[dict[str, Any]] = Field(description="v_metric, of the latest evaluation")
+    user_info: list[dict[str, Any]] = Field(description="v_user_info")
+    problems: list[Finding]
+
+
+class Tags(BaseModel):
+    """What a job recorded step by step."""
+
+    tags: dict[str, list[str]] = Field(description="Tags by plugin.")
+    series: list[dict[str, Any]] = Field(description="v_series: what is known of each tag in each log file.")
+
+
+class Evaluations(BaseModel):
+    """Every evaluation of a job."""
+
+    metrics: list[dict[str, Any]] = Field(description="v_metric")
+
+
+class Files(BaseModel):
+    """The log files of a job."""
+
+    files: list[dict[str, Any]] = Field(description="v_log_file")
+
+
+class Annotation(BaseModel):
+    """A label and a remark; what is null is left as it is."""
+
+    tag: int | None = Field(None, ge=0, le=10)
+    remark: str | None = Field(None, max_length=128)
+
+
+class SeriesName(BaseModel):
+    """A tag of a job."""
+
+    base: str
+    name: str
+    tag: str
+
+
+class SeriesQuestion(BaseModel):
+    """Which curves are wanted, and how."""
+
+    series: list[SeriesName] = Field(min_length=1, max_length=200)
+    start: int | None = None
+    stop: int | None = None
+    device: int | None = None
+    points: int = Field(1000, ge=2, le=10_000)
+    superseded: bool = False
+    columns: list[str] | None = Field(
+        None, max_length=20, description="Which columns of the answer; null: all there are."
+    )
+    form: str = Field("json", pattern="^(json|columns)$")
+
+
+class Curve(BaseModel):
+    """A tag on one device."""
+
+    number: int = Field(description="Which of the series that were asked for, from 0.")
+    device: int | None
+    superseded: bool
+    bucketed: bool
+    rows: int
+    columns: dict[str, list[Number]]
+
+
+class Series(BaseModel):
+    """Curves, on one grid of steps."""
+
+    curves: list[Curve]
+    missing: list[int] = Field(description="Which of the series that were asked for are not there, from 0.")
+
+
+class Payload(BaseModel):
+    """A payload at a step, described."""
+
+    step: int
+    wall_time: Number
+    device: int | None
+    dtype: str | None
+    shape: list[int] | None
+    size_bytes: int
+    statistics: dict[str, Any] | None
+    log_file: str
+
+
+class Payloads(BaseModel):
+    """The payloads of a tag, ascending by step."""
+
+    count: int
+    payloads: list[Payload]
+
+
+class Change(BaseModel):
+    """One change of a job, or a base dir that was forgotten."""
+
+    kind: str = Field(description="changed, removed, restored or forgotten.")
+    base: str = Field(description="Key of its base dir.")
+    base_dir: str
+    train_id: str | None = Field(description="null: it is about the base dir.")
+    url: str | None = Field(description="Where there is more of the job, below /api/v1/; null: it is gone.")
+    state: str | None
+    revision: int | None
+    at: datetime | None
+
+
+class ChangesPage(BaseModel):
+    """Changes, in the order of each base dir's revisions."""
+
+    changes: list[Change]
+    since: str = Field(description="The token to go on with.")
+    more: bool = Field(description="Whether there are more already.")

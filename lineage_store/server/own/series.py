@@ -1,0 +1,99 @@
+"""`POST series`: curves of several jobs on one grid of steps, as JSON or as columns of numbers.
+
+Columns (`form: columns`) are what a browser takes without decoding: the length of a header as four bytes
+(little-endian), the header (JSON: the answer, where each column's place is told instead of its numbers), and from the
+next multiple of eight bytes on the columns, little-endian float64; steps are exact to 2^53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from lineage_store.api import LineageStore
+from lineage_store.api.reports import Curve
+from lineage_store.json_values import for_json
+from lineage_store.server.answers import to_json
+from lineage_store.server.own import models
+from lineage_store.server.own.names import base_dir_of, train_id_of
+from lineage_store.server.state import Ask
+from lineage_store.texts import from_stored
+
+router = APIRouter(tags=["samples"])
+
+MEDIA_TYPE = "application/vnd.lineage-store.columns"
+
+
+@router.post(
+    "/series",
+    response_model=models.Series,
+    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
+    """Curves for a screen: samples where there are few, buckets that hide no spike where there are many."""
+
+    def answer(store: LineageStore) -> Response:
+        curves = _curves(store, question)
+        missing = sorted(set(range(len(question.series))) - {curve.number for curve in curves})
+        if question.form == "columns":
+            return Response(_as_columns(curves, missing, question.columns), media_type=MEDIA_TYPE)
+        shown = [_described(curve) | {"columns": _numbers(curve, question.columns)} for curve in curves]
+        return Response(to_json({"curves": shown, "missing": missing}), media_type="application/json")
+
+    return await ask(answer, heavy=True)
+
+
+def _curves(store: LineageStore, question: models.SeriesQuestion) -> Sequence[Curve]:
+    named = [
+        (base_dir_of(store, each.base), train_id_of(each.name), from_stored(each.tag))
+        for each in question.series
+    ]
+    return store.buckets(
+        named,
+        start=question.start,
+        stop=question.stop,
+        device=question.device,
+        points=question.points,
+        superseded=question.superseded,
+        skip_unknown=True,
+    )
+
+
+def _described(curve: Curve) -> dict[str, Any]:
+    return {
+        "number": curve.number,
+        "device": curve.device,
+        "superseded": curve.superseded,
+        "bucketed": curve.is_bucketed,
+        "rows": len(next(iter(curve.columns.values()))),
+    }
+
+
+def _chosen(curve: Curve, names: Sequence[str] | None) -> Mapping[str, Any]:
+    return {name: column for name, column in curve.columns.items() if names is None or name in names}
+
+
+def _numbers(curve: Curve, names: Sequence[str] | None) -> dict[str, list[Any]]:
+    columns = _chosen(curve, names).items()
+    return {
+        name: column.tolist() if np.isfinite(column).all() else for_json(column.tolist())
+        for name, column in columns
+    }
+
+
+def _as_columns(curves: Sequence[Curve], missing: Sequence[int], names: Sequence[str] | None) -> bytes:
+    parts, shown, length = [], [], 0
+    for curve in curves:
+        places = {}
+        for name, column in _chosen(curve, names).items():
+            parts.append(column.astype("<f8").tobytes())
+            places[name] = length
+            length += len(column)
+        shown.append(_described(curve) | {"columns": places})
+    header = to_json({"curves": shown, "missing": missing})
+    header += b" " * (-(len(header) + 4) % 8)
+    return b"".join([len(header).to_bytes(4, "little"), header, *parts])

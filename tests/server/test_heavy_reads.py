@@ -1,0 +1,89 @@
+"""Questions that take long: so many at once, and none goes on when nobody waits for it any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from fastapi import APIRouter
+from sqlalchemy import text
+
+from helpers.served import serving
+from lineage_store import LineageStore
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.server.state import Ask
+
+_ENDLESS = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n"
+router = APIRouter()
+
+
+@router.get("/endless")
+async def endless(ask: Ask) -> None:
+    """Ask what no database ever answers."""
+
+    def question(store: LineageStore) -> None:
+        with store._reading() as connection:
+            connection.execute(text(_ENDLESS)).all()
+
+    await ask(question, heavy=True)
+
+
+@router.get("/quick")
+async def quick(ask: Ask) -> int:
+    """Ask what is answered at once, when there is room."""
+    return await ask(lambda store: len(store.base_dirs()), heavy=True)
+
+
+@contextmanager
+def one_at_a_time(url: str, **settings: float) -> Iterator[httpx.Client]:
+    with serving(url, routers=[router], heavy_reads=1, **settings) as client:
+        yield client
+
+
+def give_up(ask: Callable[[], object]) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        ask()
+
+
+def test_who_waits_too_long_for_room_is_told_when_to_ask_again(database_url: str) -> None:
+    with one_at_a_time(database_url) as client, ThreadPoolExecutor(1) as other:
+        asked = other.submit(give_up, lambda: client.get("/endless", timeout=10.0))
+        statuses = set()
+        while 429 not in statuses:
+            assert not asked.done(), "nobody was refused"
+            answer = client.get("/quick")
+            statuses.add(answer.status_code)
+        assert answer.headers["retry-after"] == "1"
+        assert answer.json()["kind"] == "too_many_reads"
+
+
+def test_the_statement_of_a_client_that_has_gone_is_ended(database_url: str) -> None:
+    with one_at_a_time(database_url) as client:
+        give_up(lambda: client.get("/endless", timeout=0.5))
+        deadline = time.monotonic() + 60
+        while client.get("/quick").status_code == 429:
+            assert time.monotonic() < deadline, "the statement goes on"
+
+
+def test_a_statement_that_takes_too_long_is_ended_and_told(database_url: str) -> None:
+    with one_at_a_time(database_url, statement_timeout_s=0.2) as client:
+        answer = client.get("/endless")
+        assert (answer.status_code, answer.json()["kind"]) == (503, "database_timeout")
+        assert client.get("/quick").status_code == 200
+
+
+def test_a_cancelled_question_begins_nothing_more(database_url: str) -> None:
+    from lineage_store.api import Cancellation
+
+    cancellation = Cancellation()
+    with LineageStore(database_url) as store, cancellation.covers():
+        assert store.base_dirs() == []
+        cancellation.cancel()
+        with pytest.raises(DatabaseUnavailableError, match="Nobody waits"):
+            store.base_dirs()
+    with LineageStore(database_url) as store:
+        assert store.base_dirs() == []

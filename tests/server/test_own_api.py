@@ -1,0 +1,251 @@
+"""Our own API answers what the Python API answers."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+
+from helpers.log_writer import Log
+from helpers.served import serving
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.json_values import for_json
+
+API = "/api/v1"
+PAYLOADS, RUN = "./payloads", "./run_039"
+
+
+@pytest.fixture
+def store(stored_url: str) -> Iterator[LineageStore]:
+    with LineageStore(stored_url) as store:
+        yield store
+
+
+@pytest.fixture
+def key(client: httpx.Client) -> str:
+    """The key of the one base dir."""
+    (base_dir,) = got(client, "base-dirs")["base_dirs"]
+    return str(base_dir["key"])
+
+
+def got(client: httpx.Client, path: str, **parameters: Any) -> Any:
+    answer = client.get(f"{API}/{path}", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client: httpx.Client, path: str, **parameters: Any) -> tuple[int, str]:
+    answer = client.get(f"{API}/{path}", params=parameters)
+    assert answer.headers["content-type"] == "application/problem+json"
+    return answer.status_code, answer.json()["kind"]
+
+
+def test_a_page_of_jobs_by_words_and_by_condition(client: httpx.Client, store: LineageStore) -> None:
+    wanted = {"metric/accuracy": {"ge": 0.1}, "sorted_by": [["metric/accuracy", "descending"]], "limit": 3}
+    expected = store.filter_lineage(wanted)
+    by_words = got(client, "jobs", where="metric/accuracy>=0.1", sort="metric/accuracy:desc", limit=3)
+    by_dict = got(client, "jobs", condition=json.dumps(wanted), limit=3)
+    assert by_words == by_dict
+    assert by_words["count"] == expected["count"]
+    assert [job["train_id"] for job in by_words["jobs"]] == [job["summary_dir"] for job in expected["object"]]
+    for job, found in zip(by_words["jobs"], expected["object"], strict=True):
+        lineage = for_json(found["model_lineage"])
+        assert (job["metric"], job["user_defined"]) == (lineage.pop("metric"), lineage.pop("user_defined"))
+        assert job["fields"] == lineage
+        assert job["state"] == "finished"
+        assert got(client, job["url"])["job"]["train_id"] == job["train_id"]
+
+
+def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
+    (job,) = got(client, "jobs", fields=["network", "metric/accuracy"], limit=1, where="metric/accuracy>0")[
+        "jobs"
+    ]
+    assert (list(job["fields"]), list(job["metric"]), job["user_defined"]) == (["network"], ["accuracy"], {})
+
+
+def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
+    answer = got(client, "jobs", form="columns", fields=["network", "metric/accuracy", "epoch"])
+    columns = {column["name"]: column for column in answer["columns"]}
+    expected = list(store.iter_lineage())
+    assert answer["count"] == len(expected)
+    network = columns["network"]
+    words = [None if code is None else network["words"][code] for code in network["codes"]]
+    assert words == [each["model_lineage"]["network"] for each in expected]
+    assert columns["epoch"]["numbers"] == [each["model_lineage"]["epoch"] for each in expected]
+    accuracy = [each["model_lineage"]["metric"].get("accuracy") for each in expected]
+    assert columns["metric/accuracy"]["numbers"] == for_json(accuracy)
+
+
+def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: LineageStore) -> None:
+    expected = [(job.train_id, job.state) for job in store.train_jobs()]
+    answer = got(client, "train-jobs")["jobs"]
+    assert [(job["train_id"], job["state"]) for job in answer] == expected
+    assert got(client, "train-jobs", state="missing")["jobs"] == []
+
+
+def test_wrong_questions_are_refused_with_what_is_allowed(client: httpx.Client) -> None:
+    refusal = (400, "lineage_search_condition_param")
+    assert refused(client, "jobs", where="accuracy") == refusal
+    assert refused(client, "jobs", where="metric/acuracy>1") == refusal
+    assert refused(client, "jobs", fields="networ") == refusal
+    assert refused(client, "jobs", condition="{") == refusal
+    assert refused(client, "jobs", condition="[]") == refusal
+    assert refused(client, "jobs", limit=101) == (422, "invalid_request")
+    assert refused(client, "jobs", base="0" * 12) == (404, "lineage_param_summary_path")
+
+
+def test_who_has_the_answer_already_is_told_so_until_something_changes(
+    client: httpx.Client, store: LineageStore, corpus: Path
+) -> None:
+    first = client.get(f"{API}/jobs", params={"limit": 2})
+    known = {"If-None-Match": first.headers["etag"]}
+    again = client.get(f"{API}/jobs", params={"limit": 2}, headers=known)
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(f"{API}/jobs", params={"limit": 3}, headers=known).status_code == 200
+    store.annotate(corpus, RUN, remark="better")
+    assert client.get(f"{API}/jobs", params={"limit": 2}, headers=known).status_code == 200
+
+
+def test_everything_about_one_job(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
+    job, report = f"jobs/{key}/run_039", store.job_report(corpus, RUN)
+    assert got(client, job)["job"]["network"] == report.job["network"]
+    assert got(client, f"{job}/tags")["tags"] == store.tags(corpus, RUN)
+    assert len(got(client, f"{job}/tags")["series"]) == len(report.series)
+    assert got(client, f"{job}/lineage") == for_json(store.get_lineage(corpus, RUN))
+    assert got(client, f"{job}/lineage", keys="metric")["metric"] == store.get_lineage(corpus, RUN)["metric"]
+    assert len(got(client, f"{job}/evaluations")["metrics"]) == len(store.evaluations(corpus, RUN))
+    assert {row["log_file"] for row in got(client, f"{job}/files")["files"]} == {
+        row["log_file"] for row in report.log_files
+    }
+    assert refused(client, f"jobs/{key}/nobody/tags") == (404, "train_job_not_found")
+
+
+def test_a_job_whose_name_is_odd_is_found_by_its_url(sqlite_url: str, tmp_path: Path) -> None:
+    names = ["a b/ü%2F", "deep/tags", "deep", "..%2e", "back\\slash", "_\udcff"]
+    for name in names:
+        Log().train(network="LeNet5").write_lineage(tmp_path / "odd" / name)
+    with LineageStore(sqlite_url, settings=Settings(recursive=True)) as store:
+        store.ingest(tmp_path / "odd")
+    with serving(sqlite_url) as client:
+        jobs = got(client, "jobs")["jobs"]
+        assert len(jobs) == len(names)
+        for job in jobs:
+            ending = "/" if job["train_id"].endswith("/tags") else ""
+            assert got(client, job["url"] + ending)["job"]["train_id"] == job["train_id"]
+            assert got(client, f"{job['url']}/tags")["tags"] == {}
+
+
+def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
+    names = [
+        (job.train_id, tag)
+        for job in store.train_jobs()
+        for tag in store.tags(corpus, job.train_id).get("scalar", [])
+    ]
+    series = [{"base": key, "name": job.removeprefix("./"), "tag": tag} for job, tag in names]
+    unknown = {"base": key, "name": "nobody", "tag": "loss"}
+    question = {"series": [unknown, *series], "points": 20}
+    answer = client.post(f"{API}/series", json=question).json()
+    assert answer["missing"] == [0]
+    wanted = [(corpus, *name) for name in names]
+    expected = store.buckets(wanted, points=20)
+    assert [curve["number"] - 1 for curve in answer["curves"]] == [curve.number for curve in expected]
+    assert any(curve["bucketed"] for curve in answer["curves"])
+    for curve, other in zip(answer["curves"], expected, strict=True):
+        assert curve["columns"] == {name: for_json(column.tolist()) for name, column in other.columns.items()}
+
+    binary = client.post(
+        f"{API}/series", json={**question, "form": "columns", "columns": ["step", "value", "max"]}
+    )
+    header, numbers = of_columns(binary.content)
+    assert header["missing"] == [0]
+    for curve, other in zip(header["curves"], expected, strict=True):
+        for name, place in curve["columns"].items():
+            np.testing.assert_equal(numbers[place : place + curve["rows"]], other.columns[name].astype(float))
+
+
+def of_columns(content: bytes) -> tuple[Any, np.ndarray]:
+    """What a browser makes of the columns."""
+    begin = 4 + int.from_bytes(content[:4], "little")
+    assert begin % 8 == 0
+    return json.loads(content[4:begin]), np.frombuffer(content[begin:], "<f8")
+
+
+def test_payloads_are_listed_and_given_as_they_were_recorded(
+    client: httpx.Client, store: LineageStore, corpus: Path, key: str
+) -> None:
+    tags = store.tags(corpus, PAYLOADS)
+    place, tag = f"{key}/payloads", {plugin: names[0] for plugin, names in tags.items()}
+    asked: dict[str, Any]
+    (image,) = store.images(corpus, PAYLOADS, tag["image"])[:1]
+    listed = got(client, f"payloads/{place}", plugin="image", tag=tag["image"])
+    assert listed["payloads"][0]["step"] == image.step
+    png = client.get(
+        f"{API}/payload/{place}", params={"plugin": "image", "tag": tag["image"], "step": image.step}
+    )
+    assert (png.headers["content-type"], png.content) == ("image/png", image.read().png)
+
+    (histogram,) = store.histograms(corpus, PAYLOADS, tag["histogram"])[:1]
+    asked = {"plugin": "histogram", "tag": tag["histogram"], "step": histogram.step}
+    assert got(client, f"payload/{place}", **asked)["count"] == histogram.read().count.tolist()
+
+    for name in tags["tensor"]:
+        sample = store.tensors(corpus, PAYLOADS, name)[0]
+        tensor, asked = sample.read(), {"plugin": "tensor", "tag": name, "step": sample.step}
+        assert got(client, f"payload/{place}", **asked)["value"] == for_json(tensor.tolist())
+        npy = client.get(f"{API}/payload/{place}", params={**asked, "form": "npy", "part": ":1"})
+        np.testing.assert_equal(np.load(io.BytesIO(npy.content)), tensor[:1])
+        part = ",".join(["0"] * (tensor.ndim + 1))
+        assert refused(client, f"payload/{place}", **asked, part=part) == (400, "lineage_param_value")
+
+    file = store.tags(corpus, RUN)["graph"][0]
+    graph = got(client, f"payload/{key}/run_039", plugin="graph", tag=file, step=0)
+    assert len(graph["nodes"]) == len(store.graphs(corpus, RUN, file)[0].read()["nodes"])
+
+
+def test_a_payload_whose_file_is_gone_says_which(sqlite_url: str, tmp_path: Path, corpus: Path) -> None:
+    import shutil
+
+    base_dir = tmp_path / "moved"
+    shutil.copytree(corpus, base_dir)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        tag = store.tags(base_dir, PAYLOADS)["image"][0]
+        step = store.images(base_dir, PAYLOADS, tag)[0].step
+    shutil.rmtree(base_dir / "payloads")
+    with serving(sqlite_url) as client:
+        (listed,) = got(client, "base-dirs")["base_dirs"]
+        asked: dict[str, Any] = {"plugin": "image", "tag": tag, "step": step}
+        answer = client.get(f"{API}/payload/{listed['key']}/payloads", params=asked)
+        assert (answer.status_code, answer.json()["kind"]) == (410, "payload_unavailable")
+        assert str(base_dir / "payloads") in answer.json()["detail"]
+
+
+def test_labels_and_remarks_are_taken_where_that_is_allowed(
+    stored_url: str, store: LineageStore, corpus: Path
+) -> None:
+    with serving(stored_url, allow_remarks=True) as client:
+        (base_dir,) = got(client, "base-dirs")["base_dirs"]
+        place = f"{API}/jobs/{base_dir['key']}/run_039/annotation"
+        assert client.put(place, json={"tag": 3, "remark": "ü <b>"}).status_code == 204
+        job = store.job_report(corpus, RUN).job
+        assert (job["label"], job["remark"]) == (3, "ü <b>")
+        assert client.put(place, json={"tag": 11}).status_code == 422
+        assert client.put(place, json={}).status_code == 400
+        assert client.put(place.replace("run_039", "nobody"), json={"tag": 1}).status_code == 404
+    with serving(stored_url) as client:
+        refused = client.put(place, json={"tag": 4})
+        assert (refused.status_code, refused.json()["kind"]) == (403, "remarks_off")
+    assert store.job_report(corpus, RUN).job["label"] == 3
+
+
+def test_urls_of_the_answer_are_quoted(client: httpx.Client) -> None:
+    urls = {job["train_id"]: job["url"] for job in got(client, "train-jobs")["jobs"]}
+    assert all(url.endswith(quote(name.removeprefix("./"))) for name, url in urls.items())
