@@ -183,7 +183,7 @@ class _Reading:
         assert last is not None
         told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
         self.batch.riddled.append((chunk.file, told))
-        return replace(chunk, content=chunk.content[: last - chunk.position])
+        return replace(chunk, stop=last)
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:
