@@ -29,6 +29,11 @@ help: ## Show this list
 demo: .venv/package ## Ingest a few real jobs and look at them
 	@.venv/bin/python examples/demo.py
 
+.PHONY: serve
+serve: .venv/package ## Serve the example jobs at http://127.0.0.1:8080 (ARGS="--port 0" for another port)
+	@mkdir -p build/serve
+	.venv/bin/lineage-store --database sqlite:///build/serve/store.db serve examples/summary_base $(ARGS)
+
 .PHONY: test
 test: .venv/package ## Run the tests on SQLite and PostgreSQL (ARGS="-k words" for some of them)
 	.venv/bin/python $(PYTEST) $(ARGS)

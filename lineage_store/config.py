@@ -2,15 +2,19 @@
 
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
 The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. A value that does not fit is refused with the name, the place and what fits; so is a name that
-no setting has. Relative base dirs become absolute: in the file from its directory, else from the working directory.
+/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
+another user could have written it. A value that does not fit is refused with the name, the place and what fits; so is
+a name that no setting has. Relative base dirs become absolute: in the file from its directory, else from the working
+directory.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +22,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
@@ -88,8 +94,18 @@ class Settings:
     )
     reading_deadline_s: float = _setting(
         30.0,
-        "seconds that the daemon's reading process may take for one batch, which ends after a tenth of them",
+        "seconds that reading a file apart may take, or one batch of an ingest, which ends after a tenth of them",
         least=0.1,
+    )
+    slow_reading_s: float = _setting(
+        1.0,
+        "seconds that the daemon's files wait for one that is read; it is read apart from then on",
+        least=0.1,
+    )
+    job_reading_s: float = _setting(
+        5.0,
+        "seconds of reading within a minute after which a job's files wait for those of all others",
+        least=0,
     )
     reading_memory_bytes: int = _setting(
         1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE
@@ -119,6 +135,7 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )
@@ -175,12 +192,21 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
             raise ConfigError(f"The configuration file {path} does not exist.")
         return path
     of_user = user_directory("config")
-    candidates = [
-        Path("lineage_store.toml"),
-        of_user and of_user / "lineage_store.toml",
-        Path("/etc/lineage_store.toml"),
-    ]
+    here = Path("lineage_store.toml")
+    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(here) and not _is_trusted(here):
+        candidates.remove(here)
+        log.warning("%s is passed over: another user could have written it.", here.absolute())
     return next((path for path in candidates if path and path.is_file()), None)
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    try:
+        link, file = path.lstat(), path.stat()
+    except OSError:
+        return False
+    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:

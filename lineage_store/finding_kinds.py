@@ -64,7 +64,7 @@ _DENIED = (
 )
 _UNREADABLE = {
     "denied": _DENIED,
-    "link": "It is a symbolic link; set follow_symlinks = true to follow links that stay inside the base dir.",
+    "link": "Links that stay inside the base dir are followed with follow_symlinks = true; no setting follows others.",
 }
 _TRIED_AGAIN = (
     "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
@@ -122,6 +122,12 @@ _LOG_FILES = (
         _NOTE,
         "It is no longer on disk; what was read of it is kept.",
         "If it was moved or the share is unmounted, bring it back; otherwise nothing to do.",
+    ),
+    Kind(
+        "link_in_place",
+        _NOTE,
+        "{link} is a symbolic link now, which is not followed; what was read before it was put there is kept.",
+        "If somebody moved the original, have it put back, or make a base dir of the place where it is now.",
     ),
     Kind("damaged_bytes", _NOTE, "No frame: {reason}.", _READ_ON, gives_up_bytes=True, joins=True),
     Kind(

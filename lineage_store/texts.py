@@ -13,10 +13,13 @@ import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from urllib.parse import unquote
 
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
 _USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
-_PARAMETER = re.compile(r"(?i)\b((?:ssl)?password)=[^\s&\"']+")
+_OF_A_SERVER = re.compile(r"(postgres[a-z0-9+]*://[^\s:/@]*):(?!\*\*\*@)(?:(?!://)[^\"\n])*@")
+_PARAMETER = re.compile(r"(?i)(password\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s&\"']+)")
+_SHOWN_OPTIONS = frozenset({"host", "port", "user", "dbname", "service", "sslmode", "application_name"})
 LONGEST_KEPT = 256
 """The keys of longer texts are computed each time."""
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
@@ -38,7 +41,24 @@ def from_stored(text: str) -> str:
 
 def without_passwords(text: str) -> str:
     """The text with the passwords of URLs and connection strings in it starred out: fit to be shown."""
-    return _PARAMETER.sub(r"\1=***", _USER_PASSWORD.sub(r"\1:***@", text))
+    text = _USER_PASSWORD.sub(r"\1:***@", _OF_A_SERVER.sub(r"\1:***@", text))
+    return _PARAMETER.sub(r"\1***", text)
+
+
+def shown_url(url: str) -> str:
+    """What was given as a database URL, fit to be shown, whatever it is: all that may be a password is starred out."""
+    begin, end = url.find("://") + 3 if "://" in url else 0, url.rfind("@")
+    colon = url.find(":", begin)
+    if begin <= colon < end:
+        url = f"{url[:colon]}:***{url[end:]}"
+    place, mark, options = url.partition("?")
+    shown = "&".join(_shown_option(option) for option in options.split("&"))
+    return without_passwords(f"{place}{mark}{shown}")
+
+
+def _shown_option(option: str) -> str:
+    name, equals, _ = option.partition("=")
+    return option if not equals or unquote(name) in _SHOWN_OPTIONS else f"{name}=***"
 
 
 def key(text: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,38 @@ def test_a_relative_base_dir_counts_from_the_directory_of_its_file(tmp_path: Pat
 
 def test_a_relative_base_dir_of_the_environment_counts_from_the_working_directory(tmp_path: Path) -> None:
     assert from_environment(base_dirs="summaries").base_dirs == (str(tmp_path / "summaries"),)
+
+
+HERE, OF_USER = Path("lineage_store.toml"), Path("none", "lineage-store", "lineage_store.toml")
+
+
+def theirs(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(path, 65534, -1)
+
+
+def open_to_all(path: Path) -> None:
+    path.chmod(0o666)
+
+
+def a_link_of_theirs(path: Path) -> None:
+    path.rename("elsewhere.toml")
+    path.symlink_to("elsewhere.toml")
+    if os.geteuid() != 0:
+        pytest.skip("only root gives links away")
+    os.chown(path, 65534, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("make", [theirs, open_to_all, a_link_of_theirs])
+def test_a_settings_file_that_another_user_could_have_written_is_passed_over(
+    make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    HERE.write_text('database_url = "postgresql://stranger/all"\n')
+    OF_USER.parent.mkdir(parents=True)
+    OF_USER.write_text('database_url = "sqlite:////mine.db"\n')
+    assert load(environment={}).settings.database_url == "postgresql://stranger/all"
+    make(HERE)
+    assert load(environment={}).settings.database_url == "sqlite:////mine.db"
+    assert f"{HERE.absolute()} is passed over: another user could have written it." in caplog.text
+    assert load(config_file=HERE, environment={}).settings.database_url == "postgresql://stranger/all"

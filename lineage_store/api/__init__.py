@@ -7,7 +7,7 @@ functions refresh lineage first. Nobody reaches past it: the command line and th
 
 from __future__ import annotations
 
-from lineage_store.api.paths import PathLike, real_path
+from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.api.seeds import filter_summary_lineage, get_summary_lineage
 from lineage_store.api.store import LineageStore
 from lineage_store.store.database.cancelling import Cancellation
@@ -18,5 +18,6 @@ __all__ = [
     "PathLike",
     "filter_summary_lineage",
     "get_summary_lineage",
+    "place_of",
     "real_path",
 ]

@@ -20,6 +20,7 @@ from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
     from lineage_store.findings import Finding
+    from lineage_store.operations.measures import Measures
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
@@ -60,6 +61,16 @@ class Operations(OpenedStore):
         path = None if base_dir is None else self._place(base_dir).path
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
         return health.findings(self._engine, path, wanted, within_s=within_s)
+
+    def measures(self, *, within_s: float = 60.0) -> Measures:
+        """How the store stands, in numbers for a monitor; also that the database does not answer. `findings` as above.
+
+        `lineage_store.operations.metrics.StoreCollector(store.measures)` tells them to a Prometheus registry.
+        """
+        from lineage_store.operations import measures
+
+        wanted = [absolute_path(named) for named in self.settings.base_dirs]
+        return measures.measure(self._engine, wanted, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""

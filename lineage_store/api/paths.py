@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path
 
+from lineage_store.beneath import base_dir_above
 from lineage_store.errors import LineageParamSummaryPathError
 
 PathLike = str | os.PathLike[str]
@@ -27,6 +29,19 @@ def absolute_path(path: PathLike) -> Path:
         raise LineageParamSummaryPathError(f"{path!r} is no path.")
     named = Path(os.path.expanduser(text))
     return named if named.is_absolute() else Path.cwd() / named
+
+
+def place_of(path: PathLike, known: Container[str]) -> tuple[str, str] | None:
+    """The base dir that holds a path, of those known, and the train id there; raises as `real_path` does.
+
+    A symbolic link in the base dir stands for what it leads to, if that is in the base dir too, and else for itself.
+    """
+    if (found := base_dir_above(absolute_path(path), known)) is None:
+        return None
+    base_dir, beneath = found
+    real = Path(os.path.realpath(base_dir / beneath))
+    beneath = real.relative_to(base_dir).as_posix() if real.is_relative_to(base_dir) else beneath
+    return str(base_dir), "./" if beneath == "." else f"./{beneath}"
 
 
 def _can_be(text: str) -> bool:

@@ -18,6 +18,7 @@ from lineage_store.texts import from_stored, to_stored
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from lineage_store.query.contents import JobContents
     from lineage_store.query.jobs import TrainJob
     from lineage_store.query.search.explain import Explanation
     from lineage_store.query.search.tree import SearchCondition
@@ -166,6 +167,7 @@ class Questions(OpenedStore):
         *,
         state: str | None = None,
         train_ids: Iterable[str] | None = None,
+        with_samples: bool = False,
         limit: int | None = None,
         page: int = 0,
     ) -> list[TrainJob]:
@@ -174,6 +176,7 @@ class Questions(OpenedStore):
         Args:
             state: only those that are live, stalled, finished or missing.
             train_ids: only those of these ids.
+            with_samples: only those that recorded scalars, histograms, images and the like.
             limit: so many a page; None for all of them.
             page: which page, from 0.
         """
@@ -184,7 +187,23 @@ class Questions(OpenedStore):
         with self._reading() as connection:
             ids = _ids(connection, base_dir)
             named = None if train_ids is None else list(map(to_stored, train_ids))
-            return jobs.train_jobs(connection, ids, state=state, train_ids=named, page=part)
+            return jobs.train_jobs(
+                connection, ids, state=state, train_ids=named, with_samples=with_samples, page=part
+            )
+
+    def count_jobs(self, base_dir: PathLike | None = None) -> int:
+        """How many jobs a base dir has, or all of them."""
+        from lineage_store.query import jobs
+
+        with self._reading() as connection:
+            return jobs.count_jobs(connection, _ids(connection, base_dir))
+
+    def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
+        """What the log files of some jobs hold: files, tags; nothing of jobs that the store does not know."""
+        from lineage_store.query import contents
+
+        with self._reading() as connection:
+            return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)
 
 
 def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:

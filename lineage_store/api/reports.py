@@ -7,13 +7,15 @@ from lineage_store.findings import Finding
 from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
 from lineage_store.ingest.report import IngestReport, Progress
+from lineage_store.operations.measures import Measures
 from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
 from lineage_store.operations.why import Verdict
 from lineage_store.query.changes import Change, ChangeKind, Changes
+from lineage_store.query.contents import JobContents
 from lineage_store.query.jobs import TrainJob
-from lineage_store.query.samples import Curve, PayloadSample
+from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -32,9 +34,12 @@ __all__ = [
     "Holdings",
     "IngestPlan",
     "IngestReport",
+    "JobContents",
     "JobReport",
+    "Measures",
     "PayloadSample",
     "Progress",
+    "Recorded",
     "RemovableJob",
     "RemovedJob",
     "Reread",

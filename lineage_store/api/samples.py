@@ -65,6 +65,27 @@ class Samples(OpenedStore):
         with self._job(base_dir, train_id) as (connection, _, job_id):
             return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
 
+    def recorded_scalars(
+        self, base_dir: PathLike, train_id: str, tag: str
+    ) -> list[samples.Recorded[samples.Scalars]]:
+        """What each log file holds of a scalar, oldest first, what a restart wrote again included.
+
+        Raises TrainJobNotFoundError, SampleNotFoundError.
+        """
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.recorded_scalars(connection, job_id, tag)
+
+    def recorded_payloads(
+        self, base_dir: PathLike, train_id: str, plugin: str, tag: str
+    ) -> list[samples.Recorded[list[samples.PayloadSample]]]:
+        """The same of a histogram, image, tensor, graph or landscape."""
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, place, job_id):
+            return samples.recorded_payloads(connection, (str(place.path), train_id), job_id, plugin, tag)
+
     def buckets(
         self,
         tags: Sequence[tuple[PathLike, str, str]],

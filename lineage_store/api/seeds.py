@@ -6,12 +6,13 @@ a daemon does that or nothing may be written; a question never fails because the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lineage_store.api.paths import PathLike, real_path
+from lineage_store.api.paths import PathLike, absolute_path, place_of, real_path
 from lineage_store.api.store import LineageStore
 from lineage_store.errors import (
     LineageFileNotFoundError,
@@ -81,41 +82,36 @@ def get_summary_lineage(
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
     """
     from lineage_store.ingest import base_dirs
+    from lineage_store.ingest.scan.depth import holds_log_files
     from lineage_store.query import job_lineage
 
-    path = real_path(summary_dir)
     job_lineage.read_keys(keys)
     with _opened(store) as opened:
-        base_dir, train_id = _job_place(opened, path)
-        if base_dirs.is_known(opened.engine, base_dir) or _holds_log_files(path, opened):
+        base_dir, train_id = _job_place(opened, summary_dir)
+        if base_dirs.is_known(opened.engine, base_dir) or holds_log_files(base_dir, 0, train_id):
             _refresh(opened, base_dir, refresh, only=train_id)
         try:
             return opened.get_lineage(base_dir, train_id, keys)
         except (TrainJobNotFoundError, LineageParamSummaryPathError) as error:
-            raise _no_job(opened, base_dir, path) from error
+            raise _no_job(base_dir, train_id) from error
 
 
-def _no_job(store: LineageStore, base_dir: Path, path: Path) -> MindInsightException:
-    """Why there is no lineage of this directory."""
+def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
+    """Why there is no lineage of this job's directory."""
+    from lineage_store.ingest.scan.depth import holds_log_files
+
+    path = base_dir / train_id
     if not path.is_dir():
         return LineageParamSummaryPathError(f"{path} is no directory, and no job that the store knows.")
-    if _holds_log_files(path, store):
+    if path.is_symlink():
+        return LineageParamSummaryPathError(f"{path} is a symbolic link that leads out of the base dir.")
+    if holds_log_files(base_dir, 0, train_id):
         too_deep = base_dir not in (path, path.parent)
         hint = f"It is more than one level below the base dir {base_dir}: set recursive = true."
         return LineageFileNotFoundError(
             f"The store has not read the log files of {path}.", hint=hint if too_deep else None
         )
     return LineageFileNotFoundError(f"There is no log file in {path}, neither now nor in the store.")
-
-
-def _holds_log_files(path: Path, store: LineageStore) -> bool:
-    """Whether the directory itself is a job's."""
-    from lineage_store.ingest.scan import survey
-
-    try:
-        return bool(survey.find(path, store.settings, only={"./"}).files)
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -164,15 +160,17 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
         )
 
 
-def _job_place(store: LineageStore, path: Path) -> tuple[Path, str]:
+def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:
     """(base dir, train id) of a job's directory."""
     from lineage_store.ingest import base_dirs
 
-    known = set(store.base_dirs())
-    for candidate in (path, *path.parents):
-        if str(candidate) in known:
-            relative = path.relative_to(candidate).as_posix()
-            return candidate, "./" if relative == "." else f"./{relative}"
-    if base_dirs.overlapping(store.engine, path.parent) is not None:
-        return path, "./"  # beside a base dir that the store knows, a job can only be one of its own
-    return path.parent, f"./{path.name}"
+    place = place_of(summary_dir, set(store.base_dirs()))
+    if place is None:
+        above = real_path(os.path.dirname(os.path.normpath(absolute_path(summary_dir))))
+        if base_dirs.overlapping(store.engine, above) is not None:
+            return real_path(
+                summary_dir
+            ), "./"  # beside a base dir that is known, a job can only be one of its own
+        place = place_of(summary_dir, {str(above)})
+        assert place is not None
+    return Path(place[0]), place[1]

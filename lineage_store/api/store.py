@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lineage_store.api.changes import Following
+from lineage_store.api.metrics import metrics_at
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.questions import Questions
@@ -78,10 +79,14 @@ class LineageStore(Questions, Samples, Following, Operations):
     def run_daemon(self, base_dirs: Sequence[PathLike] = (), *, stop: threading.Event | None = None) -> None:
         """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
 
-        Raises ConfigError when there is no base dir to follow. Ends the whole process, with exit code 7, when a base
-        dir makes no progress for `progress_deadline_s`: it needs a process of its own, and someone who starts it anew.
+        With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how the store stands.
+
+        Raises ConfigError when there is no base dir to follow, or the port cannot be had. Ends the whole process, with
+        exit code 7, when a base dir makes no progress for `progress_deadline_s`: it needs a process of its own, and
+        someone who starts it anew.
         """
         from lineage_store.ingest.daemon import scheduler
 
         paths = [absolute_path(path) for path in base_dirs or self.settings.base_dirs]
-        scheduler.run(self._engine, paths, self.settings, stop)
+        with metrics_at(self.settings.metrics_port, self.measures):
+            scheduler.run(self._engine, paths, self.settings, stop)

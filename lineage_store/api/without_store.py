@@ -20,6 +20,7 @@ from lineage_store.store.database.default_location import default_url
 
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
+    from lineage_store.operations.measures import Measures
 
 
 def database_url(settings: Settings) -> str:
@@ -107,6 +108,13 @@ def findings_without_database(
 
     path = None if base_dir is None else real_path(base_dir)
     return health.findings_without_database(database_url(settings), path, error)
+
+
+def measures_without_store(settings: Settings, error: Exception) -> Measures:
+    """How a store stands that does not open, in numbers for a monitor."""
+    from lineage_store.operations import measures
+
+    return measures.measure_without(database_url(settings), error)
 
 
 @contextmanager

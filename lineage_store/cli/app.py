@@ -35,6 +35,7 @@ VERBS = {
     "init": "setup",
     "ingest": "ingesting",
     "daemon": "ingesting",
+    "serve": "serving",
     "status": "state",
     "jobs": "jobs",
     "show": "jobs",

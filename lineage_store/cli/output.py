@@ -8,6 +8,7 @@ however wide, with every value whole. JSON and CSV are written as rows come.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import sys
@@ -136,11 +137,20 @@ def _write_heading(table: Layout, room: int | None) -> None:
 
 
 def _write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([for_csv(name) for name in columns])
+    sys.stdout.write(_csv_text([[for_csv(name) for name in columns]]))
     rest = iter(rows)
     while some := list(islice(rest, _CSV_ROWS_AT_A_TIME)):
-        writer.writerows(rows_for_csv(some))
+        sys.stdout.write(_csv_text(list(rows_for_csv(some))))
+
+
+def _csv_text(rows: Sequence[Row]) -> str:
+    """Rows as CSV. A carriage return, which Python quotes only if told to, would begin a row, and with it a formula."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    if "\r" in text.getvalue():
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+    return text.getvalue()
 
 
 def _write_json_rows(columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -27,17 +27,16 @@ def find_removed(store: LineageStore, text: str, base_dir: str | None = None) ->
 
 
 def _find(store: LineageStore, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
-    from lineage_store.api import real_path
+    from lineage_store.api import place_of, real_path
 
-    path = real_path(text)
     known = store.base_dirs()
     if not known:
         raise TrainJobNotFoundError("The store is empty.", hint="Run `lineage-store ingest BASE_DIR` first.")
     if base_dir is not None and not Path(text).is_absolute():
         return str(real_path(base_dir)), _train_id(text)
-    below = next((place for place in (str(path), *map(str, path.parents)) if place in known), None)
-    if below is not None and (Path(text).is_absolute() or path.is_dir()):
-        return below, _train_id(path.relative_to(below).as_posix())
+    place = place_of(text, known)
+    if place is not None and (Path(text).is_absolute() or real_path(text).is_dir()):
+        return place
     if Path(text).is_absolute():
         raise TrainJobNotFoundError(f"{text} is not below a base dir of the store ({', '.join(known)}).")
     train_id = _train_id(text)

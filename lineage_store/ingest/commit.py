@@ -7,7 +7,7 @@ without its bookmark. Knows the order of the pieces; the pieces themselves are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine
@@ -78,12 +78,14 @@ def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile
         return _register(connection, lease, [new], now)[0]
 
 
-def mark_missing(engine: Engine, lease: Lease, files: Sequence[KnownFile], live_within_s: float) -> None:
-    """Note that files are gone from the disk; their rows stay."""
+def mark_missing(
+    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], live_within_s: float
+) -> None:
+    """Note that files are gone from the disk, or what is in their place; their rows stay."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         file_states.mark_missing(connection, files)
-        states = {file: [finding("missing_file", _path(file))] for file in files}
+        states = {file: [problem] for file, problem in files.items()}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 

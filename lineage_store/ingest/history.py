@@ -43,4 +43,4 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
                 "pending_bytes": summary.pending_bytes,
                 "problems": summary.problems,
             }
-            cycles.write_cycle(connection, row, history)
+            cycles.write_cycle(connection, row, history, batches=counts.batches, batches_s=counts.batches_s)

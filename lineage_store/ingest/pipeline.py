@@ -8,9 +8,9 @@ Knows the order of the steps and nothing else: each step has a module of its own
 from __future__ import annotations
 
 import logging
-from collections import deque
+import math
+import time
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,16 +20,15 @@ from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.ingest import commit
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.problems import path_problems
+from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
-from lineage_store.ingest.read.worker import Reader
 from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey, NewFile
+from lineage_store.store.records import FileKey
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +51,8 @@ class Ingester:
     progress: Callable[[Progress], None] = _silent
     should_stop: Callable[[], bool] = lambda: False
     """Asked between transactions; True ends the pass early, with everything so far committed."""
-    reader: Reader | None = None
-    """Where log files are read and decoded; None: in a thread of this process."""
+    batches: Batches | None = None
+    """What waits to be read, which outlives a pass; None: a pass reads all there is."""
 
 
 def run_pass(
@@ -71,58 +70,78 @@ def run_pass(
 def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
     if todo.missing:
-        live_within_s = ingester.settings.live_within_s
-        commit.mark_missing(ingester.engine, ingester.lease, todo.missing, live_within_s)
+        settings = ingester.settings
+        links = settings.follow_symlinks
+        missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
+        commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
     counts = _read_all(ingester, todo)
     if searched:
-        problems = path_problems(str(ingester.base_dir), todo.unreadable)
+        problems = path_problems(ingester.base_dir, todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
-    if counts.events >= EVENTS_BEFORE_ANALYSE or (counts.events and analyze.is_due(ingester.engine)):
+    if _calls_for_analysis(ingester, counts):
         analyze.analyse(ingester.engine)
     return counts
 
 
+def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
+    """Whether a pass, or the last of several that read a backlog, read so much; or the planner knows too little."""
+    batches, events = ingester.batches, counts.events
+    if batches is not None and not batches.files_waiting:
+        events, batches.events = batches.events, 0
+    elif batches is not None:
+        events = 0
+    return events >= EVENTS_BEFORE_ANALYSE or (counts.events > 0 and analyze.is_due(ingester.engine))
+
+
 def _read_all(ingester: Ingester, todo: Survey) -> Counts:
-    """Read the files to their ends, a batch a transaction, each while the one before it is written."""
-    if not (todo.changed or todo.new):
+    """Read the files to their ends, a batch a transaction, each while the one before it is written.
+
+    Where batches outlive the pass, it ends after a poll's interval, for files that grew meanwhile to have their turn.
+    """
+    if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
         return todo.counts
+    if ingester.batches is not None:
+        ends_at = time.monotonic() + ingester.settings.poll_interval_s
+        return _commit_all(ingester, ingester.batches, todo, ends_at)
+    with reader_of(len(todo.changed) + len(todo.new), ingester.settings) as reader:
+        batches = Batches(ingester.base_dir, ingester.settings, reader)
+        return _commit_all(ingester, batches, todo, math.inf)
+
+
+def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: float) -> Counts:
+    read, counts = set[FileKey](), todo.counts
     with reading(ingester.engine) as connection:
-        now = database_time(connection)
-    files = len(todo.changed) + len(todo.new)
-    reader = nullcontext(ingester.reader) if ingester.reader else reader_of(files, ingester.settings)
-    with reader as given:
-        batches = Batches(ingester.base_dir, todo.changed, ingester.settings, now, given)
-        return _commit_all(ingester, batches, deque(todo.new), todo.counts)
-
-
-def _commit_all(ingester: Ingester, batches: Batches, new: deque[NewFile], counts: Counts) -> Counts:
-    read = set[FileKey]()
-    _register_some(ingester, new, batches)
+        batches.begin_pass(database_time(connection))
+    batches.add_found(todo.changed, todo.new)
+    _register_some(ingester, batches)
     for batch in batches:
         if ingester.should_stop():
             break
+        started = time.monotonic()
         if _is_committed(ingester, batch):
+            took_s = time.monotonic() - started
             for news in batch.rewritten:
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
-            counts = counts.plus(batch.advances, files_read=len(read))
-            waiting = batches.files_waiting + len(new)
-            ingester.progress(Progress(counts.bytes_read, counts.events, waiting))
-        _register_some(ingester, new, batches)
+            counts = counts.plus(batch.advances, files_read=len(read), took_s=took_s)
+            ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
+        else:
+            batches.drop(batch)
+        _register_some(ingester, batches)
+        if time.monotonic() >= ends_at:
+            break
     return counts
 
 
-def _register_some(ingester: Ingester, new: deque[NewFile], batches: Batches) -> None:
-    """Make rows for new files, as far as they will soon be read: while one batch of them is read, the next is known."""
-    size = ingester.settings.batch_files
-    while new and batches.files_waiting < 2 * size:
-        part = [new.popleft() for _ in range(min(size, len(new)))]
-        batches.add(*commit.register(ingester.engine, ingester.lease, part))
+def _register_some(ingester: Ingester, batches: Batches) -> None:
+    """Make rows for new files, as far as they will soon be read."""
+    while new := batches.next_new(ingester.settings.batch_files):
+        batches.add(*commit.register(ingester.engine, ingester.lease, new))
 
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:

@@ -8,10 +8,13 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
+from lineage_store import beneath
+from lineage_store.beneath import LinkError, OpenBaseDir
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.scan.discovery import Unreadable
-from lineage_store.store.records import relative_path
+from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 
 MOST_FAILED_READS = 3
@@ -21,9 +24,18 @@ MOST_FAILED_READS = 3
 _CASES = {errno.EACCES: "denied", errno.EPERM: "denied", errno.ELOOP: "link"}
 
 
-def unreadable_file(path: str, error: OSError) -> Finding:
-    """A log file that could not be opened or read."""
-    return _unreadable("unreadable_file", path, path, error)
+def unreadable_file(base_dir: Path, train_id: str, name: str, error: OSError) -> Finding:
+    """A log file (stored names) that could not be opened or read."""
+    path = from_stored(relative_path(train_id, name))
+    return _unreadable("unreadable_file", os.path.join(base_dir, path), base_dir, path, error)
+
+
+def missing_files(
+    base_dir: Path, files: Iterable[KnownFile], *, follow_symlinks: bool
+) -> dict[KnownFile, Finding]:
+    """Log files that were not found: whether they are gone, or a link is in their place."""
+    with beneath.opened(base_dir, follow_symlinks=follow_symlinks) as root:
+        return {file: _missing(root, relative_path(file.train_id, file.name)) for file in files}
 
 
 def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
@@ -33,30 +45,28 @@ def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
     return finding("poisonous_file", path, case=case, reason=reason, times=failed_reads, left=left)
 
 
-def path_problems(base_dir: str, paths: Iterable[Unreadable]) -> list[Finding]:
+def path_problems(base_dir: Path, paths: Iterable[Unreadable]) -> list[Finding]:
     """Directories and entries that could not be looked at, by their path relative to the base dir."""
     return [
-        _unreadable(
-            "unreadable_path",
-            relative_path(each.path),
-            os.path.join(base_dir, from_stored(each.path)),
-            each.error,
-        )
+        _unreadable("unreadable_path", relative_path(each.path), base_dir, from_stored(each.path), each.error)
         for each in paths
     ]
 
 
 def unlistable_base_dir(path: str, error: OSError, subject: str = ".") -> Finding:
     """The base dir itself could not be listed: an unmounted share, most likely."""
-    return finding("unlistable_base_dir", subject, reason=_reason(path, error), me=me())
+    return finding("unlistable_base_dir", subject, reason=_reason(access_of(path), error), me=me())
 
 
 def access_of(path: str) -> str:
     """Owner, group and mode of a path, as `ls -l` shows them; empty when even that is refused."""
     try:
-        status = os.stat(path, follow_symlinks=False)
+        return _access(os.stat(path, follow_symlinks=False))
     except OSError:
         return ""
+
+
+def _access(status: os.stat_result) -> str:
     owner, group = _name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)
     return f"owner {owner}, group {group}, mode {stat.filemode(status.st_mode)} ({stat.S_IMODE(status.st_mode):04o})"
 
@@ -66,14 +76,28 @@ def me() -> str:
     return _name(pwd.getpwuid, os.geteuid())
 
 
-def _unreadable(kind: str, subject: str, path: str, error: OSError) -> Finding:
+def _unreadable(kind: str, subject: str, base_dir: Path, path: str, error: OSError) -> Finding:
     case = _CASES.get(error.errno or 0, "")
-    return finding(kind, subject, case=case, reason=_reason(path, error), me=me())
+    try:
+        with beneath.opened(base_dir) as root:
+            access = _access(root.status(path))
+    except OSError:
+        access = ""
+    return finding(kind, subject, case=case, reason=_reason(access, error), me=me())
 
 
-def _reason(path: str, error: OSError) -> str:
-    access = access_of(path)
-    cause = os.strerror(error.errno) if error.errno else to_stored(str(error))
+def _missing(root: OpenBaseDir, path: str) -> Finding:
+    try:
+        root.status(from_stored(path))
+    except LinkError as error:
+        return finding("link_in_place", path, link=to_stored(error.filename))
+    except OSError:
+        pass
+    return finding("missing_file", path)
+
+
+def _reason(access: str, error: OSError) -> str:
+    cause = to_stored(error.strerror or str(error))
     return f"{cause} ({access})." if access else f"{cause}."
 
 

@@ -69,7 +69,7 @@ def ingest(
     started = time.monotonic()
     if not base_dirs.is_known(engine, base_dir):
         base_dirs.refuse_unfit(engine, base_dir)
-        if not holds_log_files(base_dir, recursive=settings.recursive):
+        if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
             found = _listed(base_dir, lambda: find(base_dir, settings))
             if not (found.files or found.unreadable):
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))

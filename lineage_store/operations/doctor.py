@@ -16,13 +16,14 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
-from lineage_store.ingest.problems import access_of, me, unlistable_base_dir
+from lineage_store.ingest.problems import access_of, me, path_problems, unlistable_base_dir, unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
-from lineage_store.ingest.scan.discovery import Found, path_of, scan
+from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
 from lineage_store.store.admin import wal
 from lineage_store.store.catalog import registry
@@ -114,7 +115,7 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
         )
         yield _ok(subject, text)
     yield from _depth(base_dir, found, settings)
-    yield from _permissions(base_dir, found)
+    yield from _permissions(base_dir, found, settings.follow_symlinks)
 
 
 def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
@@ -128,12 +129,13 @@ def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding
         yield finding("no_log_file", subject, naming=naming())
 
 
-def _permissions(base_dir: Path, found: Found) -> Iterator[Finding]:
-    unreadable = [os.path.join(base_dir, from_stored(item.path)) for item in found.unreadable]
-    unreadable += [path for path in _paths(base_dir, found) if not os.access(path, os.R_OK)]
-    if unreadable:
-        text = f"{me()} cannot read {len(unreadable):,} files or directories, such as {unreadable[0]}"
-        reason = f"{text} ({access_of(unreadable[0])})."
+def _permissions(base_dir: Path, found: Found, follow_symlinks: bool) -> Iterator[Finding]:
+    problems = path_problems(base_dir, found.unreadable)
+    with opened(base_dir, follow_symlinks=follow_symlinks) as root:
+        problems += (problem for file in found.files for problem in _unreadable(root, file))
+    if problems:
+        text = f"{me()} cannot read {len(problems):,} files or directories, such as"
+        reason = f"{text} {problems[0].subject}: {problems[0].what}"
         yield finding("unreadable_path", str(base_dir), case="denied", reason=reason, me=me())
     elif found.files:
         yield _ok(str(base_dir), f"{me()} can read all of it.")
@@ -145,8 +147,12 @@ def _ok(subject: str, words: str) -> Finding:
     return finding("in_order", subject, words=words)
 
 
-def _paths(base_dir: Path, found: Found) -> Iterator[str]:
-    return (path_of(base_dir, file.train_id, file.name) for file in found.files)
+def _unreadable(root: OpenBaseDir, file: FoundFile) -> Iterator[Finding]:
+    try:
+        with root.file(from_stored(f"{file.train_id}/{file.name}")):
+            return
+    except OSError as error:
+        yield unreadable_file(root.path, file.train_id, file.name, error)
 
 
 def _leaders(url: str) -> dict[Path, str | None]:

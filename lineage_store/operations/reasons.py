@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row
 
+from lineage_store.beneath import LinkError, OpenBaseDir, opened
 from lineage_store.config import Settings
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of
@@ -34,30 +36,43 @@ class Place:
     base_dir: Path
     base_dir_id: int
     parts: tuple[str, ...]
+    follow_symlinks: bool = False
 
     def train_id(self, parts: tuple[str, ...]) -> str:
         """The stored id of the job at these parts."""
         return "./" + to_stored("/".join(parts))
+
+    @property
+    def beneath(self) -> str:
+        """Its path below the base dir."""
+        return "/".join(self.parts)
+
+    def opened(self) -> AbstractContextManager[OpenBaseDir]:
+        """Its base dir, to look at it from there."""
+        return opened(self.base_dir, follow_symlinks=self.follow_symlinks)
+
+    def status(self) -> os.stat_result | None:
+        """What is there; None for nothing, for what may not be looked at, and behind links that are not followed."""
+        with suppress(OSError), self.opened() as root:
+            return root.status(self.beneath)
+        return None
 
 
 def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator[Finding]:
     """What the way from the base dir to a job's directory has to do with it."""
     if len(parts) > 1 and not settings.recursive:
         yield finding("too_deep", str(place.path), levels=len(parts), base_dir=place.base_dir)
-    step = place.path if len(parts) == len(place.parts) else place.path.parent
-    for _ in parts:
-        yield from _of_link(place, step, settings)
-        step = step.parent
+    yield from _of_links(place, parts)
 
 
 def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Finding]:
     """What a look into a directory has shown."""
     subject = str(place.path)
-    for problem in path_problems(str(place.base_dir), seen.unreadable):
+    for problem in path_problems(place.base_dir, seen.unreadable):
         yield replace(problem, subject=_path(place, problem.subject))
     for reason, count in seen.ignored.items():
         yield finding("ignored_entries", subject, count=count, reason=reason)
-    deeper = ", ".join(map(from_stored, deeper_jobs(place.path, levels=0 if place.parts else 1)))
+    deeper = ", ".join(map(from_stored, deeper_jobs(place.base_dir, 0 if place.parts else 1, place.beneath)))
     if deeper and not settings.recursive:
         yield finding("deeper_log_files", subject, where=deeper)
     elif deeper and not seen.files:
@@ -66,24 +81,27 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Find
         yield finding("no_log_file", subject, naming=formats.naming())
 
 
-def of_file(place: Place, settings: Settings) -> Iterator[Finding]:
+def of_file(place: Place) -> Iterator[Finding]:
     """What the file itself has to do with it."""
     subject = str(place.path)
     if reason := formats.ignored_reason(place.parts[-1]):
         yield finding("ignored_name", subject, reason=reason)
-    links = list(_of_link(place, place.path, settings))
+    links = list(_of_links(place, place.parts))
     if links:
         yield from links
         return
     try:
-        if not stat.S_ISREG(place.path.stat().st_mode):
-            yield finding("no_regular_file", subject)
-            return
-        os.close(os.open(place.path, os.O_RDONLY | os.O_NONBLOCK))
+        with place.opened() as root:
+            if not stat.S_ISREG(root.status(place.beneath).st_mode):
+                yield finding("no_regular_file", subject)
+                return
+            with root.file(place.beneath):
+                pass
     except FileNotFoundError:
         yield finding("not_on_disk", subject)
     except OSError as error:
-        yield unreadable_file(subject, error)
+        train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
+        yield unreadable_file(place.base_dir, train_id, name, error)
 
 
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
@@ -128,14 +146,11 @@ def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]
         yield Finding(row.kind, subject, severity, f"Open problem: {row.reason}", row.remedy)
 
 
-def of_growth(path: Path, row: Row[Any]) -> Iterator[Finding]:
+def of_growth(place: Place, row: Row[Any]) -> Iterator[Finding]:
     """By how much the file has grown since, if it has."""
-    try:
-        more = path.stat().st_size - row.size_bytes
-    except OSError:
-        return
-    if more > 0 and row.current:
-        yield finding("grown", str(path), more=more)
+    status = place.status()
+    if status and row.current and (more := status.st_size - row.size_bytes) > 0:
+        yield finding("grown", str(place.path), more=more)
 
 
 def _path(place: Place, stored: str) -> str:
@@ -143,12 +158,17 @@ def _path(place: Place, stored: str) -> str:
     return os.path.normpath(os.path.join(place.base_dir, from_stored(stored)))
 
 
-def _of_link(place: Place, step: Path, settings: Settings) -> Iterator[Finding]:
-    """Why a symbolic link on the way is not followed; nothing for what is none, or is followed."""
-    if not os.path.islink(step):
-        return
-    target = os.path.realpath(step)
-    if not target.startswith(os.path.join(place.base_dir, "")):
-        yield finding("link_out", str(place.path), step=step, target=target)
-    elif not settings.follow_symlinks:
-        yield finding("unfollowed_link", str(place.path), step=step)
+def _of_links(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
+    """The first symbolic link on the way from the base dir that is not followed, if there is one."""
+    try:
+        with place.opened() as root:
+            root.status("/".join(parts))
+    except LinkError as error:
+        step = os.path.join(place.base_dir, error.filename)
+        target = os.path.realpath(step)
+        if not target.startswith(os.path.join(place.base_dir, "")):
+            yield finding("link_out", str(place.path), step=step, target=target)
+        elif not place.follow_symlinks:
+            yield finding("unfollowed_link", str(place.path), step=step)
+    except OSError:
+        pass  # which is told of the place itself

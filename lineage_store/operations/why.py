@@ -9,6 +9,7 @@ is in a file: `inspect` does.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Row
 
+from lineage_store.beneath import base_dir_above
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.eventlog import formats
@@ -43,25 +45,23 @@ class Verdict:
 def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
     """Look at a path on disk and in the store. Raises LineageParamSummaryPathError when neither knows it."""
     path = Path(os.path.abspath(path.expanduser()))
-    place = _place(engine, path)
+    place = _place(engine, path, settings)
     if place is None:
         return _outside(engine, path)
     if not place.parts:
         return _of_base_dir(engine, place, settings)
-    if os.path.isdir(path) or (not os.path.lexists(path) and formats.recognise(path.name) is None):
-        return _of_job(engine, place, settings)
-    return _of_file(engine, place, settings)
+    status = place.status()
+    of_job = stat.S_ISDIR(status.st_mode) if status else formats.recognise(path.name) is None
+    return (_of_job if of_job else _of_file)(engine, place, settings)
 
 
-def _place(engine: Engine, path: Path) -> Place | None:
-    # A base dir is known by its real path; below it, the path counts as it is written.
-    real = {above: Path(os.path.realpath(above)) for above in (path, *path.parents)}
+def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
     with reading(engine) as connection:
-        for above, base_dir in real.items():
-            base_dir_id = registry.base_dir_id(connection, to_stored(str(base_dir)))
-            if base_dir_id is not None:
-                return Place(path, base_dir, base_dir_id, path.relative_to(above).parts)
-    return None
+        known = {from_stored(stored): number for number, stored in registry.base_dirs(connection)}
+    if (found := base_dir_above(path, known)) is None:
+        return None
+    base_dir, beneath = found
+    return Place(path, base_dir, known[str(base_dir)], Path(beneath).parts, settings.follow_symlinks)
 
 
 def _outside(engine: Engine, path: Path) -> Verdict:
@@ -93,7 +93,7 @@ def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
         given.append(_unread(place, unread))
     if removed:
         given.append(finding("removed_jobs", subject, count=len(removed)))
-    complete = os.path.isdir(place.path) and not (unread or summary.pending_bytes or summary.problems)
+    complete = place.status() is not None and not (unread or summary.pending_bytes or summary.problems)
     return Verdict(
         str(place.path),
         "stored" if complete else "partly stored" if summary.jobs else "not stored",
@@ -111,7 +111,7 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
     way = list(reasons.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
-    if not rows and not found and not os.path.isdir(place.path):
+    if not (rows or found or way) and place.status() is None:
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )
@@ -138,14 +138,14 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
         file = (rows[-1].job_id, rows[-1].file_no) if rows else None
         problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
-    given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place, settings)]
+    given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place)]
     given += reasons.of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(_unread(place, {(train_id, name)}))
     for row in rows:
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
         given += _prefixed(prefix, reasons.of_row(str(place.path), row))
-        given += reasons.of_growth(place.path, row)
+        given += reasons.of_growth(place, row)
     given += reasons.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
@@ -158,7 +158,7 @@ def _look(
     place: Place, train_id: str | None, settings: Settings
 ) -> tuple[list[Finding], set[tuple[str, str]]]:
     """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
-    if not os.path.isdir(place.path):
+    if place.status() is None:
         return [finding("not_on_disk", str(place.path))], set()
     only = None if train_id is None else [train_id]
     links = settings.follow_symlinks

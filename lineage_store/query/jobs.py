@@ -9,13 +9,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, exists, func, select
 
 from lineage_store.store.database.dialects import among
 from lineage_store.store.database.paging import ALL, Page
-from lineage_store.store.schema.tables import base_dir, train_job
+from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.texts import from_stored
+
+S = TypeVar("S", bound=Select[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def train_jobs(
     *,
     state: str | None = None,
     train_ids: Collection[str] | None = None,
+    with_samples: bool = False,
     page: Page = ALL,
 ) -> list[TrainJob]:
     """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
@@ -57,15 +61,14 @@ def train_jobs(
     """
     # As a join, SQLite would begin with the base dirs, and sort all their jobs.
     path = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
-    query = select(train_job, path.label("path"))
-    query = query.where(train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving)))
-    if base_dir_ids is not None:
-        query = query.where(train_job.c.base_dir_id.in_(base_dir_ids))
+    query = _of_base_dirs(select(train_job, path.label("path")), base_dir_ids)
+    if state is not None:
+        query = query.where(train_job.c.state == state)
     if train_ids is not None:
         of_any = train_job.c.base_dir_id.in_(select(base_dir.c.id))  # the index begins with it
         query = query.where(of_any, among(connection, train_job.c.train_id, train_ids))
-    if state is not None:
-        query = query.where(train_job.c.state == state)
+    if with_samples:
+        query = query.where(exists().where(series.c.job_id == train_job.c.id))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
     rows = connection.execute(page.of(ordered))
     return [
@@ -83,6 +86,20 @@ def train_jobs(
         )
         for row in rows
     ]
+
+
+def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
+    """How many jobs there are in some base dirs (None: in all)."""
+    counted: int = connection.execute(
+        _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
+    ).scalar_one()
+    return counted
+
+
+def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
+    """Only jobs of these base dirs, and of none that is being removed."""
+    query = query.where(train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving)))
+    return query if base_dir_ids is None else query.where(train_job.c.base_dir_id.in_(base_dir_ids))
 
 
 def _instant(seconds: float | None) -> datetime | None:

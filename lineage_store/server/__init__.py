@@ -32,6 +32,7 @@ def require_web() -> None:
     try:
         import fastapi  # noqa: F401
         import orjson  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise ConfigError(

@@ -54,6 +54,7 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "answer_too_large": HTTPStatus.BAD_REQUEST,
     "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
+    "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
 }
 """What a `RequestRefusedError` may be about."""
 DOCS = "docs/server.md#errors"

@@ -448,6 +448,21 @@ def upgrade() -> None:
     )
     op.create_index("ix_ingest_cycle_base_dir", "ingest_cycle", ["base_dir_id", "started_at"])
     op.create_table(
+        "ingest_total",
+        sa.Column("base_dir_id", KEY, nullable=False),
+        sa.Column("cycles", sa.BigInteger(), nullable=False),
+        sa.Column("cycles_s", sa.Double(), nullable=False),
+        sa.Column("batches", sa.BigInteger(), nullable=False),
+        sa.Column("batches_s", sa.Double(), nullable=False),
+        sa.Column("bytes_read", sa.BigInteger(), nullable=False),
+        sa.Column("events", sa.BigInteger(), nullable=False),
+        sa.Column("samples", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("base_dir_id", name="pk_ingest_total"),
+        sa.ForeignKeyConstraint(
+            ["base_dir_id"], ["base_dir.id"], name="fk_ingest_total_base_dir_id", ondelete="CASCADE"
+        ),
+    )
+    op.create_table(
         "ingest_lease",
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),

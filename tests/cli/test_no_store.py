@@ -27,6 +27,7 @@ NEEDS_A_STORE = [
     "reingest ./run",
     "retry",
     "scalars ./run loss",
+    "serve",
     "show ./run",
     "sql VALUES(1)",
     "status",

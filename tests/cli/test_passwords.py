@@ -28,6 +28,27 @@ FAILING = [
     f"nonsense://me:{CANARY}@host:port/db",
     f"sqlite://me:{CANARY}@host/db",
 ]
+ODD = [
+    f"postgresql://me:{CANARY} and a blank@127.0.0.1:1/db",
+    f"postgresql://me:a'{CANARY}\"b@127.0.0.1:1/db",
+    f"postgresql://me:%40{CANARY}%2F@127.0.0.1:1/db",
+    f"postgresql://me:{CANARY}\n{CANARY}@127.0.0.1:1/db",
+    f"postgresql://me:@{CANARY}@127.0.0.1:1/db",
+    f"postgresql://me:{CANARY}#{CANARY}?{CANARY}@127.0.0.1:1/db",
+    f"postgresql://me:{CANARY} x@127.0.0.1:port/db",
+    f"postgresql://127.0.0.1:1/db?user=me&pass%77ord={CANARY}",
+    f"postgresql://127.0.0.1:1/db?user=me&PASSWORD={CANARY}",
+    f"postgresql://127.0.0.1:1/db?user=me&password={CANARY}%20{CANARY}+{CANARY}",
+    f"postgresql://127.0.0.1:1/db?user=me&password='{CANARY} {CANARY}'",
+    f"postgresql://127.0.0.1:1/db?user=me&sslpassword={CANARY}",
+    f"postgresql://127.0.0.1:1/db?user=me&options=-c%20x={CANARY}",
+    f"host=127.0.0.1 port=1 user=me password={CANARY} dbname=x",
+    f"host=127.0.0.1 port=1 user=me password = '{CANARY}\\'{CANARY} {CANARY}' dbname=x",
+    f"me:{CANARY}@host/db",
+    f"postgresql:/me:{CANARY}@host/db",
+    f"sqlite:///x.db?password={CANARY}",
+]
+"""Passwords that are written in other ways than they should be."""
 VERB_LINES = [
     line.split()
     for line in (
@@ -62,6 +83,22 @@ def test_no_failure_shows_it(run: Run, monkeypatch: pytest.MonkeyPatch, url: str
         for verbosity in ([], ["-vv"]):
             finished = run(*shown, *verbosity, *words)
             assert CANARY not in finished.out + finished.err, words
+
+
+@pytest.mark.parametrize("url", ODD)
+def test_no_odd_url_shows_it(run: Run, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", url)
+    for words in ("jobs", "-vv jobs", "-vv doctor", "status --json", "config show", "config show --json"):
+        finished = run(*words.split())
+        assert CANARY not in finished.out + finished.err, words
+
+
+def test_no_failure_shows_that_of_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", "postgresql://me@127.0.0.1:1/db")
+    monkeypatch.setenv("PGPASSWORD", CANARY)
+    for words in VERB_LINES:
+        finished = run("-vv", *words)
+        assert CANARY not in finished.out + finished.err, words
 
 
 def test_no_success_shows_it(run: Run, postgres_url: str, base_dir: Path) -> None:
@@ -113,6 +150,19 @@ def test_another_process_is_named_without_it(tmp_path: Path) -> None:
         shown = command_of(process.pid)
         process.communicate(b"\n")
     assert "postgresql://me:***@" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("sh -c PGPASSWORD=x lineage-store", "sh -c PGPASSWORD=*** lineage-store"),
+        ("dsn host=h password='a b\\'c' user=me", "dsn host=h password=*** user=me"),
+        ("postgresql://me:a b@h/db: down", "postgresql://me:***@h/db: down"),
+        ("postgresql://me:***@h/db: no user a@b", "postgresql://me:***@h/db: no user a@b"),
+    ],
+)
+def test_a_password_in_a_sentence_is_starred_out_alone(text: str, shown: str) -> None:
+    assert without_passwords(text) == shown
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import tempfile
@@ -263,6 +265,16 @@ def test_a_mistake_is_named_with_what_helps(run: Run, url: str) -> None:
     assert "nonsense" in wrong.err
     assert "docs/schema.md" in wrong.err
     assert "SELEC" in run("sql", "SELEC 1").err
+
+
+@pytest.mark.usefixtures("on_sqlite")
+def test_a_carriage_return_begins_no_row_of_csv(run: Run) -> None:
+    texts = ["=1", "plain", "a\r=1", "\r=1", "a\r\n=1,2", 'a"\r@x']
+    values = ", ".join(f"({number}, '{text}')" for number, text in enumerate(texts))
+    asked = run("sql", f'WITH t(n, text) AS (VALUES {values}) SELECT n, text AS "a\rname" FROM t', "--csv")
+    assert asked.out.startswith('"n","a\rname"\n0,"\'=1"\n1,"plain"\n2,"a\r=1"\n3,"\'\r=1"\n')
+    rows = list(csv.reader(io.StringIO(asked.out, newline="")))
+    assert [row[1].removeprefix("'") for row in rows[1:]] == texts
 
 
 @pytest.mark.usefixtures("on_sqlite")

@@ -157,6 +157,24 @@ def test_graph_comes_as_nodes_parameters_and_outputs() -> None:
     assert [output.name for output in graph.outputs] == ["2"]
 
 
+def test_values_of_a_graph_come_as_text_too_unless_they_are_long() -> None:
+    short, long = {"dtype": "DT_FLOAT32", "float_val": 0.1}, {"dtype": "DT_STRING", "str_val": "é" * 600}
+    graph = anf_ir_pb2.GraphProto(
+        node=[
+            {
+                "name": "1",
+                "output_i": 2,
+                "attribute": [{"name": "a", "value": short}, {"name": "b", "value": long}],
+            }
+        ],
+        const_vals=[{"key": "c", "value": short}, {"key": "d", "value": long}, {"key": "e", "value": {}}],
+    )
+    found = payloads.decode_graph(graph_payload(graph))
+    text = "dtype: DT_FLOAT32\nfloat_val: 0.1\n"
+    assert (found.nodes[0].output_index, found.nodes[0].attribute_texts) == (2, {"a": text})
+    assert found.constant_texts == {"c": text, "d": "dtype: DT_STRING", "e": ""}
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

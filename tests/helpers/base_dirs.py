@@ -21,3 +21,10 @@ def copy_base_dir(source: Path, target: Path) -> Path:
         os.utime(path, (int(timestamp[1]), int(timestamp[1])))
         path.chmod(0o400)
     return target
+
+
+def path_meant(of: int | str | Path, directory: int | None = None) -> str:
+    """The path that a call of `os` is about, which was given a descriptor, or a name in a directory."""
+    if isinstance(of, int):
+        return os.readlink(f"/proc/self/fd/{of}")
+    return str(of) if directory is None else os.path.join(path_meant(directory), of)

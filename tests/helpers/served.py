@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,13 +14,21 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
-import uvicorn
 from fastapi import APIRouter
 
 from lineage_store.config import Settings
 from lineage_store.server import create_app
+from lineage_store.server.connections import server_of
 
 _WITHIN_S = 60.0
+_SERVE = """
+import socket, sys, uvicorn
+from lineage_store import config
+from lineage_store.server import create_app
+app = create_app(config.load().settings)
+settings = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=30)
+uvicorn.Server(settings).run([socket.socket(fileno=int(sys.argv[1]))])
+"""
 
 
 @contextmanager
@@ -34,7 +45,7 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
     app = create_app(replace(Settings(), database_url=url, **named))
     for router in routers:
         app.include_router(router)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
+    server = server_of(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -50,3 +61,18 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
         finally:
             server.should_exit = True
             thread.join(_WITHIN_S)
+
+
+@contextmanager
+def server_process(url: str) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
+    """A server in a process of its own, which may be killed, and a client."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = [sys.executable, "-c", _SERVE, str(listener.fileno())]
+        environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
+        process = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
+    with process, httpx.Client(base_url=address, timeout=_WITHIN_S) as client:
+        try:
+            yield process, client
+        finally:
+            process.kill()

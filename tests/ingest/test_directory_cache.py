@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete, event, insert
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import column, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -245,7 +246,7 @@ def test_where_times_are_not_trusted_only_what_is_finished_rests(
     for _ in range(3):
         search.search()
     assert search.signs().directories == {"./", "./growing"}
-    assert [file.train_id for file in search.survey().changed] == ["./growing"]
+    assert [file.train_id for file, _ in search.survey().changed] == ["./growing"]
 
 
 def test_a_directory_that_cannot_be_listed_shows_until_it_can(
@@ -254,10 +255,10 @@ def test_a_directory_that_cannot_be_listed_shows_until_it_can(
     LOG.write_summary(base_dir / "job").chmod(FINISHED)
     search, scandir = searching(), os.scandir
 
-    def denied(path: str) -> object:
-        if str(path).endswith("/job"):
+    def denied(of: int) -> object:
+        if (path := path_meant(of)).endswith("/job"):
             raise PermissionError(13, "Permission denied", path)
-        return scandir(path)
+        return scandir(of)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "scandir", denied)

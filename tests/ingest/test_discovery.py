@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.ingest.scan.discovery import Found, scan
@@ -73,7 +74,7 @@ def test_a_file_that_turns_into_a_fifo_hangs_nothing(sqlite_engine: Engine, base
     os.mkfifo(base_dir / NAME)
     with (
         pytest.raises(OSError, match="no regular file"),
-        open_log_file(str(base_dir / NAME), base_dir, FORMATS[0]),
+        open_log_file(base_dir, "./", NAME, FORMATS[0]),
     ):
         pass
 
@@ -178,10 +179,10 @@ def test_the_change_time_of_a_directory_is_of_before_it_was_listed(
     touch(base_dir / "job" / NAME)
     before, scandir = (base_dir / "job").stat().st_ctime_ns, os.scandir
 
-    def change_and_scan(path: str) -> object:
-        if str(path).endswith("/job"):
+    def change_and_scan(of: int) -> object:
+        if (path := path_meant(of)).endswith("/job"):
             os.utime(path)
-        return scandir(path)
+        return scandir(of)
 
     monkeypatch.setattr(os, "scandir", change_and_scan)
     assert scan(base_dir).directories["./job"] == before

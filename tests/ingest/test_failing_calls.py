@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import Engine
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import ingest, open_problems, visible_scalars
 from helpers.log_writer import Log
 
@@ -26,7 +27,7 @@ def failing(call: str, error: int, path: Path) -> Iterator[list[str]]:
     failed: list[str] = []
 
     def fail(of: Any, *args: Any, **more: Any) -> Any:
-        name = os.readlink(f"/proc/self/fd/{of}") if isinstance(of, int) else os.fspath(of)
+        name = path_meant(of, more.get("dir_fd"))
         if name == str(path) or name.startswith(f"{path}/"):
             failed.append(name)
             raise OSError(error, os.strerror(error), name)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import column, let_leases_expire, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -24,7 +25,12 @@ from lineage_store.store import leases
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema.tables import log_file, train_job
 
-EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
+EAGER: dict[str, Any] = {
+    "poll_interval_s": 0.05,
+    "discovery_interval_s": 0.05,
+    "lease_s": 1.0,
+    "slow_reading_s": 30.0,
+}
 RARELY_SEARCHING: dict[str, Any] = {**EAGER, "discovery_interval_s": 3600}
 
 
@@ -133,9 +139,9 @@ def test_finished_directories_are_not_listed_again_until_they_change(
     follower.tick()
     listed, scandir = Counter[str](), os.scandir
 
-    def counted(path: str) -> Any:
-        listed[str(path)] += 1
-        return scandir(path)
+    def counted(of: int) -> Any:
+        listed[path_meant(of)] += 1
+        return scandir(of)
 
     def nothing_is_listed() -> bool:
         listed.clear()

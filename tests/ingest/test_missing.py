@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.base_dirs import path_meant
 from helpers.ingesting import column, ingest, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -175,10 +176,11 @@ def test_a_directory_that_goes_while_it_is_scanned_is_no_problem(
     LOG.write_summary(base_dir / "b")
     scandir = os.scandir
 
-    def scan_and_delete(path: str) -> object:
-        if str(path).endswith("/b"):
-            shutil.rmtree(path, ignore_errors=True)
-        return scandir(path)
+    def scan_and_delete(of: int) -> object:
+        if (path := path_meant(of)).endswith("/b"):
+            Path(path, FILE).unlink()
+            Path(path).rmdir()
+        return scandir(of)
 
     monkeypatch.setattr(os, "scandir", scan_and_delete)
     found = survey.find(base_dir, Settings())

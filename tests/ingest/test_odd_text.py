@@ -130,10 +130,8 @@ def test_what_went_wrong_can_be_told_whatever_the_text(engine: Engine, base_dir:
 
 
 def test_an_error_that_names_a_path_that_is_not_utf8_can_be_stored(tmp_path: Path) -> None:
-    path = f"{tmp_path}/\udcff"
-    assert unreadable_file(path, OSError(f"{path} is no regular file")).what == (
-        f"{tmp_path}/\\xff is no regular file."
-    )
+    found = unreadable_file(tmp_path, "./job", "\\xff", OSError(f"{tmp_path}/\udcff is no regular file"))
+    assert found.what == f"{tmp_path}/\\xff is no regular file."
 
 
 def test_very_long_tags_and_names_arrive(engine: Engine, base_dir: Path) -> None:

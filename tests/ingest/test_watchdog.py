@@ -196,10 +196,11 @@ from lineage_store.ingest.daemon import scheduler
 url, hung, *base_dirs = sys.argv[1:]
 scandir = os.scandir
 
-def hang(path):
-    while os.path.exists(os.path.join(hung, "hang")) and str(path).startswith(hung):
+def hang(of):
+    path = os.readlink(f"/proc/self/fd/{of}") if isinstance(of, int) else str(of)
+    while os.path.exists(os.path.join(hung, "hang")) and path.startswith(hung):
         time.sleep(0.05)
-    return scandir(path)
+    return scandir(of)
 
 os.scandir = hang
 scheduler.READING_ENDS_WITHIN_S = scheduler.STOPS_WITHIN_S = float(os.environ["STOPS_WITHIN_S"])

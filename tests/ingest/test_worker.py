@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import signal
 import threading
 import time
@@ -111,6 +112,10 @@ def test_a_process_that_does_not_start_is_nobodys_fault(
         worker.submit(call)
     monkeypatch.undo()
     assert worker.submit(int, "7").result() == 7
+
+
+def test_a_process_that_crashes_leaves_nothing_of_its_memory_behind(worker: Worker) -> None:
+    assert worker.submit(resource.getrlimit, resource.RLIMIT_CORE).result() == (0, 0)
 
 
 def test_an_answer_that_nobody_asked_for_is_dropped(worker: Worker) -> None:

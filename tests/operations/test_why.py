@@ -159,7 +159,7 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        (found,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)), Settings())
+        (found,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)))
     finally:
         if is_root:
             os.seteuid(0)

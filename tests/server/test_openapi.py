@@ -37,7 +37,7 @@ def test_every_endpoint_answers_as_documented(stored_url: str) -> None:
 def _ask_everything(client: httpx.Client, key: str, tags: dict[str, list[str]]) -> None:
     schema = schemathesis.openapi.from_url(f"{client.base_url}/api/v1/openapi.json")
     asked = set()
-    for operation in schema.get_all_operations():
+    for operation in schema.exclude(path="/api/v1/events").get_all_operations():  # a stream has no end
         found = operation.ok()  # type: ignore[union-attr]
 
         @settings(

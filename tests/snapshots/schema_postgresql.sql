@@ -345,6 +345,19 @@ CREATE TABLE ingest_cycle (
 
 CREATE INDEX ix_ingest_cycle_base_dir ON ingest_cycle (base_dir_id, started_at);
 
+CREATE TABLE ingest_total (
+  base_dir_id INTEGER NOT NULL,
+  cycles BIGINT NOT NULL,
+  cycles_s DOUBLE PRECISION NOT NULL,
+  batches BIGINT NOT NULL,
+  batches_s DOUBLE PRECISION NOT NULL,
+  bytes_read BIGINT NOT NULL,
+  events BIGINT NOT NULL,
+  samples BIGINT NOT NULL,
+  CONSTRAINT pk_ingest_total PRIMARY KEY (base_dir_id),
+  CONSTRAINT fk_ingest_total_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
   holder TEXT NOT NULL,

@@ -101,6 +101,20 @@ def test_no_directory_is_made_for_the_default_store(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_default_store_in_a_directory_that_somebody_planted_is_not_used(
+    read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").touch()  # so that none can be made there
+    (tmp_path / "open_to_all").mkdir()
+    LineageStore(f"sqlite:///{tmp_path}/open_to_all/store.db").close()
+    (tmp_path / "planted").symlink_to("open_to_all")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(default_location, "FALLBACK", tmp_path / "planted")
+    with pytest.raises(DatabaseUnavailableError):
+        LineageStore(settings=Settings(), read_only=read_only)
+
+
 def test_not_even_sql_of_ones_own_writes(store: LineageStore) -> None:
     with store.engine.connect() as connection, pytest.raises(Exception, match=r"read-?only"):
         connection.exec_driver_sql("DELETE FROM train_job")

@@ -7,20 +7,29 @@ made of is what a callback could disturb: schedules that keep state or draw rand
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mindspore
 import numpy as np
 import pytest
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Parameter, Tensor, dataset, nn, ops
 from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 from mindspore.train import Callback, RunContext
 
 from helpers.log_contents import told
 from lineage_store.collect import EvalLineage, SummaryCollector, TrainLineage
-from with_mindspore.trainings import NO_LANDSCAPE, Net, Schedule, batches_of, model_of, momentum
+from with_mindspore.trainings import (
+    BATCH,
+    NO_LANDSCAPE,
+    Net,
+    Schedule,
+    batches_of,
+    images,
+    model_of,
+    momentum,
+)
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(600)]
 
@@ -141,7 +150,49 @@ class Witness(Callback):
         self.losses.append(run_context.original_args().net_outputs.asnumpy().tobytes())
 
 
-def trained(case: Case, mode: int, callbacks: list[Callback]) -> dict[str, Any]:
+Rows = Callable[[], dataset.Dataset]
+
+
+def shuffled() -> dataset.Dataset:
+    return batches_of(STEPS).shuffle(2)
+
+
+def noisy() -> dataset.Dataset:
+    """Draws from numpy's generator in a thread of the pipeline, ahead of the training."""
+
+    def noise(image: np.ndarray) -> np.ndarray:
+        return image + np.random.rand(*image.shape).astype(np.float32)
+
+    return batches_of(STEPS).map(noise, "image", num_parallel_workers=1)
+
+
+class Remembering:
+    """A source of rows that are others whenever it is read again."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        self.reads += 1
+        pictures, labels = images(STEPS, self.reads)
+        for batch in range(STEPS):
+            rows = slice(batch * BATCH, (batch + 1) * BATCH)
+            yield pictures[rows], labels[rows]
+
+
+def remembered() -> dataset.Dataset:
+    return dataset.GeneratorDataset(Remembering(), ["image", "label"], shuffle=False)
+
+
+def counted_by_reading() -> dataset.Dataset:
+    """Its length is known when it has been read."""
+    return batches_of(STEPS).filter(lambda label: np.random.rand() >= 0, "label")
+
+
+def trained(case: Case, mode: int, callbacks: list[Callback], rows: Rows = shuffled) -> dict[str, Any]:
     """What a training came to, and what its process would draw next."""
     mindspore.set_device("CPU")
     mindspore.set_context(mode=mode)
@@ -149,9 +200,8 @@ def trained(case: Case, mode: int, callbacks: list[Callback]) -> dict[str, Any]:
     random.seed(1)
     network, witness = Net(), Witness()
     optimizer = case.optimizer(network)
-    rows = batches_of(STEPS).shuffle(2)
     model_of(network, optimizer).fit(
-        EPOCHS, rows, batches_of(2, 2), callbacks=[*callbacks, witness], dataset_sink_mode=False
+        EPOCHS, rows(), rows(), callbacks=[*callbacks, witness], dataset_sink_mode=False
     )
     assert len(witness.losses) == EPOCHS * STEPS
     cells = {"network": network, "optimizer": optimizer}
@@ -193,3 +243,10 @@ def test_a_training_that_is_watched_is_the_same_training(name: str, mode: int, t
         if value["tag"] == "learning_rate/auto"
     ]
     assert case.steps is None or rates == pytest.approx(case.steps, rel=1e-7)
+
+
+@pytest.mark.parametrize("rows", [noisy, remembered, counted_by_reading])
+def test_the_rows_of_a_training_that_is_watched_are_the_same_rows(rows: Rows, tmp_path: Path) -> None:
+    case = CASES["a schedule with a parameter"]
+    alone = trained(case, mindspore.GRAPH_MODE, [], rows)
+    assert trained(case, mindspore.GRAPH_MODE, ours(tmp_path), rows) == alone

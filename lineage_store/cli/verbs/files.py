@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store import beneath
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json, write_table
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.times import instant
 
 if TYPE_CHECKING:
@@ -85,9 +88,27 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
 def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[Part]:
     from lineage_store.eventlog.inspection import inspect
 
-    longest = session.settings().settings.max_frame_bytes
-    with open(file, "rb") as stream:
-        yield from inspect(stream, log_format, kind, max_frame_bytes=longest)
+    settings = session.settings().settings
+    path = Path(os.path.abspath(file))
+    base_dirs = {os.path.realpath(base_dir) for base_dir in settings.base_dirs}
+    base_dir, below = beneath.base_dir_above(path, base_dirs) or _as_in_a_base_dir(path)
+    try:
+        with (
+            beneath.opened(base_dir, follow_symlinks=settings.follow_symlinks) as root,
+            root.file(below) as descriptor,
+            open(descriptor, "rb", closefd=False) as stream,
+        ):
+            yield from inspect(stream, log_format, kind, max_frame_bytes=settings.max_frame_bytes)
+    except OSError as error:
+        raise LineageParamSummaryPathError(
+            f"{file} cannot be read: {error.strerror or error}.",
+            hint="Name the file itself: symbolic links to a log file or its directory are not followed.",
+        ) from error
+
+
+def _as_in_a_base_dir(path: Path) -> tuple[Path, str]:
+    """A log file's base dir, as far as its path tells: that of its job's directory."""
+    return path.parent.parent, os.path.join(path.parent.name, path.name)
 
 
 def _shown(parts: Iterator[Part], everything: bool) -> Iterator[Part]:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.cells import escaped, for_json, shown
+from lineage_store.api.where import combined
+from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.cli.where import combined
 from lineage_store.errors import (
     DatabaseUnavailableError,
     LineageQuerySummaryDataError,
     LineageSearchConditionParamError,
 )
+from lineage_store.json_values import for_json
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Change

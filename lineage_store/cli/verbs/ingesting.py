@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -67,8 +68,18 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 @click.option(
     "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
 )
+@click.option(
+    "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
+)
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Tell metrics at this port of 127.0.0.1.")
 @pass_session
-def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | None) -> None:
+def daemon_verb(
+    session: Session,
+    base_dirs: Sequence[str],
+    recursive: bool | None,
+    until_eof: bool,
+    metrics_port: int | None,
+) -> None:
     """Follow base dirs as their log files grow.
 
     Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
@@ -84,8 +95,21 @@ def daemon_verb(session: Session, base_dirs: Sequence[str], recursive: bool | No
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
     settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
-    with session.open_store(create=True, recursive=recursive) as store:
-        store.run_daemon(base_dirs)
+    with session.open_store(create=True, recursive=recursive, metrics_port=metrics_port) as store:
+        store.run_daemon(base_dirs, stop=_set_at_eof() if until_eof else None)
+
+
+def _set_at_eof() -> threading.Event:
+    """What is set when standard input ends, as it does when the process that holds its other end is gone."""
+    ended = threading.Event()
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return ended
 
 
 def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequence[int]) -> IngestReport:

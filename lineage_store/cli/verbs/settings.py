@@ -7,7 +7,7 @@ import click
 from lineage_store.cli.output import Style, style_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import SETTING_FIELDS
-from lineage_store.texts import without_passwords
+from lineage_store.texts import shown_url
 
 
 @click.group("config")
@@ -32,7 +32,7 @@ def show_verb(session: Session, style: Style) -> None:
     for setting in SETTING_FIELDS:
         value = getattr(loaded.settings, setting.name)
         if setting.name == "database_url" and value:
-            value = without_passwords(value)
+            value = shown_url(value)
         if isinstance(value, tuple):
             value = list(value) if style == "json" else ", ".join(value)
         rows.append((setting.name, value, loaded.origins[setting.name], setting.metadata["meaning"]))

@@ -3,17 +3,13 @@
 In: an optimizer of `mindspore.nn`, `mindspore.mint` or `mindspore.experimental`. Out: one float per parameter group.
 A rate is a parameter (fixed, or set from outside between steps), a list, or a schedule: a cell that MindSpore or the
 user wrote. Promises: the training goes on as if nobody had asked. A schedule is not guessed at but compiled and run, on
-a copy and with the argument that the optimizer gives it; the generators of random numbers are put back. One whose
-answer depends on more than the step (it keeps state, or draws random numbers) raises LineageLogError.
+a copy and with the argument that the optimizer gives it; MindSpore's generators of random numbers are put back. One
+whose answer depends on more than the step (it keeps state, or draws random numbers) raises LineageLogError.
 """
 
 from __future__ import annotations
 
 import copy
-import pickle
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,19 +65,26 @@ class LearningRates:
         return self._asked(rate, step) if isinstance(rate, nn.Cell) else _number(rate)
 
     def _asked(self, schedule: nn.Cell, step: int) -> float:
-        with _random_numbers_kept() as drawn:
+        # The optimizer's counter of finished steps, one int32 in a list: what a schedule is asked with.
+        counter = Tensor(np.array([step], np.int32))
+        kernels, default = dict(_KERNEL_SEED), get_rng_state()
+        try:
             asked = self._copy_of(schedule)
-            # The optimizer's counter of finished steps, one int32 in a list: what a schedule is asked with.
-            counter = Tensor(np.array([step], np.int32))
             answers = {repr(_number(asked.compile_and_run(counter))) for _ in range(2)}
-        if len(answers) > 1 or drawn or _contents(asked) != _contents(schedule):
+        finally:
+            _KERNEL_SEED.clear()
+            _KERNEL_SEED.update(kernels)
+            set_rng_state(default)
+        if len(answers) > 1 or _contents(asked) != _contents(schedule):
             raise LineageLogError(
-                f"The schedule {type(schedule).__name__} keeps state or draws random numbers, and is not run twice."
+                f"The schedule {type(schedule).__name__} keeps state or draws random numbers: its rates are not told."
             )
         return float(answers.pop())
 
     def _copy_of(self, schedule: nn.Cell) -> nn.Cell:
         """The copy, whose parameters are as the schedule's are now."""
+        if _draws_in_python(schedule):
+            raise LineageLogError(f"The schedule {type(schedule).__name__} draws random numbers.")
         if sum(each.size for each in schedule.get_parameters()) > _MOST_COPIED:
             raise LineageLogError(f"The schedule {type(schedule).__name__} holds too much to be copied.")
         if id(schedule) not in self._copies:
@@ -92,28 +95,10 @@ class LearningRates:
         return copied
 
 
-@contextmanager
-def _random_numbers_kept() -> Iterator[list[bool]]:
-    """Put every generator back at the end; the list is empty then unless one was used."""
-    before, used = _generators(), list[bool]()
-    try:
-        yield used
-    finally:
-        if _generators() != before:
-            used.append(True)
-            python, of_numpy, seeds, default = pickle.loads(before)  # noqa: S301 - our own
-            random.setstate(python)
-            np.random.set_state(of_numpy)
-            _KERNEL_SEED.clear()
-            _KERNEL_SEED.update(seeds)
-            set_rng_state(Tensor(default))
-
-
-def _generators() -> bytes:
-    """The states of Python's, numpy's and MindSpore's generators."""
-    return pickle.dumps(
-        (random.getstate(), np.random.get_state(), dict(_KERNEL_SEED), get_rng_state().asnumpy())
-    )
+def _draws_in_python(schedule: nn.Cell) -> bool:
+    """Whether a construct names `random`, Python's or numpy's: what it draws when it is compiled cannot be put back,
+    for the threads of a dataset draw from the same generators meanwhile."""
+    return any("random" in type(cell).construct.__code__.co_names for _, cell in schedule.cells_and_names())
 
 
 def _contents(cell: nn.Cell) -> list[bytes]:

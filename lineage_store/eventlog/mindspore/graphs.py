@@ -9,8 +9,10 @@ is JSON-able, but for NaN.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from google.protobuf import text_format
 
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, text
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
@@ -49,6 +51,10 @@ class GraphNode:
     inputs: tuple[GraphInput, ...]
     attributes: dict[str, Any]
     output_type: GraphType | None
+    output_index: int = 0
+    """Which of the outputs of a node with several it stands for."""
+    attribute_texts: dict[str, str] = field(default_factory=dict)
+    """Attributes as MindInsight prints them, in the text form of protobuf; long ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,8 @@ class Graph:
     parameters: tuple[GraphParameter, ...]
     outputs: tuple[GraphOutput, ...]
     constants: dict[str, Any]
+    constant_texts: dict[str, str] = field(default_factory=dict)
+    """As the texts of a node's attributes; of a long one its type alone."""
 
 
 def from_message(graph: anf_ir_pb2.GraphProto) -> Graph:
@@ -87,6 +95,7 @@ def from_message(graph: anf_ir_pb2.GraphProto) -> Graph:
         parameters=tuple(_parameter(parameter) for parameter in graph.parameters),
         outputs=tuple(GraphOutput(text(output.name), _type_of(output)) for output in graph.outputs),
         constants=_named_values(graph.const_vals),
+        constant_texts={text(item.key): _constant_text(item.value) for item in graph.const_vals},
     )
 
 
@@ -103,6 +112,10 @@ def _node(node: anf_ir_pb2.NodeProto) -> GraphNode:
         ),
         attributes={text(attribute.name): _value(attribute.value) for attribute in node.attribute},
         output_type=_type(node.output_type) if node.HasField("output_type") else None,
+        output_index=node.output_i,
+        attribute_texts={
+            text(each.name): written for each in node.attribute if (written := _text(each.value)) is not None
+        },
     )
 
 
@@ -135,18 +148,31 @@ def _value(value: anf_ir_pb2.ValueProto) -> Any:
     """The one field that is set; an empty tuple, list or dict sets none. MindSpore writes None as a text."""
     if value.dtype == anf_ir_pb2.DT_NONE:
         return None
-    for field, content in value.ListFields():
-        if field.name in _SINGLE:
-            return _SINGLE[field.name](content)
-        if field.name in _REPEATED:
-            return [_REPEATED[field.name](item) for item in content]
+    for each, content in value.ListFields():
+        if each.name in _SINGLE:
+            return _SINGLE[each.name](content)
+        if each.name in _REPEATED:
+            return [_REPEATED[each.name](item) for item in content]
     return _EMPTY[value.dtype]() if value.dtype in _EMPTY else None
+
+
+def _text(value: anf_ir_pb2.ValueProto) -> str | None:
+    """The text form of protobuf 3, which prints the shortest decimals; None of a value that is long."""
+    if value.ByteSize() > _LONG_VALUE_BYTES:
+        return None
+    return text_format.MessageToString(value, as_utf8=False)
+
+
+def _constant_text(value: anf_ir_pb2.ValueProto) -> str:
+    written = _text(value)
+    return f"dtype: {anf_ir_pb2.DataType.Name(value.dtype)}" if written is None else written
 
 
 def _named_values(values: Iterable[anf_ir_pb2.NamedValueProto]) -> dict[str, Any]:
     return {text(item.key): _value(item.value) for item in values}
 
 
+_LONG_VALUE_BYTES = 1024
 _SINGLE: dict[str, Callable[[Any], Any]] = {
     "bool_val": bool,
     "int_val": int,

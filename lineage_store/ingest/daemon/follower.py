@@ -36,6 +36,8 @@ from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import release_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
+from lineage_store.ingest.read.apart import Apart
+from lineage_store.ingest.read.batches import Batches
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import survey_changes
@@ -87,7 +89,9 @@ class Follower:
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
         self._searched, self._survey_ended, self._fit = False, 0.0, True
         self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
-        self._reader = Worker(settings.reading_deadline_s, settings.reading_memory_bytes, self.pulse.beat)
+        self._reader = Worker(settings.slow_reading_s, settings.reading_memory_bytes, self.pulse.beat)
+        self._apart = Apart(settings)
+        self._batches = self._no_batches()
 
     @property
     def status(self) -> DaemonStatus:
@@ -96,13 +100,16 @@ class Follower:
         return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding)
 
     def tick(self) -> None:
-        """Do what is due. Failures are logged and waited out; nothing is raised but the end of the process."""
+        """Do what is due, again and again while files wait to be read.
+
+        Failures are logged and waited out; nothing is raised but the end of the process.
+        """
         if self._backoff.is_over():
-            self._at_work, began_s = True, time.thread_time()
+            self._at_work = True
             try:
                 self._try()
             finally:
-                self._at_work, self._took_s = False, time.thread_time() - began_s
+                self._at_work = False
         self.pulse.beat()
 
     def next_tick_s(self) -> float:
@@ -126,8 +133,9 @@ class Follower:
 
     def close(self) -> None:
         """Release the lease, so that another ingester need not wait for its end."""
-        with suppress(ReaderStuckError):
-            self._reader.close()
+        for reader in (self._reader, self._apart):
+            with suppress(ReaderStuckError):
+                reader.close()
         if self._lease is not None:
             release_lease(self._engine, self._lease)
             self._lease = None
@@ -136,10 +144,13 @@ class Follower:
     def _try(self) -> None:
         try:
             self._work()
+            while self._batches.files_waiting and not self._should_stop():
+                self._work()
         except LeaseHeldError as error:
             self._stand_by(error)
         except LeaseLostError as error:
             self._lease = None
+            self._forget_batches()
             log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
         except _EXPECTED as error:
             self._fail(error, expected=True)
@@ -150,6 +161,7 @@ class Follower:
             self._fit = True
 
     def _work(self) -> None:
+        began_s = time.thread_time()
         lease = self._lease = self._lease or self._lead()
         this = Ingester(
             self._engine,
@@ -158,7 +170,7 @@ class Follower:
             self._settings,
             progress=lambda _: self.pulse.beat(),
             should_stop=self._beat_and_ask,
-            reader=self._reader,
+            batches=self._batches,
         )
         if time.monotonic() >= self._discovery_due:
             self._discover(this)
@@ -169,6 +181,16 @@ class Follower:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+        self._took_s = time.thread_time() - began_s
+
+    def _no_batches(self) -> Batches:
+        return Batches(self._base_dir, self._settings, self._reader, self._apart)
+
+    def _forget_batches(self) -> None:
+        """Read nothing on: what waits stands where a transaction may not have come to."""
+        self._batches = self._no_batches()
+        with suppress(ReaderStuckError):
+            self._apart.close()
 
     def _beat_and_ask(self) -> bool:
         self.pulse.beat()
@@ -181,6 +203,7 @@ class Follower:
         lease = self._acquire(base_dir_id)
         log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
         self._stands_by_for = ""
+        self._forget_batches()
         distrust = is_network(filesystem_type(self._base_dir))
         self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
         self._discovery_due = 0.0
@@ -220,7 +243,7 @@ class Follower:
     def _poll_live_jobs(self, this: Ingester) -> None:
         with reading(self._engine) as connection:
             live = registry.live_jobs(connection, this.lease.base_dir_id)
-        if live:
+        if live or self._batches.is_busy:
             signs = self._cache.signs_in(self._base_dir, live)
             self._recorded(this, lambda: self._pass(this, signs, searched=False))
 
@@ -237,7 +260,8 @@ class Follower:
             on_directory=self.pulse.beat,
         )
         self._survey_ended = time.monotonic()
-        return pipeline.carry_out(this, todo, searched=searched) if todo or searched else todo.counts
+        calls_for_more = todo or searched or self._batches.is_busy
+        return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
 
     def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
         """Run a pass; leave a row in the history when it read something, or none has been left for a while."""
@@ -261,6 +285,7 @@ class Follower:
         self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
+        self._forget_batches()
         if isinstance(error, DatabaseUnavailableError):
             if error.cause != "busy":
                 for engine in (self._engine, self._renewing):

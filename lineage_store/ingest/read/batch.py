@@ -24,12 +24,15 @@ from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
-from lineage_store.ingest.scan.discovery import path_of
+from lineage_store.ingest.read.turns import Cost, shared_out
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+
+_Portion = tuple[KnownFile, int]
+"""A file, and how many bytes of it are to be taken at once."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class Batch:
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
     """A file whose reading failed the reader, and how."""
+    costs: dict[str, Cost] = field(default_factory=dict)
+    """What reading took, by job."""
 
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
@@ -63,11 +68,24 @@ class Batch:
         return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
 
 
-def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: datetime) -> Batch:
-    """Read files until the batch is full, its time is over, or all have been read."""
-    batch, waiting = Batch(), iter(files)
+def fill(
+    base_dir: Path,
+    files: Sequence[KnownFile],
+    settings: Settings,
+    now: datetime,
+    most_bytes: Sequence[int] | None = None,
+    seconds: float | None = None,
+) -> Batch:
+    """Read files until the batch is full, its time is over, or all have been read.
+
+    Args:
+        most_bytes: how much to take at once of each; None: a chunk.
+        seconds: how long reading should take; None: a share of its deadline.
+    """
+    most = most_bytes or [settings.chunk_bytes] * len(files)
+    batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
     reading = _Reading(base_dir, settings, now, batch)
-    ends_at = time.monotonic() + READING_SHARE * settings.reading_deadline_s
+    ends_at = time.monotonic() + (READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
     while length_hint(waiting) and not batch.is_full(settings):
         reading.read(_until(ends_at, waiting))
         if time.monotonic() >= ends_at:
@@ -76,7 +94,7 @@ def fill(base_dir: Path, files: Sequence[KnownFile], settings: Settings, now: da
     return batch
 
 
-def _until(ends_at: float, files: Iterator[KnownFile]) -> Iterator[KnownFile]:
+def _until(ends_at: float, files: Iterator[_Portion]) -> Iterator[_Portion]:
     """One file in any case, and more until the time is over; what is not given out is left in `files`."""
     for file in files:
         yield file
@@ -91,34 +109,42 @@ class _Reading:
     now: datetime
     batch: Batch
 
-    def read(self, files: Iterable[KnownFile]) -> None:
-        """Read files until a chunk's bytes have come together; no more than that is taken from an iterator."""
-        together = list(self._chunks(files, self.settings.chunk_bytes))
-        for file, length in self._take(together):
+    def read(self, files: Iterable[_Portion]) -> None:
+        """Read files until enough for one decoding has come together; no more than that is taken from an iterator."""
+        for file, length in self._read(files):
             wanted = length
             while wanted:  # the next frame is longer than a chunk
-                longer = self._take(list(self._chunks([file], wanted)))
+                longer = self._read([(file, wanted)])
                 wanted = longer[0][1] if longer else 0
 
-    def _chunks(self, files: Iterable[KnownFile], length: int) -> Iterator[Chunk]:
-        """Up to `length` bytes of each file, until so many were read of all."""
-        total = 0
-        for file in files:
+    def _read(self, files: Iterable[_Portion]) -> list[tuple[KnownFile, int]]:
+        began = time.monotonic()
+        chunks = list(self._chunks(files))
+        longer = self._take(chunks)
+        sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
+        for train_id, cost in shared_out(sizes, time.monotonic() - began).items():
+            self.batch.costs[train_id] = self.batch.costs.get(train_id, Cost()).plus(*cost)
+        return longer
+
+    def _chunks(self, files: Iterable[_Portion]) -> Iterator[Chunk]:
+        """Of each file what is to be taken at once, until the shares of that which were there make a whole."""
+        shares = 0.0
+        for file, length in files:
             try:
                 chunk = read_chunk(self.base_dir, file, self.settings, length, self.now)
             except FileNotFoundError:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
-                    path = path_of(self.base_dir, file.train_id, file.name)
-                    self.batch.failures.append((file, unreadable_file(path, error)))
+                    problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
+                    self.batch.failures.append((file, problem))
                 continue
             if isinstance(chunk, Rewritten):
                 self.batch.rewritten.append(chunk)
                 continue
             yield chunk
-            total += len(chunk.content)
-            if total >= length:
+            shares += len(chunk.content) / length
+            if shares >= 1:
                 return
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:

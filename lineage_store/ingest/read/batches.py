@@ -1,84 +1,189 @@
-"""The batches of a pass, in turn, each read while the caller writes the one before it.
+"""The batches of a base dir, in turn, each read while the caller writes the one before it.
 
-In: files to be read, and a reader. Out: batches. Promises: a file that fails the reader costs nobody else; big files do
-not keep small ones waiting, for each gives a chunk in turn. Does not write: what a batch calls for is the caller's.
+In: files to be read, and who reads. Out: batches. Promises: a file that fails the reader costs nobody else; big files
+do not keep small ones waiting; who stops going through the batches finds the rest later; with a place to read slow
+files apart, nobody waits for one longer than `slow_reading_s`. Does not write: what a batch calls for is the caller's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
-from datetime import datetime
-from itertools import islice
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from lineage_store.config import Settings
+from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batch import Batch, fill
-from lineage_store.ingest.read.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
-from lineage_store.store.records import KnownFile
-from lineage_store.texts import to_stored
+from lineage_store.ingest.read.turns import Cost, Turns, Waiting
+from lineage_store.ingest.read.worker import (
+    Pending,
+    Reader,
+    ReaderStuckError,
+    ReadingFailedError,
+    Worker,
+    failure_of,
+)
+from lineage_store.store.records import Advance, KnownFile, NewFile
 
 log = logging.getLogger(__name__)
 
 MANY_FILES = 1000
 """So many are read in a process where nobody gives a reader: it takes a third of a second to start."""
+_UNSEEN_BYTES = 1 << 20
+"""What a file is taken to have of which nobody knows the size."""
+_TOGETHER_SHARE = 0.3
+"""Beside slow files, a batch ends after so much of what its reading may take."""
+
+
+class _Begun(NamedTuple):
+    files: list[Waiting]
+    pending: Pending[Batch]
 
 
 class Batches:
-    """The batches of a pass. Files may be added while they are gone through."""
+    """The batches of a base dir. Files may be added while they are gone through.
+
+    Args:
+        apart: where slow files are read; with it, jobs have their share of the time. None: each waits for each.
+    """
 
     def __init__(
-        self, base_dir: Path, files: Iterable[KnownFile], settings: Settings, now: datetime, reader: Reader
+        self, base_dir: Path, settings: Settings, reader: Reader, apart: Apart | None = None
     ) -> None:
-        self._base_dir, self._settings, self._now = base_dir, settings, now
-        self._reader = reader
-        self._waiting = deque(files)
+        self._base_dir, self._settings = base_dir, settings
+        self._reader, self._apart = reader, apart
+        self._turns = Turns(settings, fair=apart is not None)
+        self._new: deque[NewFile] = deque()
+        self._begun: _Begun | None = None
         self._one_by_one = 0
         """So many files are to be read alone: reading them together failed the reader."""
+        self._now = datetime.now(UTC)
+        self.events = 0
+        """How many were read since this was set to 0."""
+
+    def begin_pass(self, now: datetime) -> None:
+        """Say what time it is."""
+        self._now = now
 
     def add(self, *files: KnownFile) -> None:
         """Have more files read."""
-        self._waiting.extend(files)
+        for file in files:
+            self._turns.add(file, _UNSEEN_BYTES)
+
+    def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[NewFile]) -> None:
+        """Have files read, with what there is of each, that do not wait yet; and new ones, once they are registered."""
+        for file, pending_bytes in changed:
+            if (file.train_id, file.name) in self._turns:
+                continue
+            if self._apart and file.failed_reads:
+                self._turns.admit(file)
+                self._apart.add(file)
+            else:
+                self._turns.add(file, pending_bytes)
+        unknown = [file for file in new if (file.train_id, file.name) not in self._turns]
+        self._turns.admit(*unknown)
+        self._new.extend(unknown)
+
+    def next_new(self, most: int) -> list[NewFile]:
+        """New files that are to be registered now: so many that while they are read, the next are known."""
+        few = self.files_waiting - len(self._new) < 2 * most
+        return [self._new.popleft() for _ in range(min(most, len(self._new)))] if few else []
+
+    def drop(self, batch: Batch) -> None:
+        """Do not read on where a batch ended: it was not written."""
+        self._turns.remove(each.file for each in batch.advances)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether going through the batches may give one."""
+        return self.files_waiting > 0 or (self._apart is not None and self._apart.is_busy)
 
     @property
     def files_waiting(self) -> int:
-        """How many files are to be read yet."""
-        return len(self._waiting)
+        """How many files are to be read yet, or are being read."""
+        return len(self._turns) + len(self._new) + (len(self._begun.files) if self._begun else 0)
 
     def __iter__(self) -> Iterator[Batch]:
-        files, ahead = self._begin()
-        while ahead is not None:
-            batch = self._finished(files, ahead)
-            for _ in range(batch.files_taken):
-                self._waiting.popleft()
-            self._waiting.extend(each.after for each in batch.advances if each.has_more)
-            files, ahead = self._begin()
+        while True:
+            if self._apart:
+                yield from self._finished_apart(self._apart)
+                self._apart.begin(self._base_dir, self._now)
+            self._begin()
+            if self._begun is None:
+                return
+            batch = self._finished(self._begun)
+            self._begin()
             yield batch
-            if ahead is None:  # the caller may have added some
-                files, ahead = self._begin()
 
-    def _begin(self) -> tuple[list[KnownFile], Pending[Batch] | None]:
-        """Have the next files read; which they are, and None if there are none."""
-        files = list(islice(self._waiting, 1 if self._one_by_one else self._settings.batch_files))
-        if not files:
-            return files, None
-        return files, self._reader.submit(fill, self._base_dir, files, self._settings, self._now)
+    def _begin(self) -> None:
+        """Have the next files read, if none are."""
+        files = [] if self._begun else self._turns.take(1 if self._one_by_one else self._settings.batch_files)
+        if files:
+            share = _TOGETHER_SHARE * self._settings.slow_reading_s if self._apart else None
+            most = [each.most_bytes for each in files]
+            read = self._reader.submit(
+                fill, self._base_dir, [each.file for each in files], self._settings, self._now, most, share
+            )
+            self._begun = _Begun(files, read)
 
-    def _finished(self, files: Sequence[KnownFile], pending: Pending[Batch]) -> Batch:
+    def _finished(self, begun: _Begun) -> Batch:
+        """What the files came to that are being read."""
+        files, self._begun = begun.files, None
         try:
-            batch = pending.result()
+            batch = begun.pending.result()
         except ReaderStuckError:
+            self._turns.put_back(files)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a file does to its reader, the others are read
             if len(files) > 1:
+                self._turns.put_back(files)
                 self._one_by_one = len(files)
                 return Batch()
-            batch = Batch(files_taken=1, failed_read=(files[0], _failure(files[0], error)))
+            batch = self._failed(files[0].file, error)
         self._one_by_one = max(0, self._one_by_one - batch.files_taken)
+        self._turns.put_back(files[batch.files_taken :])
+        self._turns.done(each.file for each in files[: batch.files_taken] if not self._is_apart(each.file))
+        return self._taken(batch)
+
+    def _failed(self, file: KnownFile, error: Exception) -> Batch:
+        """A file that fails its reader is read apart, if that can be."""
+        if self._apart is None or not isinstance(error, ReadingFailedError):
+            failed = (file, failure_of(error, file.train_id, file.name))
+            return Batch(files_taken=1, failed_read=failed)
+        self._apart.add(file)
+        return Batch(files_taken=1, costs={file.train_id: Cost(0, self._settings.slow_reading_s)})
+
+    def _finished_apart(self, apart: Apart) -> Iterator[Batch]:
+        if (found := apart.finished()) is not None:
+            file, batch, took_s = found
+            if not self._is_apart(file):
+                self._turns.done([file])
+            yield self._taken(batch, slow=took_s > self._settings.slow_reading_s)
+
+    def _is_apart(self, file: KnownFile) -> bool:
+        return self._apart is not None and file in self._apart
+
+    def _taken(self, batch: Batch, *, slow: bool = False) -> Batch:
+        for train_id, cost in batch.costs.items():
+            self._turns.charge(train_id, cost)
+        for each in batch.advances:
+            if each.has_more:
+                self._wait_again(each, slow=slow)
+            self.events += each.rows.event_count
         return batch
+
+    def _wait_again(self, advance: Advance, *, slow: bool) -> None:
+        file = advance.after
+        if slow and self._apart:
+            self._turns.admit(file)
+            self._apart.add(file)
+        else:
+            self._turns.add(file, file.size_bytes - file.byte_offset)
 
 
 def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
@@ -95,10 +200,3 @@ def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
         else:
             return closing(worker)
     return ThreadPoolExecutor(1, "read-ahead")
-
-
-def _failure(file: KnownFile, error: Exception) -> str:
-    if isinstance(error, ReadingFailedError):
-        return str(error)
-    log.error("reading failed", extra={"train_id": file.train_id, "file": file.name}, exc_info=error)
-    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."

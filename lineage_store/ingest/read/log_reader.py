@@ -2,9 +2,9 @@
 
 In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
 longer the file whose bookmark the store keeps.
-Promises: only regular files are read; a hole that is given up is passed over, however long; what is opened is inside
-the base dir; sizes come from the open file (on network filesystems nothing else tells the truth); no allocation
-follows a length that a file merely claims.
+Promises: only regular files beneath the base dir are read; a hole that is given up is passed over, however long; sizes
+come from the open file (on network filesystems nothing else tells the truth); no allocation follows a length that a
+file merely claims.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from lineage_store.beneath import opened
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import LogFormat, format_of
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.scan.diff import is_rewritten
-from lineage_store.ingest.scan.discovery import path_of, sight_of
-from lineage_store.store.records import FileSight, KnownFile
+from lineage_store.ingest.scan.discovery import sight_of
+from lineage_store.store.records import FileSight, KnownFile, relative_path
+from lineage_store.texts import from_stored
 
 DIGESTED_BYTES = 256
 """How many of the first bytes, and of those before the bookmark, make a file's identity."""
@@ -61,22 +62,12 @@ def digest(content: bytes) -> str:
 
 @contextmanager
 def open_log_file(
-    path: str, base_dir: Path, log_format: LogFormat, *, follow_symlinks: bool = False
+    base_dir: Path, train_id: str, name: str, log_format: LogFormat, *, follow_symlinks: bool = False
 ) -> Iterator[OpenLogFile]:
-    """Open for reading. Raises OSError (ELOOP for a symbolic link, EISDIR and the like for what is no file)."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-    if not follow_symlinks:
-        flags |= os.O_NOFOLLOW
-    elif not os.path.realpath(path).startswith(os.path.realpath(base_dir).rstrip("/") + "/"):
-        raise PermissionError(f"{path} leads out of the base dir")
-    descriptor = os.open(path, flags)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is no regular file")
-        yield OpenLogFile(descriptor, sight_of(status, log_format))
-    finally:
-        os.close(descriptor)
+    """Open a file of a job (stored names) for reading. Raises OSError, LinkError for a link that is not followed."""
+    path = from_stored(relative_path(train_id, name))
+    with opened(base_dir, follow_symlinks=follow_symlinks) as root, root.file(path) as descriptor:
+        yield OpenLogFile(descriptor, sight_of(os.fstat(descriptor), log_format))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +82,8 @@ def read_chunk(
     base_dir: Path, file: KnownFile, settings: Settings, length: int, now: datetime
 ) -> Chunk | Rewritten:
     """Up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
-    path, links = path_of(base_dir, file.train_id, file.name), settings.follow_symlinks
-    with open_log_file(path, base_dir, format_of(file.format), follow_symlinks=links) as log:
+    place, links = (base_dir, file.train_id, file.name), settings.follow_symlinks
+    with open_log_file(*place, format_of(file.format), follow_symlinks=links) as log:
         kept = min(file.byte_offset, DIGESTED_BYTES)
         before = log.read(file.byte_offset - kept, kept)
         beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)

@@ -10,6 +10,7 @@ Does not know what is called.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import resource
 import signal
@@ -21,10 +22,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.ingest.gc_pause import uncollected
+from lineage_store.texts import to_stored
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -140,6 +144,20 @@ class Worker:
             raise answer.error
         return answer.value
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that takes calls."""
+        return self._channel is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last call has come to its end, so that its result is not waited for."""
+        return self._channel is None or self._channel.poll()
+
+    def expire(self) -> NoReturn:
+        """Give up the last call, which takes too long. Raises ReadingFailedError."""
+        raise self._failure(BlockingIOError())
+
     def close(self) -> None:
         """End the process. Raises ReaderStuckError when it does not end."""
         self._unanswered = False
@@ -200,12 +218,23 @@ class _Refused:
         raise self.failure
 
 
+def failure_of(error: Exception, train_id: str, name: str) -> str:
+    """Why a log file's reading failed the reader; what is no fault of its own process is logged with its traceback."""
+    if isinstance(error, ReadingFailedError):
+        return str(error)
+    log.error("reading failed", extra={"train_id": train_id, "file": name}, exc_info=error)
+    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."
+
+
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     """The other end: say when it is ready, answer calls until the channel is closed. For a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, 0)
+    )  # which would lie in the working directory, a base dir perhaps
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
         importlib.import_module(module)
         channel.send(None)

@@ -7,14 +7,18 @@ end, however large the tree; nothing behind symbolic links, nothing about what c
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.eventlog import formats
 from lineage_store.finding_kinds import KINDS
 from lineage_store.texts import to_stored
 
+LONGEST_TRAIN_ID_BYTES = 1000
+"""Longer ids do not fit into a database index; their directories are reported, not ingested."""
 SHOWN = 3
 MOST_DIRECTORIES = 20_000
 ONE_JOB = KINDS["one_job"].what
@@ -25,31 +29,43 @@ def is_one_job(train_ids: Collection[str]) -> bool:
     return set(train_ids) == {"./"}
 
 
-def holds_log_files(directory: Path, *, recursive: bool) -> bool:
-    """Whether a search would find any: a look that ends with the first. Links are not followed."""
-    for path, below, names in os.walk(directory):
-        if any(formats.recognise(name) and _is_file(os.path.join(path, name)) for name in names):
-            return True
-        if not recursive and path != str(directory):
-            below.clear()
-    return False
+def holds_log_files(base_dir: Path, levels: int | None, start: str = ".") -> bool:
+    """Whether there are any in `start` and down to `levels` (None: any) below it: a look that ends with the first."""
+    return any(holds for _, holds in _directories(base_dir, start, levels))
 
 
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path)
-
-
-def deeper_jobs(directory: Path, levels: int) -> list[str]:
-    """Directories more than `levels` below `directory` that hold log files, as stored text relative to it.
+def deeper_jobs(base_dir: Path, levels: int, start: str = ".") -> list[str]:
+    """Directories more than `levels` below `start` that hold log files, as stored text relative to it.
 
     At most three, after a look at 20,000 directories at most.
     """
-    hits: list[str] = []
-    for path, _, names in islice(os.walk(directory), MOST_DIRECTORIES):
-        below = os.path.relpath(path, directory)
-        depth = 0 if below == os.curdir else below.count(os.sep) + 1
-        if depth > levels and any(map(formats.recognise, names)):
-            hits.append(to_stored(below))
-        if len(hits) == SHOWN:
-            break
-    return hits
+    seen = islice(_directories(base_dir, start), MOST_DIRECTORIES)
+    hits = (path.removeprefix("./") for path, holds in seen if holds and path.count("/") > levels)
+    return [to_stored(path) for path in islice(hits, SHOWN)]
+
+
+def _directories(base_dir: Path, start: str = ".", levels: int | None = None) -> Iterator[tuple[str, bool]]:
+    """The directories from `start` on, and whether each holds log files; those that cannot be listed are left out."""
+    waiting = ["."]
+    with suppress(OSError), opened(base_dir) as root:
+        while waiting:
+            path = waiting.pop()
+            try:
+                below, holds = _content(root, f"{start}/{path}")
+            except OSError:
+                continue
+            yield path, holds
+            if levels is None or path.count("/") < levels:
+                waiting += (each for name in below if len(each := f"{path}/{name}") <= LONGEST_TRAIN_ID_BYTES)
+
+
+def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
+    """The directories in a directory, and whether there are log files beside them."""
+    below, holds = [], False
+    with root.directory(path) as descriptor, os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.name)
+            elif not holds and formats.recognise(entry.name):
+                holds = entry.is_file(follow_symlinks=False)
+    return below, holds

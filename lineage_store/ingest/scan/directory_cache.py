@@ -8,15 +8,14 @@ dir's rows: it belongs to one lease. Does not know the database.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 
+from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.ingest.scan.diff import Change, PathChange
 from lineage_store.ingest.scan.discovery import ROOT, Found, FoundFile, sight_of
 from lineage_store.store.records import FileSight
@@ -78,10 +77,10 @@ class DirectoryCache:
         Raises OSError when the base dir cannot be opened.
         """
         share = max(RESTING_PER_SEARCH, len(self._resting) // 100)
-        with _open_directory(base_dir) as root:
+        with opened(base_dir, follow_symlinks=self.follow_symlinks) as root:
             signs = self._signs(root, self._watched)
             checked = self._resting if thorough else self._next_round(share)
-            changed = [name for name, (then, _) in checked.items() if self._changed_ns(root, name) != then]
+            changed = [name for name, (then, _) in checked.items() if _changed_ns(root, name) != then]
         since = time.monotonic() - relist_after_s
         due = islice(takewhile(lambda name: self._resting[name][1] < since, self._resting), share)
         return Signs({*signs.directories, *changed, *due}, signs.files)
@@ -91,7 +90,7 @@ class DirectoryCache:
         watched = {
             name: self._watched.get(name, _TO_BE_LISTED) for name in directories if name not in self._resting
         }
-        with _open_directory(base_dir) as root:
+        with opened(base_dir, follow_symlinks=self.follow_symlinks) as root:
             return self._signs(root, watched)
 
     def gone(self, found: Found) -> set[str]:
@@ -123,34 +122,18 @@ class DirectoryCache:
             self._update(train_id, its_changes)
         self.is_new = False
 
-    def _signs(self, root: int, watched: Mapping[str, _Watched]) -> Signs:
+    def _signs(self, root: OpenBaseDir, watched: Mapping[str, _Watched]) -> Signs:
         directories: list[str] = []
         files: list[FoundFile] = []
         for name, seen in watched.items():
-            if not seen.changed_ns or self._changed_ns(root, name) != seen.changed_ns:
+            if not seen.changed_ns or _changed_ns(root, name) != seen.changed_ns:
                 directories.append(name)
                 continue
             try:
-                files += self._grown(root, seen.files)
+                files += _grown(root, seen.files)
             except OSError:
                 directories.append(name)
         return Signs(directories, files)
-
-    def _changed_ns(self, root: int, name: str) -> int:
-        try:
-            return os.stat(from_stored(name), dir_fd=root, follow_symlinks=self.follow_symlinks).st_ctime_ns
-        except OSError:
-            return -1
-
-    def _grown(self, root: int, files: Iterable[FoundFile]) -> list[FoundFile]:
-        grown = []
-        for file in files:
-            path = from_stored(f"{file.train_id}/{file.name}")
-            status = os.stat(path, dir_fd=root, follow_symlinks=self.follow_symlinks)
-            sight = sight_of(status, file.format)
-            if sight.stat_stamp != file.sight.stat_stamp:
-                grown.append(file._replace(sight=sight))
-        return grown
 
     def _next_round(self, share: int) -> Mapping[str, tuple[int, float]]:
         names = list(islice(self._round, share))
@@ -221,10 +204,17 @@ def _train_id(change: PathChange) -> str:
     return file.train_id
 
 
-@contextmanager
-def _open_directory(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _changed_ns(root: OpenBaseDir, name: str) -> int:
     try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        return root.status(from_stored(name)).st_ctime_ns
+    except OSError:
+        return -1
+
+
+def _grown(root: OpenBaseDir, files: Iterable[FoundFile]) -> list[FoundFile]:
+    grown = []
+    for file in files:
+        sight = sight_of(root.status(from_stored(f"{file.train_id}/{file.name}")), file.format)
+        if sight.stat_stamp != file.sight.stat_stamp:
+            grown.append(file._replace(sight=sight))
+    return grown

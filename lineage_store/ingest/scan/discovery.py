@@ -2,7 +2,8 @@
 
 In: a base dir, or some of its jobs. Out: a sorted list of found files, what was ignored and why, and what could not be
 looked at. Promises: one unreadable or vanishing directory costs nothing but itself; symbolic links are not followed
-unless allowed, and never out of the base dir. Does not know what the database holds.
+unless allowed, and never out of the base dir; what they lead to is not even asked for. Does not know what the database
+holds.
 """
 
 from __future__ import annotations
@@ -13,25 +14,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from lineage_store.beneath import LinkError, OpenBaseDir, opened
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
-from lineage_store.ingest.scan.depth import deeper_jobs
+from lineage_store.ingest.scan.depth import LONGEST_TRAIN_ID_BYTES, deeper_jobs
 from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored, to_stored
 
 ROOT = "./"
 """The base dir itself, as a place for log files."""
-LONGEST_TRAIN_ID_BYTES = 1000
-"""Longer ids do not fit into a database index; their directories are reported, not ingested."""
-
-
 SYMBOLIC_LINK = "symbolic link"
-"""Why a link to a log file or to a directory was ignored."""
+"""Why a link was ignored that may lead to a log file or to a directory."""
 
 
 class FoundFile(NamedTuple):
@@ -107,12 +106,11 @@ def scan(
     Raises OSError when the base dir itself cannot be listed.
     """
     found = Found()
-    walk = _Walk(base_dir, os.path.realpath(base_dir), follow_symlinks, known or (), found, on_directory)
-    if only is None:
-        walk.directory(ROOT, depth=None if recursive else 1, required=True)
-    else:
-        os.stat(base_dir)
-        for train_id in sorted(only):
+    with opened(base_dir, follow_symlinks=follow_symlinks) as root:
+        walk = _Walk(root, known or (), found, on_directory)
+        if only is None:
+            walk.directory(ROOT, depth=None if recursive else 1, required=True)
+        for train_id in sorted(only or ()):
             if (recursive or train_id.count("/") == 1) and train_id not in found.directories:
                 depth = 0 if known is None else None if recursive else int(train_id == ROOT)
                 walk.directory(train_id, depth=depth, required=train_id == ROOT and known is not None)
@@ -124,9 +122,7 @@ def scan(
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    base_dir: Path
-    real_base: str
-    follow_symlinks: bool
+    root: OpenBaseDir
     known: Container[str]
     found: Found
     on_directory: Callable[[], object]
@@ -134,17 +130,19 @@ class _Walk:
     def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
         """Take in one directory and, down to `depth` more levels (None: any), those below it."""
         self.on_directory()
-        path = path_of(self.base_dir, train_id)
         below: list[str] = []
         try:
-            changed_ns = os.stat(path).st_ctime_ns
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    self._entry(train_id, entry, below if depth is None or depth > 0 else None)
+            with self.root.directory(from_stored(train_id)) as descriptor:
+                changed_ns = os.fstat(descriptor).st_ctime_ns
+                with os.scandir(descriptor) as entries:
+                    for entry in entries:
+                        self._entry(train_id, entry, below if depth is None or depth > 0 else None)
         except OSError as error:
             if required:
                 raise
-            if not isinstance(error, FileNotFoundError):
+            if not isinstance(
+                error, FileNotFoundError | LinkError
+            ):  # what is gone, or is none of the base dir's
                 self.found.unreadable.append(Unreadable(train_id, error))
                 self.found.directories[train_id] = 0
             return
@@ -156,52 +154,57 @@ class _Walk:
                 self.directory(child, depth=None if depth is None else depth - 1)
 
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
+        path = f"{from_stored(train_id).rstrip('/')}/{entry.name}"
         try:
-            if entry.is_symlink() and not self._may_follow(entry):
-                if formats.recognise(entry.name) or entry.is_dir():
-                    self.found.ignored[SYMBOLIC_LINK] += 1
-                return
-            if entry.is_dir():
-                if below is not None:
-                    self._child(train_id, entry, below)
-                return
-            self._file(train_id, entry)
+            status = partial(entry.stat, follow_symlinks=False)
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if entry.is_symlink():
+                if not self._may_follow(path):
+                    if below is not None or formats.recognise(entry.name):
+                        self.found.ignored[SYMBOLIC_LINK] += 1
+                    return
+                status = partial(self.root.status, path)
+                is_directory = stat.S_ISDIR(status().st_mode)
+            if not is_directory:
+                self._file(train_id, entry.name, status)
+            elif below is not None:
+                self._child(to_stored(path), below)
         except FileNotFoundError:
             return
         except OSError as error:
-            self.found.unreadable.append(Unreadable(f"{train_id.rstrip('/')}/{to_stored(entry.name)}", error))
+            self.found.unreadable.append(Unreadable(to_stored(path), error))
 
-    def _child(self, train_id: str, entry: os.DirEntry[str], below: list[str]) -> None:
-        child = f"{train_id.rstrip('/')}/{to_stored(entry.name)}"
+    def _child(self, child: str, below: list[str]) -> None:
         if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
             self.found.ignored["job id too long"] += 1
         else:
             below.append(child)
 
-    def _file(self, train_id: str, entry: os.DirEntry[str]) -> None:
-        recognised = formats.recognise(entry.name)
+    def _file(self, train_id: str, name: str, look: Callable[[], os.stat_result]) -> None:
+        recognised = formats.recognise(name)
         if recognised is None:
-            if reason := formats.ignored_reason(entry.name):
+            if reason := formats.ignored_reason(name):
                 self.found.ignored[reason] += 1
             return
-        status = entry.stat()
+        status = look()
         if not stat.S_ISREG(status.st_mode):
             self.found.ignored["no regular file"] += 1
             return
         log_format, parsed = recognised
         sight = sight_of(status, log_format)
-        self.found.files.append(FoundFile(train_id, to_stored(entry.name), log_format, parsed, sight))
+        self.found.files.append(FoundFile(train_id, to_stored(name), log_format, parsed, sight))
 
-    def _may_follow(self, entry: os.DirEntry[str]) -> bool:
-        if not self.follow_symlinks:
+    def _may_follow(self, path: str) -> bool:
+        if not self.root.follow_symlinks:
             return False
-        target = os.path.realpath(entry.path)
-        inside = target.startswith(self.real_base.rstrip("/") + "/")
-        return inside and not (entry.is_dir() and self._leads_back(entry, target))
+        base_dir = os.path.realpath(self.root.path)
+        link = os.path.normpath(os.path.join(base_dir, path))
+        target = os.path.realpath(link)
+        inside = target.startswith(os.path.join(base_dir, ""))
+        return inside and not (os.path.isdir(target) and _leads_back(link, target))
 
-    def _leads_back(self, entry: os.DirEntry[str], target: str) -> bool:
-        """A link up the tree, or one behind another link: following such links might never end."""
-        directory = os.path.dirname(entry.path)
-        real = os.path.realpath(directory)
-        unlinked = os.path.normpath(os.path.join(self.real_base, os.path.relpath(directory, self.base_dir)))
-        return real != unlinked or f"{real}/".startswith(f"{target}/")
+
+def _leads_back(link: str, target: str) -> bool:
+    """A link up the tree, or one behind another link: following such links might never end."""
+    directory = os.path.dirname(link)
+    return os.path.realpath(directory) != directory or f"{directory}/".startswith(f"{target}/")

@@ -36,7 +36,8 @@ class Survey:
     counts: Counts = field(default_factory=Counts)
     """What was found; nothing is read yet."""
     new: Sequence[NewFile] = ()
-    changed: Sequence[KnownFile] = ()
+    changed: Sequence[tuple[KnownFile, int]] = ()
+    """With how many bytes there are behind each bookmark."""
     missing: Sequence[KnownFile] = ()
 
     def __bool__(self) -> bool:
@@ -143,8 +144,12 @@ def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange])
         found.unreadable,
         counts,
         _new_files(changes),
-        _known(changes, Change.LOOK),
-        _known(changes, Change.MISSING),
+        [
+            (change.known, change.found.sight.size_bytes - change.known.byte_offset)
+            for change in changes
+            if change.change is Change.LOOK and change.known and change.found
+        ],
+        [change.known for change in changes if change.change is Change.MISSING and change.known],
     )
 
 
@@ -154,10 +159,6 @@ def next_generation(file: KnownFile) -> NewFile:
     host = to_stored(parsed.host) if parsed and parsed.host else None
     again = file.generation + 1
     return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
-
-
-def _known(changes: Sequence[PathChange], kind: Change) -> list[KnownFile]:
-    return [change.known for change in changes if change.change is kind and change.known is not None]
 
 
 def _new_files(changes: Iterable[PathChange]) -> list[NewFile]:

@@ -70,10 +70,11 @@ def verify(
 
 def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settings) -> FileVerdict:
     path, links = path_of(base_dir, row.train_id, row.name), settings.follow_symlinks
+    place = base_dir, row.train_id, row.name
     try:
         log_format = format_of(row.format)
         with (
-            open_log_file(path, base_dir, log_format, follow_symlinks=links) as log,
+            open_log_file(*place, log_format, follow_symlinks=links) as log,
             Claims() as claims,
         ):
             if _is_rewritten(log, row):
@@ -82,7 +83,7 @@ def _verify_file(engine: Engine, base_dir: Path, row: Row[Any], settings: Settin
             walk = Walk(log_format, row.kind, row.name, claims, signed_zero)
             return _follow(engine, path, row, log, walk, settings)
     except OSError as error:
-        return FileVerdict(path, unreadable=unreadable_file(path, error))
+        return FileVerdict(path, unreadable=unreadable_file(*place, error))
     except UnknownFormatError as error:
         return _unverified(path, error.message)
 

@@ -2,6 +2,7 @@
 
 from lineage_store.query.samples.buckets import Curve, curves
 from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, payloads
+from lineage_store.query.samples.recorded import Recorded, recorded_payloads, recorded_scalars
 from lineage_store.query.samples.scalars import Scalars, scalars
 from lineage_store.query.samples.series import Series, find_series, step_bounds, tags
 
@@ -9,11 +10,14 @@ __all__ = [
     "Curve",
     "HistogramSummary",
     "PayloadSample",
+    "Recorded",
     "Scalars",
     "Series",
     "curves",
     "find_series",
     "payloads",
+    "recorded_payloads",
+    "recorded_scalars",
     "scalars",
     "step_bounds",
     "tags",

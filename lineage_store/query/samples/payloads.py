@@ -101,14 +101,29 @@ def payloads(
     if plugin not in READ_FROM_FILES:
         raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
     first, end = step_bounds(start, stop)
+    job, wanted = (base_dir_path, train_id), (plugin, tag)
     found: dict[int, PayloadSample] = {}
     for series in find_series(connection, job_id, plugin, tag, device):
-        statement = select(payload_sample).where(series.effective(payload_sample, first, end))
-        for row in connection.execute(statement).mappings():
-            frame = row["frame_offset"], row["frame_length"], row["checksum"]
-            place = FramePlace(base_dir_path, train_id, series.log_file, series.format, *frame)
-            found[row["step"]] = _sample(row, series, plugin, tag, place)
+        found |= {each.step: each for each in payloads_of(connection, job, series, wanted, first, end)}
     return [found[step] for step in sorted(found)]
+
+
+def payloads_of(
+    connection: Connection,
+    job: tuple[str, str],
+    series: Series,
+    wanted: tuple[str, str],
+    start: int | None = None,
+    stop: int | None = None,
+) -> list[PayloadSample]:
+    """The effective payloads of one series, ascending; `job` is (base dir, train id), `wanted` (plugin, tag)."""
+    statement = select(payload_sample).where(series.effective(payload_sample, start, stop))
+    found = []
+    for row in connection.execute(statement.order_by(payload_sample.c.step)).mappings():
+        frame = row["frame_offset"], row["frame_length"], row["checksum"]
+        place = FramePlace(*job, series.log_file, series.format, *frame)
+        found.append(_sample(row, series, *wanted, place))
+    return found
 
 
 def _sample(row: RowMapping, series: Series, plugin: str, tag: str, place: FramePlace) -> PayloadSample:

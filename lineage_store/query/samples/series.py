@@ -39,6 +39,8 @@ class Series:
     sample_count: int
     first_step: int
     last_step: int
+    file_time: int
+    """The timestamp in the log file's name, unix s."""
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
         """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
@@ -112,7 +114,7 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
     sample = series.c
     rows = connection.execute(
         select(sample.series_no, log_file.c.name, log_file.c.format, sample.device, sample.superseded_from)
-        .add_columns(sample.sample_count, sample.first_step, sample.last_step)
+        .add_columns(sample.sample_count, sample.first_step, sample.last_step, log_file.c.file_time)
         .join(log_file, of_file(series))
         .where(
             series.c.job_id == job_id,

@@ -202,3 +202,24 @@ class Payloads(BaseModel):
 
     count: int
     payloads: list[Payload]
+
+
+class Change(BaseModel):
+    """One change of a job, or a base dir that was forgotten."""
+
+    kind: str = Field(description="changed, removed, restored or forgotten.")
+    base: str = Field(description="Key of its base dir.")
+    base_dir: str
+    train_id: str | None = Field(description="null: it is about the base dir.")
+    url: str | None = Field(description="Where there is more of the job, below /api/v1/; null: it is gone.")
+    state: str | None
+    revision: int | None
+    at: datetime | None
+
+
+class ChangesPage(BaseModel):
+    """Changes, in the order of each base dir's revisions."""
+
+    changes: list[Change]
+    since: str = Field(description="The token to go on with.")
+    more: bool = Field(description="Whether there are more already.")

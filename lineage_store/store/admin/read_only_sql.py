@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 
 from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
+from lineage_store.store.database import postgresql
 from lineage_store.store.database.engine import connected, open_engine
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
     try:
         connection.read_only = True
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
+            postgresql.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
             _refuse_unbound(*(cursor.fetchone() or ())[2:])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.

@@ -7,6 +7,8 @@ written or is none, the store goes to a private directory below /var/tmp instead
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from lineage_store.config import user_directory
@@ -25,19 +27,23 @@ def default_url(*, make_directory: bool = True) -> str:
     home = user_directory("state")
     candidates = [FALLBACK] if home is None or is_network(filesystem_type(home)) else [home, FALLBACK]
     if not make_directory:
-        return _url(next((each for each in candidates if (each / FILE_NAME).exists()), candidates[0]))
+        there = (each for each in candidates if (each / FILE_NAME).exists() and _is_ours(each))
+        return _url(next(there, candidates[0]))
     for directory in candidates:
-        try:
+        with suppress(OSError):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            ours = directory.stat().st_uid == os.getuid()  # anybody may make directories in /var/tmp
-        except OSError:
-            continue
-        if ours:
-            return _url(directory)
+            if _is_ours(directory):
+                return _url(directory)
     raise DatabaseUnavailableError(
         f"No directory for the store can be made: {' nor '.join(map(str, candidates))}.",
         hint="Name one: LINEAGE_STORE_DATABASE_URL=sqlite:////path/to/store.db.",
     )
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether a directory is this user's: anybody may make directories in /var/tmp, and links to others' there."""
+    status = directory.stat(follow_symlinks=directory != FALLBACK)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _url(directory: Path) -> str:

@@ -38,7 +38,7 @@ from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
-from lineage_store.texts import without_passwords
+from lineage_store.texts import shown_url, without_passwords
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
 _READ_ONLY = "lineage_store_read_only"
@@ -55,13 +55,18 @@ def parse_url(url: str) -> URL:
         url.encode()
     except (ArgumentError, ValueError) as error:  # a port that is no number, text that is no UTF-8
         raise ConfigError(
-            f"{without_passwords(url)!r} is not a database URL.",
+            f"{shown_url(url)!r} is not a database URL.",
             hint="Use sqlite:///file, sqlite:////absolute/path/to/file or postgresql://user@host:5432/name.",
         ) from error
+    if "@" in (parsed.host or ""):
+        raise ConfigError(
+            f"The database URL {shown_url(url)!r} has an @ too many.",
+            hint="Write %40 for an @ in a password.",
+        )
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-        _check_names_a_file(parsed, without_passwords(url))
+        _check_names_a_file(parsed, shown_url(url))
         return parsed
     raise ConfigError(f"Database {parsed.drivername!r} is not supported.", hint="Use sqlite or postgresql.")
 
@@ -190,7 +195,7 @@ _NOW = {name: select(time_now(name)) for name in ("sqlite", "postgresql")}
 
 def safe_url(url: str | URL) -> str:
     """A URL fit for logs and messages: no password."""
-    return without_passwords(make_url(url).render_as_string(hide_password=True))
+    return shown_url(make_url(url).render_as_string(hide_password=True))
 
 
 def identity(url: URL) -> str:
@@ -253,5 +258,6 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _begin_on_postgresql(connection: Connection) -> None:
+    postgresql.begin(connection.connection.driver_connection, connection.info)
     if not connection.get_execution_options().get(_SYNCED, True):
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")

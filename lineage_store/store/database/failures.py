@@ -16,7 +16,9 @@ from lineage_store.store.database.locks import command_of, is_stopped, writer_of
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
 SPACE = KINDS["database_full"].remedy
-ONLY_READS = "This server or role only reads: ingest where it may write."
+ONLY_READS = (
+    "This server or role only reads (a standby, or default_transaction_read_only): ingest where it may write."
+)
 READ_ONLY = "The file or its directory is read-only for this user."
 _NOT_GRANTED = (
     "An administrator of the database grants what is missing: `lineage-store db grant --reader ROLE` for questions, "

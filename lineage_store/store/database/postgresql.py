@@ -1,22 +1,26 @@
 """Sessions of a PostgreSQL server as we set them up.
 
 In: a URL for psycopg. Out: an engine, nothing connected yet. Promises: a server that has gone without a word is noticed
-within a minute; nothing waits for a lock, or in a transaction, for ever. Does not know transactions (`engine`), nor
-tables.
+within a minute; nothing waits for a lock, or in a transaction, for ever; no default of an administrator changes what is
+read. Behind a pooler that lends a session for a transaction (PgBouncer), nothing is left in the session: what is set is
+set in each transaction, no statement is prepared by name. Does not know transactions (`engine`), nor tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import ConfigError
 from lineage_store.store.database import pool
 
 CONNECTING = {
+    "client_encoding": "UTF8",
     "connect_timeout": 5,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -25,49 +29,58 @@ CONNECTING = {
 }
 """In seconds; the last in milliseconds."""
 _LONGEST_MS = 2**31 - 1
-_SHORTEN_TIMEOUT = """
-SELECT set_config('statement_timeout', %(timeout_ms)s::text, false)
+_IN_EACH_TRANSACTION = "lineage_store_in_each_transaction"
+# - DateStyle, extra_float_digits: psycopg reads no other dates, and by less digits floats are others.
+# - plan_cache_mode: one condition's values say nothing about the next one's: with a plan kept for many, the page of a
+#   rare network by a metric takes 16x as long, and its count 6x (100,000 jobs).
+# - enable_mergejoin: what a condition asks, hash joins do as well; merge joins take a page 1.3x of its CPU time merely
+#   to think of (page-*-postgresql-100k).
+# - statement_timeout: a shorter one, which an administrator gave to the role, stays.
+_SETTINGS = """
+SELECT set_config('TimeZone', 'UTC', %(local)s), set_config('DateStyle', 'ISO', %(local)s),
+  set_config('extra_float_digits', '1', %(local)s), set_config('idle_in_transaction_session_timeout', '60s', %(local)s),
+  set_config('lock_timeout', '30s', %(local)s), set_config('plan_cache_mode', 'force_custom_plan', %(local)s),
+  set_config('enable_mergejoin', 'off', %(local)s), set_config('statement_timeout',
+    (CASE WHEN %(timeout_ms)s > 0 AND (ms = 0 OR ms > %(timeout_ms)s) THEN %(timeout_ms)s ELSE ms END)::bigint::text,
+    %(local)s)
 FROM (SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval) AS ms) here
-WHERE ms = 0 OR ms > %(timeout_ms)s
 """
-"""A shorter limit, which an administrator gave to the role, stays."""
 
 
 def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_s: float) -> Engine:
     """An engine for a database of a server. Raises ConfigError where there is no driver."""
     try:
-        engine = create_engine(url, connect_args=CONNECTING, **pool.bounded(pool_size))
+        bounds = pool.bounded(pool_size)
+        engine = create_engine(url, connect_args=CONNECTING, isolation_level="READ COMMITTED", **bounds)
     except (ImportError, NoSuchModuleError) as error:
         raise ConfigError(
             "PostgreSQL needs the driver psycopg.", hint="Run: pip install 'lineage-store[postgresql]'"
         ) from error
 
+    timeout_ms = min(max(1, round(statement_timeout_s * 1000)), _LONGEST_MS) if statement_timeout_s else 0
+
     @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        with connection.cursor() as cursor:
-            _prepare(cursor)
-            if statement_timeout_s:
-                cursor.execute(_SHORTEN_TIMEOUT, {"timeout_ms": _milliseconds(statement_timeout_s)})
-            if read_only:
-                cursor.execute("SET default_transaction_read_only = on")
+    def prepare(connection: Any, record: ConnectionPoolEntry) -> None:
+        if _is_lent(connection):
+            connection.prepare_threshold = None
+            record.info[_IN_EACH_TRANSACTION] = {"local": True, "timeout_ms": timeout_ms}
+        else:
+            connection.execute(_SETTINGS, {"local": False, "timeout_ms": timeout_ms})
         connection.commit()
+        connection.read_only = read_only or None  # as an administrator says, who may let nobody write
 
     pool.look_after(engine, pings=True)
     pool.close_what_comes_back_late(engine)
     return engine
 
 
-def _milliseconds(seconds: float) -> int:
-    return min(max(1, round(seconds * 1000)), _LONGEST_MS)
+def begin(connection: Any, info: Mapping[str, Any]) -> None:
+    """Set in a transaction that begins what its session is not to keep; `info` is that of the pooled connection."""
+    if settings := info.get(_IN_EACH_TRANSACTION):
+        connection.execute(_SETTINGS, settings)
 
 
-def _prepare(cursor: Any) -> None:
-    cursor.execute("SET TIME ZONE 'UTC'")
-    cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
-    cursor.execute("SET lock_timeout = '30s'")
-    # One condition's values say nothing about the next one's: with a plan kept for many, the page of a rare network
-    # by a metric takes 16x as long, and its count 6x (100,000 jobs).
-    cursor.execute("SET plan_cache_mode = force_custom_plan")
-    # What a condition asks, hash joins do as well; merge joins take a page 1.3x of its CPU time merely to
-    # think of (page-*-postgresql-100k).
-    cursor.execute("SET enable_mergejoin = off")
+def _is_lent(connection: Any) -> bool:
+    """Whether a pooler is between us and the session: its process is not the one that greeted us."""
+    found = connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
+    return bool(found)

@@ -539,6 +539,20 @@ ingest_cycle = Table(
     comment="what one pass of an ingester over a base dir did",
 )
 
+ingest_total = Table(
+    "ingest_total",
+    metadata,
+    _of("base_dir", "its base dir", primary_key=True),
+    Column("cycles", BigInteger, nullable=False, comment="passes that left a row in ingest_cycle"),
+    Column("cycles_s", Float64, nullable=False, comment="seconds that they took"),
+    Column("batches", BigInteger, nullable=False, comment="batches that they wrote"),
+    Column("batches_s", Float64, nullable=False, comment="seconds that writing those took"),
+    Column("bytes_read", BigInteger, nullable=False, comment="bytes the bookmarks moved"),
+    Column("events", BigInteger, nullable=False, comment="events ingested"),
+    Column("samples", BigInteger, nullable=False, comment="samples ingested"),
+    comment="what all passes over a base dir did together, those too whose rows are gone: for monitoring",
+)
+
 ingest_lease = Table(
     "ingest_lease",
     metadata,

@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import (
+    ConfigError,
     DatabaseUnavailableError,
     NotAStoreError,
     SchemaTooNewError,
@@ -43,7 +44,8 @@ def head() -> str:
 def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
     """Create or upgrade the store at `url`; nothing happens when it is up to date.
 
-    Grants on views survive. Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
+    Grants on views survive. Raises NotAStoreError, SchemaTooNewError, ConfigError (a database whose text is not UTF-8),
+    DatabaseUnavailableError.
     """
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     if engine.dialect.name == "sqlite":
@@ -55,6 +57,8 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
         version = _version(connection)
         if version is not None and version > HEAD:
             raise _too_new(engine, version)
+        if version is None and engine.dialect.name == "postgresql":
+            _refuse_other_text(connection)
         if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
             _rebuild(connection, version)
 
@@ -110,6 +114,16 @@ def migrations_path() -> Path:
     package = Path(__file__).resolve().parent.parent.parent
     installed = package / "_migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _refuse_other_text(connection: Connection) -> None:
+    """One name that the database cannot hold would keep all that is written with it out, for ever."""
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"The database {safe_url(connection.engine.url)} holds text as {encoding}; names may have any letters.",
+            hint="Make one for the store: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.",
+        )
 
 
 def _rebuild(connection: Connection, version: str | None) -> None:

@@ -1,0 +1,48 @@
+"""Metrics for Prometheus, where its client is installed.
+
+In: what measures a store. Out: a collector for a registry, or an endpoint of this process. Promises: without the extra
+`[web]` a ConfigError says what to install.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lineage_store.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lineage_store.operations.measures import Measures
+    from lineage_store.operations.metrics import StoreCollector
+
+
+@contextmanager
+def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
+    """Tell metrics at a port of this host for the length of the block; 0: do not. Raises ConfigError."""
+    if not port:
+        yield
+        return
+    _require_client()
+    from lineage_store.operations.metrics_endpoint import exposed
+
+    with exposed(port, measure):
+        yield
+
+
+def collector(measure: Callable[[], Measures]) -> StoreCollector:
+    """What tells a registry of prometheus_client how a store stands: of `store.measures`. Raises ConfigError."""
+    _require_client()
+    from lineage_store.operations.metrics import StoreCollector
+
+    return StoreCollector(measure)
+
+
+def _require_client() -> None:
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"Metrics need a package that cannot be imported: {error}.",
+            hint="Run: pip install 'lineage-store[web]'",
+        ) from error

@@ -1,0 +1,102 @@
+"""Where files are read that took too long or failed the reader: one by one, in a process of its own, beside the others.
+
+In: such files. Out: their batches, when they are there; a file that fails here too is told as a failed read, and tried
+again later, each time after a longer rest. Promises: nobody waits for it. Does not know who reads the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from lineage_store.config import Settings
+from lineage_store.ingest.problems import MOST_FAILED_READS
+from lineage_store.ingest.read.batch import Batch, fill
+from lineage_store.ingest.read.worker import Pending, ReaderStuckError, Worker, failure_of
+from lineage_store.store.records import FileKey, KnownFile
+
+log = logging.getLogger(__name__)
+
+_RESTS = 10
+"""A file that failed rests so many times as long as it took, and as often again with each failure."""
+_NICENESS = 10
+"""The process is not to take the processor from the one that reads the others."""
+
+
+class _Begun(NamedTuple):
+    file: KnownFile
+    pending: Pending[Batch]
+    at: float
+
+
+class Apart:
+    """The files that are read apart, and the one that is being read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._worker = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
+        self._waiting: dict[FileKey, tuple[float, KnownFile]] = {}
+        """With the time (monotonic) until which each rests."""
+        self._begun: _Begun | None = None
+
+    def add(self, file: KnownFile, rests_s: float = 0.0) -> None:
+        """Have a file read apart."""
+        self._waiting[file.key] = time.monotonic() + rests_s, file
+
+    def begin(self, base_dir: Path, now: datetime) -> None:
+        """Begin to read the file that has waited longest, if none is being read; without files, end the process."""
+        if self._begun is not None:
+            return
+        if not self._waiting:
+            self._worker.close()
+            return
+        rests_until, file = min(self._waiting.values(), key=lambda waiting: waiting[0])
+        if rests_until > time.monotonic():
+            return
+        del self._waiting[file.key]
+        try:
+            if not self._worker.is_running:
+                self._worker.start(fill.__module__)
+                self._worker.submit(os.nice, _NICENESS).result()
+            pending = self._worker.submit(fill, base_dir, [file], self._settings, now)
+        except (OSError, ReaderStuckError) as error:
+            log.warning("no process to read files apart", extra={"reason": str(error)})
+            self.add(file, rests_s=self._settings.reading_deadline_s)
+            return
+        self._begun = _Begun(file, pending, time.monotonic())
+
+    def finished(self) -> tuple[KnownFile, Batch, float] | None:
+        """The file that has been read, what it came to and how long it took; None while none has been."""
+        if self._begun is None:
+            return None
+        file, pending, began_at = self._begun
+        is_done, took_s = self._worker.is_done, time.monotonic() - began_at
+        if not is_done and took_s < self._settings.reading_deadline_s:
+            return None
+        self._begun = None
+        try:
+            batch = pending.result() if is_done else self._worker.expire()
+        except Exception as error:  # noqa: BLE001 - whatever a file does to its reader, the others are read
+            batch = Batch(files_taken=1, failed_read=(file, failure_of(error, file.train_id, file.name)))
+            failed = file._replace(failed_reads=file.failed_reads + 1)
+            if failed.failed_reads < MOST_FAILED_READS:
+                self.add(failed, rests_s=_RESTS * took_s * failed.failed_reads)
+        return file, batch, took_s
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file waits or is being read."""
+        return bool(self._waiting) or self._begun is not None
+
+    def __contains__(self, file: KnownFile) -> bool:
+        """Whether the file waits here."""
+        return file.key in self._waiting
+
+    def close(self) -> None:
+        """End the process and forget the files. Raises ReaderStuckError when it does not end."""
+        self._waiting, self._begun = {}, None
+        self._worker.close()

@@ -1,0 +1,149 @@
+"""Whose turn it is to be read: little before much, and who took more than their time after all others.
+
+In: files that wait, and what reading them took. Out: the next files, and how many bytes of each to take at once.
+Promises: a job that has taken `job_reading_s` lately waits for all that have not; among those that have, who took least
+is first; files of one rank take turns; a path waits once; what is remembered is bounded. Knows no disk, no database.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from lineage_store.config import Settings
+from lineage_store.store.records import KnownFile, NewFile
+
+TURN_S = 0.25
+"""So long decoding together should take."""
+_LATELY_S = 60.0
+_UNKNOWN_BYTES = 1 << 20
+"""How much is taken of a job of which nothing was read: the worst that is known to us takes three times TURN_S."""
+_LEAST_BYTES = 1 << 16
+_MOST_JOBS = 10_000
+"""Of so many it is remembered what they took."""
+_ONE_RANK = (0, 0)
+
+Path = tuple[str, str]
+
+
+class Waiting(NamedTuple):
+    """A file that waits, in the order of its turn."""
+
+    rank: tuple[int, int]
+    number: int
+    file: KnownFile
+    most_bytes: int
+    """How much of it to take at once."""
+
+
+class Cost(NamedTuple):
+    """What reading of a job took."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def plus(self, more_bytes: int, more_s: float) -> Cost:
+        """Both."""
+        return Cost(self.bytes + more_bytes, self.seconds + more_s)
+
+
+class Turns:
+    """The files that wait. Without `fair` they go in the order in which they came, a chunk each."""
+
+    def __init__(self, settings: Settings, *, fair: bool) -> None:
+        self._settings, self._fair = settings, fair
+        self._heap: list[Waiting] = []
+        self._paths: set[Path] = set()
+        self._number = count()
+        self._taken: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """By job: the seconds that it took lately, and when (monotonic) that was."""
+        self._pace: dict[str, float] = {}
+        """By job: seconds a byte."""
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __contains__(self, path: Path) -> bool:
+        """Whether a file waits, or has its turn."""
+        return path in self._paths
+
+    def add(self, file: KnownFile, pending_bytes: int) -> None:
+        """Let a file wait, which has so many bytes to be read."""
+        self._paths.add(path_of(file))
+        rank, most = _ONE_RANK, self._settings.chunk_bytes
+        if self._fair:
+            rank, most = self._rank(file.train_id, pending_bytes), self._most_bytes(file.train_id)
+        heapq.heappush(self._heap, Waiting(rank, next(self._number), file, most))
+
+    def admit(self, *files: KnownFile | NewFile) -> None:
+        """Take files for waiting that wait elsewhere."""
+        self._paths.update(map(path_of, files))
+
+    def take(self, most: int) -> list[Waiting]:
+        """The next files, all of one rank: little does not wait for much."""
+        taken: list[Waiting] = []
+        while self._heap and len(taken) < most and (not taken or self._heap[0].rank == taken[0].rank):
+            taken.append(heapq.heappop(self._heap))
+        return taken
+
+    def put_back(self, files: Iterable[Waiting]) -> None:
+        """They had no turn after all."""
+        for each in files:
+            heapq.heappush(self._heap, each)
+
+    def done(self, files: Iterable[KnownFile]) -> None:
+        """Their turn is over."""
+        self._paths.difference_update(map(path_of, files))
+
+    def remove(self, files: Iterable[KnownFile]) -> None:
+        """They wait no longer."""
+        gone = set(map(path_of, files))
+        self._paths -= gone
+        self._heap = [each for each in self._heap if path_of(each.file) not in gone]
+        heapq.heapify(self._heap)
+
+    def charge(self, train_id: str, cost: Cost) -> None:
+        """Note what reading of a job took."""
+        if not self._fair:
+            return
+        self._taken[train_id] = self._lately(train_id) + cost.seconds, time.monotonic()
+        self._taken.move_to_end(train_id)
+        if cost.bytes >= _LEAST_BYTES:
+            self._pace[train_id] = cost.seconds / cost.bytes
+        while len(self._taken) > _MOST_JOBS:
+            forgotten, _ = self._taken.popitem(last=False)
+            self._pace.pop(forgotten, None)
+
+    def _lately(self, train_id: str) -> float:
+        """The seconds that a job took lately; what is long ago counts less and less."""
+        seconds, at = self._taken.get(train_id, (0.0, 0.0))
+        return seconds * max(0.0, 1 - (time.monotonic() - at) / _LATELY_S)
+
+    def _rank(self, train_id: str, pending_bytes: int) -> tuple[int, int]:
+        lately_s = self._lately(train_id)
+        if lately_s > self._settings.job_reading_s:
+            return 1, int(lately_s)
+        return 0, (pending_bytes // _LEAST_BYTES).bit_length()
+
+    def _most_bytes(self, train_id: str) -> int:
+        pace = self._pace.get(train_id)
+        most = _UNKNOWN_BYTES if pace is None else int(TURN_S / max(pace, 1e-12))
+        return min(max(most, _LEAST_BYTES), self._settings.chunk_bytes)
+
+
+def path_of(file: KnownFile | NewFile) -> Path:
+    """What tells files apart whatever their generation."""
+    return file.train_id, file.name
+
+
+def shared_out(sizes: Sequence[tuple[str, int]], seconds: float) -> dict[str, Cost]:
+    """What reading together took, by job, in shares of their bytes."""
+    costs: dict[str, Cost] = {}
+    whole = sum(size for _, size in sizes) or 1
+    for train_id, size in sizes:
+        costs[train_id] = costs.get(train_id, Cost()).plus(size, seconds * size / whole)
+    return costs

@@ -1,0 +1,91 @@
+"""What a monitor wants to know of a store, in numbers.
+
+In: an engine. Out: `Measures`, all of one moment. Promises: asking never fails for want of the database: that it does
+not answer is one of the things to know. Does not know in which format they are told.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Text, column, func, select, table, text
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.findings import Finding
+from lineage_store.operations import health
+from lineage_store.query.views import view_rows
+from lineage_store.store.database.engine import database_time, reading, sqlite_path
+from lineage_store.store.schema.tables import base_dir, ingest_total
+
+Row = Mapping[str, Any]
+_TOTALS = select(base_dir.c.path, ingest_total).join_from(ingest_total, base_dir).where(~base_dir.c.leaving)
+_PROBLEMS = (
+    select(column("base_dir", Text()), column("kind", Text()), func.count())
+    .select_from(table("v_ingest_problem"))
+    .where(column("resolved_at").is_(None))
+    .group_by(column("base_dir"), column("kind"))
+)
+_SIZE = text("SELECT pg_database_size(current_database())")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Where a SQLite store lies."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How a store stands. Text is in its stored form, which every format can hold."""
+
+    is_up: bool
+    findings: Sequence[Finding] = ()
+    base_dirs: Sequence[Row] = ()
+    """Rows of v_base_dir, each with `lag_s`: seconds since it was searched in full, None before."""
+    totals: Sequence[Row] = ()
+    """Rows of ingest_total, each with the `path` of its base dir."""
+    problems: Sequence[tuple[str, str, int]] = ()
+    """Base dir, kind, and how many are open."""
+    store_bytes: int | None = None
+    disk: Disk | None = None
+    """None for PostgreSQL, whose disk its own host knows."""
+
+
+def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measures:
+    """How the store stands now; `wanted` and `within_s` as for `health.findings`."""
+    try:
+        with reading(engine) as connection:
+            found = _read(connection, engine)
+        findings = health.findings(engine, None, wanted, within_s=within_s)
+    except (DatabaseUnavailableError, DBAPIError) as error:
+        return measure_without(engine.url.render_as_string(hide_password=False), error)
+    return Measures(True, findings, *found)
+
+
+def measure_without(url: str, error: Exception) -> Measures:
+    """How a store stands that does not open, or does not answer."""
+    if isinstance(error, DatabaseUnavailableError):
+        return Measures(False, health.findings_without_database(url, None, error))
+    return Measures(False)
+
+
+def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
+    rows, now = view_rows(connection, "v_base_dir", {}, "base_dir"), database_time(connection)
+    for row in rows:
+        searched = row["discovered_at"]
+        row["lag_s"] = None if searched is None else (now - searched).total_seconds()
+    totals = connection.execute(_TOTALS).mappings().all()
+    problems = [(row[0], row[1], row[2]) for row in connection.execute(_PROBLEMS)]
+    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    if path is None:
+        return rows, totals, problems, int(connection.execute(_SIZE).scalar_one()), None
+    files = [path, Path(f"{path}-wal")]
+    size, disk = sum(file.stat().st_size for file in files if file.exists()), shutil.disk_usage(path)
+    return rows, totals, problems, size, Disk(disk.total, disk.free)

@@ -1,0 +1,63 @@
+"""Metrics of a process at a port of its own, for this host alone.
+
+In: what measures. Out: `GET /metrics` for the length of a block. Promises: it listens at the loopback address; a page
+of a browser that calls it by another name (DNS rebinding) learns nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from lineage_store.errors import ConfigError
+from lineage_store.operations.measures import Measures
+from lineage_store.operations.metrics import StoreCollector
+
+HOST = "127.0.0.1"
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """A scrape is not worth a line."""
+
+
+@contextmanager
+def exposed(port: int, measure: Callable[[], Measures]) -> Iterator[int]:
+    """Answer scrapes; gives the port, which is a free one where 0 is asked for. Raises ConfigError."""
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(measure))
+    ProcessCollector(registry=registry)
+    try:
+        server = make_server(HOST, port, _for_this_host(make_wsgi_app(registry)), ThreadingWSGIServer, _Quiet)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"Metrics cannot be told at port {port} of {HOST}: {error}.",
+            hint="Choose another one with --metrics-port or the setting metrics_port.",
+        ) from error
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _for_this_host(app: Any) -> Callable[..., Iterable[bytes]]:
+    def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        host = str(environment.get("HTTP_HOST", "")).rpartition(":")[0] or environment.get("HTTP_HOST", "")
+        if host not in _NAMES:
+            start("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"This server is not called so.\n"]
+        answered: Iterable[bytes] = app(environment, start)
+        return answered
+
+    return answer

@@ -1,0 +1,90 @@
+"""`GET /metrics`: how the store stands, and what the server does, for Prometheus.
+
+In: the shared state; every request. Out: metric families. Promises: a route counts by its template (of our own API: the
+part below it), so that clients cannot make up new ones; the store is measured as the daemon measures it
+(`operations/metrics.py`), also while it does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lineage_store.api import without_store
+from lineage_store.api.metrics import collector
+from lineage_store.api.reports import Measures
+from lineage_store.errors import MindInsightException
+from lineage_store.server.state import State
+from lineage_store.server.watcher import Watcher
+
+router = APIRouter(tags=["metrics"])
+_METHODS = ("GET", "HEAD", "POST", "PUT", "OPTIONS")
+_OTHER = "other"
+
+
+class ServerMetrics:
+    """The metrics of one application."""
+
+    def __init__(self, state: State, watcher: Watcher, api: str) -> None:
+        self._state, self._api, self.registry = state, api, CollectorRegistry()
+        self.registry.register(collector(self._measure))
+        ProcessCollector(registry=self.registry)
+        labels = ("method", "route", "status")
+        requests = "Requests by route and status."
+        self._requests = Counter("lineage_store_requests", requests, labels, registry=self.registry)
+        duration = "Until an answer begins."
+        self._duration = Histogram(
+            "lineage_store_request_duration_seconds", duration, ("route",), registry=self.registry
+        )
+        streams = Gauge("lineage_store_event_streams", "Clients that follow.", registry=self.registry)
+        streams.set_function(lambda: watcher.clients)
+
+    def count(self, scope: Scope, status: int, took_s: float) -> None:
+        """Count an answer."""
+        template = getattr(scope.get("route"), "path", None)
+        # Whether the template of an included router has its prefix depends on FastAPI's version.
+        route = f"{scope.get('root_path', '')}{template.removeprefix(self._api)}" if template else _OTHER
+        method = scope["method"] if scope["method"] in _METHODS else _OTHER
+        self._requests.labels(method, route, status).inc()
+        self._duration.labels(route).observe(took_s)
+
+    def _measure(self) -> Measures:
+        try:
+            return self._state.store().measures()
+        except MindInsightException as error:
+            return without_store.measures_without_store(self._state.settings, error)
+
+
+class Counted:
+    """ASGI middleware that counts what is asked, refused requests included."""
+
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, and count its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.monotonic()
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count(scope, message["status"], time.monotonic() - began)
+            await send(message)
+
+        await self._app(scope, receive, counting)
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """How the store stands, and what the server does, in the format that Prometheus asks for."""
+    registry: CollectorRegistry = request.app.state.metrics.registry
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(await asyncio.to_thread(encode, registry), media_type=media_type)

@@ -1,0 +1,69 @@
+"""The server as a program: it listens, says where, opens a browser, and ends in good order.
+
+In: settings. Out: nothing, when SIGTERM or SIGINT has come and requests under way have ended, or their time has. Does
+not know what is answered (`app`), nor how connections are kept (`connections`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from lineage_store.config import Settings
+from lineage_store.errors import ConfigError
+from lineage_store.server.app import create_app, prefix_of
+from lineage_store.server.connections import server_of
+from lineage_store.server.guard import is_loopback
+
+
+def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) -> None:
+    """Serve until a signal comes. Raises ConfigError where a setting does not allow it.
+
+    Args:
+        say: is told the address, in a sentence.
+        opens_browser: show the start page where there is a screen.
+    """
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    app = create_app(settings)
+    with _listening(settings) as listener:
+        address = _address(settings, listener)
+        asks = f" It asks for the token in {settings.serve_token_file}." if settings.serve_token_file else ""
+        say(f"Serving at {address} (Ctrl-C ends it).{asks}")
+        server = server_of(app)
+        if opens_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            threading.Thread(target=_open, args=(server, address), daemon=True).start()
+        try:
+            server.run([listener])
+        except KeyboardInterrupt:  # uvicorn raises it anew when it has ended in good order
+            return
+
+
+def _listening(settings: Settings) -> socket.socket:
+    host, port = settings.serve_host, settings.serve_port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"The server cannot listen at {host}, port {port}: {getattr(error, 'strerror', None) or error}.",
+            hint="Name another port (--port; 0 takes any that is free) or address (--host).",
+        ) from error
+
+
+def _address(settings: Settings, listener: socket.socket) -> str:
+    host = settings.serve_host if is_loopback(settings.serve_host) else socket.gethostname()
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}{prefix_of(settings)}/"
+
+
+def _open(server: uvicorn.Server, address: str) -> None:
+    while not server.started:
+        time.sleep(0.05)
+    webbrowser.open(address)

@@ -1,0 +1,216 @@
+"""The one who watches the store for all clients of a process.
+
+In: clients, each with the token where it stands. Out: streams of events as bytes. Promises: one thread looks, however
+many clients there are, and none does while there are no clients; each event is made once; what is kept for slow clients
+is bounded for all of them together: one that falls behind it is told to resume, which it does from the database. The
+streams end when the process is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from lineage_store.api import LineageStore
+from lineage_store.errors import MindInsightException, RequestRefusedError
+from lineage_store.server.answers import to_json
+from lineage_store.server.own.changes import shown
+from lineage_store.server.problems import kind_of
+
+if TYPE_CHECKING:
+    from lineage_store.api.changes import Follower
+    from lineage_store.api.reports import Changes
+    from lineage_store.server.state import Asker
+
+log = logging.getLogger(__name__)
+
+LOOKS_EVERY_S = 0.25
+HEARTBEAT_S = 15.0
+KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
+MOST_STREAMS = 2000
+PAGE = 500
+"""Changes in an event."""
+RETRY_MS = 1000
+"""After so long a browser connects again."""
+_HEARTBEAT = b":\n\n"
+_RESUME = b"event: resume\ndata: {}\n\n"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Watcher:
+    """What the clients of one application share. Its methods are for the event loop, but where they say so."""
+
+    def __init__(self) -> None:
+        self.clients = 0
+        self._kept = deque[bytes]()
+        self._kept_bytes = self._newest = 0
+        """`_newest` is the number of the last event that is kept."""
+        self._news, self._ended = asyncio.Event(), threading.Event()
+        self._looking = threading.Lock()
+        """Of those who look; what follows is theirs."""
+        self._follower: Follower | None = None
+        self._made, self._trouble = 0, ""
+
+    async def stream(self, ask: Asker, since: str | None) -> AsyncIterator[bytes]:
+        """The events behind a token; None: from now on. The client `leave`s when it is gone.
+
+        Raises as `LineageStore.changes` does, before anything is streamed.
+        """
+        if self.clients >= MOST_STREAMS:
+            raise RequestRefusedError(
+                f"{self.clients} clients follow the changes already.", reason="too_many_streams"
+            )
+        self.clients += 1
+        try:
+            loop = asyncio.get_running_loop()
+            number, here = await ask(lambda store: self._join(store, loop))
+            page = None if since is None else await _page(ask, since, here)
+        except BaseException:
+            self.leave()
+            raise
+        return self._events(ask, page, number, here)
+
+    def leave(self) -> None:
+        """A client is gone."""
+        self.clients -= 1
+
+    def end(self) -> None:
+        """End all streams; from any thread, and from a signal's handler."""
+        self._ended.set()
+
+    async def _events(self, ask: Asker, page: Changes | None, number: int, here: str) -> AsyncIterator[bytes]:
+        """What a client lacks, from the database; then what is made for all, from the event `number` on."""
+        yield f"retry: {RETRY_MS}\n\n".encode()
+        while page is not None:
+            if page.changes:
+                yield _of_changes(page)
+            page = await _page(ask, page.since, here) if page.more else None
+        yield _event("begin", {}, here)
+        while not self._ended.is_set():
+            oldest = self._newest - len(self._kept) + 1
+            if number < oldest:
+                yield _RESUME
+                return
+            if number <= self._newest:
+                number += 1
+                yield self._kept[number - 1 - oldest]
+            elif not await self._is_news():
+                yield _HEARTBEAT
+
+    async def _is_news(self) -> bool:
+        """Wait for the next event, or for the time of a sign of life."""
+        try:
+            await asyncio.wait_for(self._news.wait(), HEARTBEAT_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def _keep(self, event: bytes) -> None:
+        self._kept.append(event)
+        self._kept_bytes, self._newest = self._kept_bytes + len(event), self._newest + 1
+        while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > KEPT_BYTES and len(self._kept) > 1):
+            self._kept_bytes -= len(self._kept.popleft())
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- in threads -------------------------------------------------------------------------------------------------
+
+    def _join(self, store: LineageStore, loop: asyncio.AbstractEventLoop) -> tuple[int, str]:
+        """Look, so that no client is ahead; the number of the next event, and the token that it goes on from."""
+        with self._looking:
+            if self._follower is None:
+                self._follower = store.follow()
+                thread = threading.Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
+                thread.start()
+            self._look(self._follower, loop)
+            assert self._follower.since is not None
+            return self._made + 1, self._follower.since
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look as long as there are clients, and nobody ends it."""
+        while self._is_wanted(ended=self._ended.wait(LOOKS_EVERY_S), loop=loop):
+            pass
+        with suppress(RuntimeError):  # the loop may have ended, too
+            loop.call_soon_threadsafe(self._wake)
+
+    def _is_wanted(self, *, ended: bool, loop: asyncio.AbstractEventLoop) -> bool:
+        """Look, if anybody wants it; else there is nobody who looks, until the next client comes."""
+        with self._looking:
+            assert self._follower is not None
+            if ended or not self.clients:
+                self._follower.close()
+                self._follower = None
+                return False
+            try:
+                self._look(self._follower, loop)
+            except MindInsightException as error:
+                self._tell_state(loop, kind_of(error), error)
+            except Exception:
+                log.exception("Looking for changes failed.")
+            return True
+
+    def _look(self, follower: Follower, loop: asyncio.AbstractEventLoop) -> None:
+        for answer in follower.look():
+            self._make(loop, _of_changes(answer))
+        self._tell_state(loop, "", None)
+
+    def _tell_state(
+        self, loop: asyncio.AbstractEventLoop, trouble: str, error: MindInsightException | None
+    ) -> None:
+        """Tell all clients when the database fails, and when it answers again."""
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        what = {"kind": trouble, "what": error.message, "remedy": error.hint or ""} if error else {}
+        self._make(loop, _event("store", {"reachable": not trouble, **what}))
+
+    def _make(self, loop: asyncio.AbstractEventLoop, event: bytes) -> None:
+        self._made += 1
+        with suppress(RuntimeError):  # the loop has ended, and all clients with it
+            loop.call_soon_threadsafe(self._keep, event)
+
+
+@contextmanager
+def ended_by_signals(watcher: Watcher) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the streams too: a server waits for its clients before it ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        watcher.end()
+        if callable(handler := before[signal.Signals(number)]):
+            handler(number, frame)
+
+    for number in _SIGNALS:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def _page(ask: Asker, since: str, until: str) -> Changes:
+    return await ask(lambda store: store.changes(since, until=until, limit=PAGE))
+
+
+def _of_changes(answer: Changes) -> bytes:
+    return _event("changes", {"changes": list(map(shown, answer.changes))}, answer.since)
+
+
+def _event(kind: str, data: Mapping[str, object], token: str = "") -> bytes:
+    """An event as it is on the wire; one without a token does not move where a client stands."""
+    identity = f"id: {token}\n".encode() if token else b""
+    return b"event: %b\n%bdata: %b\n\n" % (kind.encode(), identity, to_json(data))

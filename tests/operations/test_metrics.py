@@ -1,0 +1,114 @@
+"""Metrics: they tell what the store holds, add up over passes, and outlive the database's absence."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from helpers import faults
+from helpers.log_writer import Log
+from helpers.scraped import Scraped, scraped
+from lineage_store import LineageStore
+from lineage_store.api.metrics import collector
+from lineage_store.config import Settings
+from lineage_store.ingest import base_dirs
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.operations.measures import Measures
+
+OLDER = 1_600_000_000
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    """A job that is whole, and one with bytes that make no frame."""
+    base_dir = tmp_path / "base"
+    Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write_summary(base_dir / "good")
+    Log().version().scalar(1, "loss", 0.5).raw(bytes(64)).write_summary(base_dir / "bad")
+    return base_dir
+
+
+@pytest.fixture
+def store(database_url: str, base_dir: Path) -> Iterator[LineageStore]:
+    with LineageStore(database_url, settings=Settings(cycle_history=1)) as store:
+        store.ingest(base_dir)
+        yield store
+
+
+def scrape(store: LineageStore) -> Scraped:
+    registry = CollectorRegistry()
+    registry.register(collector(store.measures))
+    return scraped(generate_latest(registry).decode())
+
+
+def test_a_store_is_told_in_numbers(store: LineageStore, base_dir: Path) -> None:
+    found = scrape(store)
+    assert found.value("lineage_store_database_up") == 1
+    assert found.value("lineage_store_jobs", base_dir=base_dir, state="live") == 2
+    assert found.value("lineage_store_jobs", base_dir=base_dir, state="missing") == 0
+    assert found.value("lineage_store_pending_bytes", base_dir=base_dir) == 64
+    assert found.value("lineage_store_problems", base_dir=base_dir, kind="suspect_bytes") == 1
+    assert found.value("lineage_store_findings", kind="suspect_bytes", severity="some files") == 1
+    assert found.value("lineage_store_lag_seconds", base_dir=base_dir) >= 0
+    assert found.value("lineage_store_leader", base_dir=base_dir, holder="") == 0
+    assert found.value("lineage_store_store_bytes") > 0
+
+
+def test_counters_go_on_when_the_history_of_passes_is_cut(store: LineageStore, base_dir: Path) -> None:
+    Log().version().scalar(1, "lr", 0.5).write_summary(base_dir / "good", timestamp=OLDER)
+    store.ingest(base_dir)
+    assert len(store.cycles()) == 1
+    found = scrape(store)
+    sizes = sum(path.stat().st_size for path in base_dir.glob("*/*"))
+    assert found.value("lineage_store_ingested_bytes_total", base_dir=base_dir) == sizes - 64
+    assert found.value("lineage_store_ingested_samples_total", base_dir=base_dir) == 4
+    assert found.value("lineage_store_cycle_duration_seconds_count", base_dir=base_dir) == 2
+    assert found.value("lineage_store_batch_duration_seconds_count", base_dir=base_dir) == 2
+    took_s = found.value("lineage_store_cycle_duration_seconds_sum", base_dir=base_dir)
+    assert 0 < found.value("lineage_store_batch_duration_seconds_sum", base_dir=base_dir) < took_s
+
+
+def test_who_leads_is_told(store: LineageStore, base_dir: Path) -> None:
+    base_dir_id = base_dirs.register(store.engine, base_dir)
+    with hold_lease(store.engine, base_dir_id, 600.0, mode="once") as lease:
+        assert scrape(store).value("lineage_store_leader", base_dir=base_dir, holder=lease.holder) == 1
+
+
+def test_a_database_that_is_away_is_told(store: LineageStore) -> None:
+    with faults.down(store.engine):
+        found = scrape(store)
+    assert found.value("lineage_store_database_up") == 0
+    assert found.value("lineage_store_findings", subject="the store", severity="standstill") == 1
+    assert "lineage_store_jobs" not in found.labels()
+
+
+def test_where_a_sqlite_store_lies_its_disk_is_told(sqlite_url: str) -> None:
+    with LineageStore(sqlite_url, settings=Settings()) as store:
+        found = scrape(store)
+    assert 0 < found.value("lineage_store_disk_free_bytes") <= found.value("lineage_store_disk_bytes")
+
+
+def test_names_that_are_no_text_can_be_told(sqlite_url: str, tmp_path: Path) -> None:
+    base_dir = tmp_path / os.fsdecode(b'b\xe9\n"')
+    Log().train(network="N").write_lineage(base_dir / "a")
+    with LineageStore(sqlite_url, settings=Settings()) as store:
+        store.ingest(base_dir)
+        found = scrape(store)
+    assert found.value("lineage_store_jobs", base_dir=f'{tmp_path}/b\\xe9\n"', state="live") == 1
+
+
+def test_measuring_takes_its_share_however_often_it_is_asked() -> None:
+    measured = list[float]()
+
+    def measure() -> Measures:
+        measured.append(time.monotonic())
+        time.sleep(2.0)
+        return Measures(is_up=False)
+
+    asked = collector(measure)
+    assert list(asked.collect()) == list(asked.collect())
+    assert len(measured) == 1

@@ -1,0 +1,385 @@
+"""Attacks on the server: names, sites, paths, headers, tokens, bodies, connections, and texts that are HTML."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from helpers.log_writer import Log
+from helpers.served import serving
+from lineage_store import LineageStore
+from lineage_store.errors import ConfigError
+from lineage_store.server import connections, guard
+
+API = "/api/v1"
+TOKEN = "correct-horse-battery-staple"
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> str:
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return str(path)
+
+
+@pytest.fixture
+def here(sqlite_url: str) -> Iterator[httpx.Client]:
+    """A client of a server that asks for no token."""
+    with serving(sqlite_url, allow_remarks=True) as client:
+        yield client
+
+
+def kind(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["kind"]
+
+
+def raw(client: httpx.Client, *lines: str) -> bytes:
+    """What is answered to a request written by hand."""
+    with socket.create_connection((client.base_url.host, client.base_url.port or 0), 60) as connection:
+        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+# --- by which name --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:8080",
+        "0.0.0.0",
+        "[::2]",
+        "localhost@x",
+    ],
+)
+def test_a_foreign_name_reaches_nothing(here: httpx.Client, host: str) -> None:
+    for path in (f"{API}/health", "/", "/v1/mindinsight/datavisual/plugins", "/nothing"):
+        assert kind(here.get(path, headers={"Host": host})) == (421, "wrong_host")
+    told = here.get(
+        "/", headers={"Host": host, "X-Forwarded-Host": "localhost", "Forwarded": "host=localhost"}
+    )
+    assert told.status_code == 421
+
+
+def test_no_name_or_two_reach_nothing(here: httpx.Client) -> None:
+    assert b" 400 " in raw(here, f"GET {API}/health HTTP/1.1").splitlines()[0]
+    assert b" 421 " in raw(here, f"GET {API}/health HTTP/1.0").splitlines()[0]
+    two = raw(here, f"GET {API}/health HTTP/1.1", "Host: localhost", "Host: evil.example")
+    assert b" 200 " not in two.splitlines()[0]
+
+
+def test_names_that_the_settings_give_are_answered(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, names="Lineage.example, other.example", token_file=token_file) as client:
+        asked = {"Host": "lineage.example:443", "Authorization": f"Bearer {TOKEN}"}
+        assert client.get(f"{API}/health", headers=asked).status_code == 200
+
+
+# --- from which site ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(here: httpx.Client, headers: dict[str, str]) -> None:
+    place = f"{API}/jobs/0/x/annotation"
+    assert kind(here.put(place, json={"tag": 1}, headers=headers)) == (403, "other_site")
+    preflight = here.options(place, headers=headers | {"Access-Control-Request-Method": "PUT"})
+    assert not [name for name in preflight.headers if name.startswith("access-control-")]
+
+
+def test_a_page_of_this_site_may_ask_to_change(here: httpx.Client) -> None:
+    origin = {"Origin": f"http://{here.base_url.host}:{here.base_url.port}", "Sec-Fetch-Site": "same-origin"}
+    answer = here.put(f"{API}/jobs/0/x/annotation", json={"tag": 1}, headers=origin)
+    assert kind(answer) == (404, "lineage_param_summary_path")
+
+
+def test_a_cookie_does_not_make_another_site_trusted(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        assert client.get("/", params={"token": TOKEN}).status_code == 303
+        assert client.get(f"{API}/health").status_code == 200
+        place, evil = f"{API}/jobs/0/x/annotation", {"Origin": "https://evil.example"}
+        assert kind(client.put(place, json={"tag": 1}, headers=evil)) == (403, "other_site")
+        assert kind(client.put(place, json={"tag": 1})) == (404, "lineage_param_summary_path")
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+_UP = ["../" * 12, "..%2f" * 12, "..%252f" * 12, "%2e%2e/" * 12, "..%c0%af" * 12, "....//" * 12, "/", "%00/"]
+
+
+@pytest.mark.parametrize("up", _UP)
+def test_no_path_of_a_client_reaches_the_disk(here: httpx.Client, tmp_path: Path, up: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    place = f"{up}{str(secret).lstrip('/')}"
+    asked = [
+        f"jobs/{place}/x",
+        f"jobs/{'0' * 12}/{place}",
+        f"jobs/{'0' * 12}/{place}/files",
+        f"payload/{'0' * 12}/{place}?plugin=image&tag={place}&step=0",
+        f"payloads/{'0' * 12}/x?plugin=graph&tag={place}",
+        f"jobs?base={place}",
+    ]
+    for path in asked:
+        answer = raw(here, f"GET {API}/{path} HTTP/1.1", "Host: localhost")
+        assert answer.split()[1][:1] == b"4", path
+        assert b"a secret" not in answer
+
+
+def test_a_job_is_not_asked_by_another_way_to_its_directory(sqlite_url: str, tmp_path: Path) -> None:
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "job")
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+    with serving(sqlite_url) as client:
+        key = client.get(f"{API}/base-dirs").json()["base_dirs"][0]["key"]
+        assert client.get(f"{API}/jobs/{key}/job").status_code == 200
+        for way in ("job%2F..%2Fjob", "%2E%2E%2Fbase%2Fjob", "job%252F.", "x%2F..%2Fjob"):
+            answer = raw(client, f"GET {API}/jobs/{key}/{way} HTTP/1.1", "Host: localhost")
+            assert b" 404 " in answer.splitlines()[0]
+
+
+@pytest.mark.parametrize("linked", ["file", "directory"])
+def test_a_symbolic_link_out_of_the_base_dir_is_not_followed(
+    sqlite_url: str, tmp_path: Path, corpus: Path, linked: str
+) -> None:
+    base_dir, outside = tmp_path / "base", tmp_path / "outside"
+    shutil.copytree(corpus, base_dir)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        tag = store.tags(base_dir, "./payloads")["image"][0]
+        sample = store.images(base_dir, "./payloads", tag)[0]
+    job = base_dir / "payloads"
+    shutil.copytree(job, outside)
+    if linked == "file":
+        (job / sample.place.log_file).unlink()
+        (job / sample.place.log_file).symlink_to(outside / sample.place.log_file)
+    else:
+        shutil.rmtree(job)
+        job.symlink_to(outside)
+    with serving(sqlite_url) as client:
+        key = client.get(f"{API}/base-dirs").json()["base_dirs"][0]["key"]
+        asked: dict[str, Any] = {"plugin": "image", "tag": tag, "step": sample.step}
+        answer = client.get(f"{API}/payload/{key}/payloads", params=asked)
+        assert kind(answer) == (410, "payload_unavailable")
+        assert "outside the base dir" in answer.json()["detail"]
+
+
+# --- headers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", ["/%0d%0aSet-Cookie:%20x=y", "//evil.example/", "/%5Cevil.example", "/%2F/evil.example"]
+)
+def test_the_way_from_token_to_cookie_leads_nowhere_else(sqlite_url: str, token_file: str, path: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        query = f"a=%0d%0aX-Injected:%201&token={TOKEN}"
+        answer = raw(client, f"GET {path}?{query} HTTP/1.1", "Host: localhost").decode()
+        head = answer.partition("\r\n\r\n")[0].lower()
+        assert " 303 " in head.splitlines()[0]
+        (location,) = (line for line in head.splitlines() if line.startswith("location:"))
+        target = location.removeprefix("location: ")
+        assert target.startswith("/")
+        assert not target.startswith(("//", "/\\"))
+        assert TOKEN not in target
+        assert "\nx-injected" not in head
+        (cookie,) = (line for line in head.splitlines() if line.startswith("set-cookie:"))
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert TOKEN not in cookie
+
+
+def test_every_answer_keeps_browsers_from_guessing(here: httpx.Client) -> None:
+    answers = [
+        here.get("/"),
+        here.get(f"{API}/health"),
+        here.get("/nothing"),
+        here.get("/", headers={"Host": "x"}),
+    ]
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "server" not in answer.headers
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_token_nothing_is_answered(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        for path in (
+            "/",
+            f"{API}/health",
+            "/v1/mindinsight/datavisual/plugins",
+            f"{API}/openapi.json",
+            "/nothing",
+        ):
+            answer = client.get(path)
+            assert kind(answer) == (401, "no_token")
+            assert answer.headers["www-authenticate"] == "Bearer"
+        assert client.get(f"{API}/health", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize("guess", [TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "\xff\xfe", "Basic eDp5"])
+def test_a_wrong_token_waits_and_is_refused(sqlite_url: str, token_file: str, guess: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        headers = {b"Authorization": f"Bearer {guess}".encode("latin-1")}
+        started = time.monotonic()
+        assert kind(client.get(f"{API}/health", headers=headers)) == (401, "no_token")
+        assert time.monotonic() - started >= guard.WRONG_TOKEN_WAITS_S
+        started = time.monotonic()
+        assert (
+            client.get(f"{API}/health", headers={"Cookie": f"{guard.COOKIE}={'0' * 64}"}).status_code == 401
+        )
+        assert time.monotonic() - started >= guard.WRONG_TOKEN_WAITS_S
+
+
+def test_who_guesses_keeps_nobody_waiting(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client, ThreadPoolExecutor(20) as guessers:
+        wrong, right = {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {TOKEN}"}
+        guesses = [guessers.submit(client.get, f"{API}/health", headers=wrong) for _ in range(60)]
+        assert client.get(f"{API}/health", headers=right).status_code == 200
+        assert not all(guess.done() for guess in guesses)
+        assert {guess.result().status_code for guess in guesses} == {401}
+
+
+def test_another_token_ends_the_sessions_of_the_one_before(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        cookie = client.get("/", params={"token": TOKEN}).cookies[guard.COOKIE]
+    Path(token_file).write_text("another-token-of-enough-length")
+    with serving(sqlite_url, token_file=token_file) as client:
+        assert client.get(f"{API}/health", headers={"Cookie": f"{guard.COOKIE}={cookie}"}).status_code == 401
+
+
+@pytest.mark.parametrize("content", ["", "short", "ümläut-ümläut-ümläut-ümläut"])
+def test_a_token_that_protects_nothing_is_refused(sqlite_url: str, token_file: str, content: str) -> None:
+    Path(token_file).write_text(content)
+    with (
+        pytest.raises(ConfigError, match="at least 16 ASCII characters"),
+        serving(sqlite_url, token_file=token_file),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"names": "lineage.example"}])
+def test_no_server_is_open_to_others_without_a_token(sqlite_url: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="without asking for a token"), serving(sqlite_url, **settings):
+        pass
+
+
+# --- bodies ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(here: httpx.Client) -> None:
+    assert kind(here.post(f"{API}/series", content=b" " * (1 << 21))) == (413, "body_too_large")
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b" " * 65536
+
+    with suppress(
+        httpx.WriteError
+    ):  # the connection may be closed before the answer is read: there is no end
+        assert here.post(f"{API}/series", content=endless()).status_code == 413
+    assert here.get(f"{API}/health").status_code == 200
+
+
+def test_a_body_that_never_ends_is_given_up(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_WITHIN_S", 0.2)
+    with serving(sqlite_url) as client:
+        answer = raw(client, f"POST {API}/series HTTP/1.1", "Host: localhost", "Content-Length: 100")
+        assert b" 408 " in answer.splitlines()[0]
+        assert b"body_too_slow" in answer
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 500_000, b"{" * 500_000, b'{"series": "\xff"}', b"\x00", b"NaN", b"{}"]
+)
+def test_a_body_that_makes_no_sense_is_refused(here: httpx.Client, body: bytes) -> None:
+    answer = here.post(f"{API}/series", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_condition_that_is_nested_beyond_reason_is_refused(here: httpx.Client) -> None:
+    for condition in ("[" * 20_000, '{"not":' * 1_000 + "{}" + "}" * 1_000):
+        answer = here.get(f"{API}/jobs", params={"condition": condition})
+        assert kind(answer) == (400, "lineage_search_condition_param")
+
+
+# --- connections ----------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_silent_connections_keep_nobody_out(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4096:
+        pytest.skip("this user may not open that many files")
+    monkeypatch.setattr(connections, "HEAD_WITHIN_S", 5.0)
+    with serving(sqlite_url) as client, ExitStack() as opened:
+        silent = [
+            opened.enter_context(socket.create_connection((client.base_url.host, client.base_url.port or 0)))
+            for _ in range(1000)
+        ]
+        for connection in silent[::2]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        assert client.get(f"{API}/health").status_code == 200
+        for connection in silent:  # all are closed by and by
+            connection.settimeout(60)
+            assert connection.recv(1) == b""
+        assert client.get(f"{API}/health").status_code == 200
+
+
+def test_a_head_that_never_ends_is_given_up_behind_an_answer_too(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_WITHIN_S", 0.5)
+    with (
+        serving(sqlite_url) as client,
+        socket.create_connection((client.base_url.host, client.base_url.port or 0), 60) as connection,
+    ):
+        connection.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 404")
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        while connection.recv(65536):
+            pass
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def test_html_in_names_tags_and_remarks_stays_text(sqlite_url: str, tmp_path: Path) -> None:
+    html = "<script>alert(1)<!--"
+    job = tmp_path / "base" / html.replace("/", "")
+    Log().version().scalar(1, html, 1.0).write_summary(job)
+    Log().train(network=html).user_info(team=html).write_lineage(job)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+        store.annotate(tmp_path / "base", f"./{html}", remark=html)
+    with serving(sqlite_url) as client:
+        (found,) = client.get(f"{API}/jobs").json()["jobs"]
+        assert (found["remark"], found["fields"]["network"]) == (html, html)
+        for path in (f"{API}/jobs", f"{API}/{found['url']}/tags", f"{API}/jobs?where={html}", f"/{html}"):
+            answer = client.get(path)
+            assert answer.headers["content-type"] in ("application/json", "application/problem+json")
+            assert answer.headers["x-content-type-options"] == "nosniff"
