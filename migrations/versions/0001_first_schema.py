@@ -454,7 +454,7 @@ def upgrade() -> None:
         sa.Column("cycles_s", sa.Double(), nullable=False),
         sa.Column("batches", sa.BigInteger(), nullable=False),
         sa.Column("batches_s", sa.Double(), nullable=False),
-        sa.Column("bytes_read", sa.BigInteger(), nullable=False),
+        sa.Column("bytes_read", sa.Double(), nullable=False),
         sa.Column("events", sa.BigInteger(), nullable=False),
         sa.Column("samples", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("base_dir_id", name="pk_ingest_total"),

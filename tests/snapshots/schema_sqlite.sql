@@ -359,7 +359,7 @@ CREATE TABLE ingest_total (
   cycles_s DOUBLE NOT NULL,
   batches BIGINT NOT NULL,
   batches_s DOUBLE NOT NULL,
-  bytes_read BIGINT NOT NULL,
+  bytes_read DOUBLE NOT NULL,
   events BIGINT NOT NULL,
   samples BIGINT NOT NULL,
   CONSTRAINT pk_ingest_total PRIMARY KEY (base_dir_id),

@@ -547,7 +547,12 @@ ingest_total = Table(
     Column("cycles_s", Float64, nullable=False, comment="seconds that they took"),
     Column("batches", BigInteger, nullable=False, comment="batches that they wrote"),
     Column("batches_s", Float64, nullable=False, comment="seconds that writing those took"),
-    Column("bytes_read", BigInteger, nullable=False, comment="bytes the bookmarks moved"),
+    Column(
+        "bytes_read",
+        Float64,
+        nullable=False,
+        comment="bytes the bookmarks moved; holes in files may go beyond 64 bits",
+    ),
     Column("events", BigInteger, nullable=False, comment="events ingested"),
     Column("samples", BigInteger, nullable=False, comment="samples ingested"),
     comment="what all passes over a base dir did together, those too whose rows are gone: for monitoring",
