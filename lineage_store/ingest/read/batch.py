@@ -66,9 +66,9 @@ class Batch:
         self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
         if rows.lineage_events:
-            self.bytes_read += advance.file.byte_offset + sum(
-                len(event.content) for event in rows.lineage_events
-            )
+            contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # read, and written
+            folded = len(rows.folded.model_lineage) if rows.folded else 0
+            self.bytes_read += advance.file.byte_offset + contents + folded
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
