@@ -258,7 +258,7 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent, setti
         except ValueError as error:
             collected.note("unreadable_metric", frame.position, frame.end, str(error))
     user_values = len(event.content) if event.kind == "user_info" else 0
-    content = json.dumps(event.content)
+    content = bounds.of_content(json.dumps(event.content), settings)
     return LineageRow(frame.position, event.kind, _wall_time(event.wall_time), content, metrics, user_values)
 
 
