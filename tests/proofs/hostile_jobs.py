@@ -27,6 +27,8 @@ PLANTED = ("numpy", "psycopg", "sqlalchemy", "lineage_store", "sitecustomize", "
 _SOME_BYTES = 200_000
 _VAST_BYTES = 1 << 42
 _MANY = 20_000
+_TAGS = 2_000
+"""Of which each is a question of its own to `verify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _many_values(_place: Place, job: Path, _: random.Random) -> None:
 
 
 def _many_tags(_place: Place, job: Path, _: random.Random) -> None:
-    Log().scalars(1, {f"tag {number}": 0.5 for number in range(_MANY)}).write_summary(job)
+    Log().scalars(1, {f"tag {number}": 0.5 for number in range(_TAGS)}).write_summary(job)
 
 
 def _deep_dataset(_place: Place, job: Path, _: random.Random) -> None:
