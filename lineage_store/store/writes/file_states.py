@@ -32,7 +32,9 @@ def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], ev
     ]
     this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
     failed = after_event(event, this)
-    connection.execute(failed.values(stat_stamp=None, last_problem=bindparam("reason")), rows)
+    marked = failed.values(stat_stamp=None, last_problem=bindparam("reason"))
+    for row in rows:  # a list of states is no statement for several rows at once
+        connection.execute(marked, row)
 
 
 def mark_failed_read(
