@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def create_app(settings: Settings) -> FastAPI:
     """The application for a store. Raises ConfigError where a setting or the extra does not allow it."""
     require_web()
-    from lineage_store.server.app import create_app
+    from lineage_store.server.application import create_app
 
     return create_app(settings)
 

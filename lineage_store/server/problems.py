@@ -52,7 +52,6 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "body_too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "answer_too_large": HTTPStatus.BAD_REQUEST,
-    "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
     "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
 }

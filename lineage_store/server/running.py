@@ -1,7 +1,7 @@
 """The server as a program: it listens, says where, opens a browser, and ends in good order.
 
 In: settings. Out: nothing, when SIGTERM or SIGINT has come and requests under way have ended, or their time has. Does
-not know what is answered (`app`), nor how connections are kept (`connections`).
+not know what is answered (`application`), nor how connections are kept (`connections`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import uvicorn
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.server.app import create_app, prefix_of
+from lineage_store.server.application import create_app, prefix_of
 from lineage_store.server.connections import server_of
 from lineage_store.server.guard import is_loopback
 

@@ -8,9 +8,11 @@ import sys
 import httpx
 import pytest
 
+from helpers.base_dirs import ROOT
 from helpers.served import serving
+from lineage_store.config import SETTING_FIELDS
 from lineage_store.errors import ConfigError
-from lineage_store.server import require_web
+from lineage_store.server import problems, require_web
 
 
 def test_the_store_is_well(client: httpx.Client) -> None:
@@ -38,6 +40,21 @@ def test_a_store_that_is_not_there_is_told_with_its_kind_and_remedy(empty_sqlite
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert answer.json()["kind"].startswith("database_")
     assert "init" in answer.json()["detail"] + answer.json()["remedy"]
+
+
+def test_the_documentation_has_every_setting_and_every_kind_of_problem() -> None:
+    told = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+    assert [
+        name
+        for name in (field.name for field in SETTING_FIELDS)
+        if name.startswith("serve_") and name not in told
+    ] == []
+    assert [kind for kind in problems.REFUSED if f"`{kind}`" not in told] == []
+    kinds = {
+        problems.kind_of(error()) for error in problems.STATUS if error.__module__ == "lineage_store.errors"
+    }
+    by_cause = {"lineage_query_summary_data", "lease_held", "lineage_param_missing"}
+    assert [kind for kind in kinds - by_cause if f"`{kind}`" not in told] == []
 
 
 def test_importing_the_package_does_not_import_the_server() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -113,6 +115,38 @@ def test_without_a_base_dir_it_shows_what_is_there(sqlite_url: str, tmp_path: Pa
         assert daemon_of(process) is None
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+def test_another_asgi_server_serves_the_application_of_the_environment(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    Log().train(network="LeNet5").write_lineage(tmp_path / "base" / "one")
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+    environment = {
+        **os.environ,
+        "LINEAGE_STORE_DATABASE_URL": sqlite_url,
+        "LINEAGE_STORE_SERVE_URL_PATH_PREFIX": "/p",
+    }
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]  # free again when this is closed
+    command = [sys.executable, "-m", "uvicorn", "lineage_store.server:app", "--port", str(port)]
+    with (
+        subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as server,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}/p/", timeout=60) as client,
+    ):
+        try:
+            wait_until(lambda: answers(client))
+            assert jobs(client) == 1
+        finally:
+            server.kill()
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("").status_code == 200
+    except httpx.ConnectError:
+        return False
 
 
 def refusal(url: str, *arguments: object) -> str:
