@@ -12,6 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+METHODS = ("GET", "POST", "PUT", "DELETE")
+HEADERS = {
+    "X-Frame-Options": "SAMEORIGIN",
+    "X-XSS-Protection": "1; mode=block",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Methods": ", ".join(METHODS),
+    "Content-Security-Policy": "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-src 'self'; "
+    "frame-ancestors 'self'; default-src 'self'; script-src 'self' 'unsafe-eval'",
+    "X-Download-Options": "noopen",
+    "Cache-Control": "no-store",
+    "Pragma": "no-cache",
+}
+"""Of every answer; its page evaluates scripts that it makes."""
+
 
 class RefusedError(Exception):
     """A request that is answered with an error."""

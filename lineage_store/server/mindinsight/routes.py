@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -32,7 +33,10 @@ from lineage_store.server.mindinsight import (
     scalars,
     tensors,
 )
+from lineage_store.server.mindinsight.page import page
 from lineage_store.server.mindinsight.protocol import (
+    HEADERS,
+    METHODS,
     NO_SUCH_METHOD,
     NO_SUCH_PATH,
     SYSTEM_ERROR,
@@ -47,20 +51,6 @@ from lineage_store.server.mindinsight.site import IN_CACHE, Site
 from lineage_store.server.state import State
 
 log = logging.getLogger(__name__)
-
-METHODS = ("GET", "POST", "PUT", "DELETE")
-HEADERS = {
-    "X-Frame-Options": "SAMEORIGIN",
-    "X-XSS-Protection": "1; mode=block",
-    "X-Content-Type-Options": "nosniff",
-    "Access-Control-Allow-Methods": ", ".join(METHODS),
-    "Content-Security-Policy": "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-src 'self'; "
-    "frame-ancestors 'self'; default-src 'self'; script-src 'self' 'unsafe-eval'",
-    "X-Download-Options": "noopen",
-    "Cache-Control": "no-store",
-    "Pragma": "no-cache",
-}
-"""Of every answer; its page evaluates scripts that it makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +97,16 @@ ANNOTATIONS = "lineagemgr/lineages"
 """The one path that changes something."""
 
 
-def application(state: State) -> Starlette:
-    """The application that is mounted at `/v1/mindinsight`; it asks the store of `state`."""
-    return Starlette(routes=[Route("/{path:path}", _Paths(state))])
+def install(app: FastAPI, prefix: str, state: State) -> None:
+    """Let an application answer `/v1/mindinsight/…`, and `/mindinsight/` where the settings name the page's directory.
+
+    Raises ConfigError when the page is not in that directory.
+    """
+    api = Starlette(routes=[Route("/{path:path}", _Paths(state))])
+    app.mount(f"{prefix}/v1/mindinsight", api)
+    if state.settings.mindinsight_ui:
+        app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
+        app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
 
 
 class _Paths:
