@@ -11,7 +11,7 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, training
+from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, serving, training
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -20,6 +20,7 @@ ROWS: Sequence[Row] = [
     *polling.ROWS,
     *live.ROWS,
     *query.ROWS,
+    *serving.ROWS,
     *peers.ROWS,
     *collect.ROWS,
     *training.ROWS,
