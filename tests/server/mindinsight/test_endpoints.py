@@ -137,6 +137,7 @@ def test_a_store_without_base_dirs_has_no_jobs(sqlite_url: str) -> None:
 def test_a_database_that_is_down_is_told_in_its_shape(empty_sqlite_url: str) -> None:
     with serving(empty_sqlite_url) as client:
         answer = client.get(f"{BEGIN}/datavisual/train-jobs")
+        assert client.get(f"{BEGIN}/ui-config").json() == {"enable_debugger": False}
     assert (answer.status_code, answer.json()) == (
         503,
         {"error_code": "50540000", "error_msg": "System error."},
