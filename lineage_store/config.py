@@ -138,6 +138,9 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    mindinsight_ui: str = _setting(
+        "", "directory of MindInsight's own page, ui/dist of its wheel; the server shows it at /mindinsight/"
+    )
     mindinsight_limits: int = _setting(
         1,
         "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",

@@ -1,14 +1,20 @@
 """MindInsight's side of `make bench-peers`; runs in an environment of its own, so it imports nothing of ours.
 
-In: a request a line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition] or
-["query_warm", condition]. Out: a line of JSON each: the seconds, and what was found (tags, or the count and the ids).
-Its cap of 999 jobs is lifted: answers about the first 999 of 10,000 jobs would not be comparable.
+In: a request a line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition], ["query_warm",
+condition], ["serve", base_dir] or ["ask", method, path, body]. Out: a line of JSON each: the seconds, and what was
+found (tags, or the count and the ids, or the answer). Its cap of 999 jobs is lifted but in "serve": answers about the
+first 999 of 10,000 jobs would not be comparable.
 """
 
 from __future__ import annotations
 
+import atexit
+import http.client
 import json
 import os
+import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +58,38 @@ def query_warm(condition: dict[str, Any]) -> object:
     return _shown(filter_summary_lineage(data_manager=_warm["manager"], search_condition=condition))
 
 
+def serve(base_dir: str) -> object:
+    """Its own server, in a process that ends with this one, when it has read all jobs."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        _warm["address"] = "127.0.0.1", free.getsockname()[1]
+    host, port = _warm["address"]
+    command = [sys.executable, "-m", "gunicorn", "-b", f"{host}:{port}", "-w", "1", "--threads", "5"]
+    environment = os.environ | {"MINDINSIGHT_SUMMARY_BASE_DIR": base_dir}
+    server = subprocess.Popen(
+        [*command, "mindinsight.backend.application:APP"], env=environment, stdout=sys.stderr
+    )
+    atexit.register(server.terminate)
+    while True:
+        try:
+            found = json.loads(_request("GET", "datavisual/train-jobs?limit=1", None))
+            if found["load_status"] == "loaded" and found["total"]:
+                return found["total"]
+        except (OSError, KeyError):
+            pass
+        time.sleep(0.2)
+
+
+def ask(method: str, path: str, body: str | None) -> object:
+    """One request of that server."""
+    return _request(method, path, body).decode()
+
+
+def _request(method: str, path: str, body: str | None) -> bytes:
+    connection = http.client.HTTPConnection(*_warm["address"])
+    connection.request(method, f"/v1/mindinsight/{path}", body)
+    return connection.getresponse().read()
+
+
 def _shown(answer: dict[str, Any]) -> object:
     return [answer["count"], [job["summary_dir"] for job in answer["object"]]]
 
@@ -61,10 +99,13 @@ REQUESTS: dict[str, Callable[..., object]] = {
     "warm": warm,
     "query": query,
     "query_warm": query_warm,
+    "serve": serve,
+    "ask": ask,
 }
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that the server ends too
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the libraries print must not mix with the answers
     for line in sys.stdin:

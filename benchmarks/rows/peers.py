@@ -9,6 +9,8 @@ results for each job, a batch a run.
 
 from __future__ import annotations
 
+import json
+import re
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +21,7 @@ from benchmarks.databases import fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
 from benchmarks.peers import ask
 from benchmarks.rows.ingest import ingest
+from benchmarks.rows.serving import served
 from lineage_store import LineageStore, filter_summary_lineage
 
 _CONDITION = {
@@ -30,6 +33,10 @@ _CONDITION = {
     "limit": 20,
     "offset": 0,
 }
+_Request = tuple[str, str, str | None]
+_CURVE_EVENTS = 2_000
+_MOST_SERVED = 999
+"""More jobs MindInsight's server does not show."""
 _MLFLOW_RUNS = 100
 _OTHER_EVENTS = 100
 
@@ -56,6 +63,48 @@ def _query(warm: bool, refresh: bool | None, sizes: Sizes) -> Samples:
         assert peer()[1] == found, "the two do not answer the same"
         note = f"{sizes.peer_jobs:,} jobs, {answer['count']:,} match"
         return alternate(timed(ours), lambda: peer()[0], 3 if not warm else 2 * sizes.repetitions + 1, note)
+
+
+def _rest_page(sizes: Sizes) -> Samples:
+    base_dir = corpora.jobs(min(sizes.peer_jobs, _MOST_SERVED))
+    return _rest(base_dir, lambda store: [("POST", "lineagemgr/lineages", json.dumps(_CONDITION))], sizes)
+
+
+def _rest_curves(sizes: Sizes) -> Samples:
+    base_dir = corpora.c1(_CURVE_EVENTS)
+
+    def requests(store: LineageStore) -> list[_Request]:
+        (job,) = store.train_jobs(base_dir)
+        path = f"datavisual/scalar/metadata?train_id={job.train_id}&tag="
+        return [("GET", f"{path}{tag}/scalar", None) for tag in store.tags(base_dir, job.train_id)["scalar"]]
+
+    return _rest(base_dir, requests, sizes)
+
+
+def _rest(base_dir: Path, requests_of: Callable[[LineageStore], list[_Request]], sizes: Sizes) -> Samples:
+    jobs = ask("mindinsight", "serve", str(base_dir))[1]
+    with fresh("sqlite") as url, LineageStore(url) as store:
+        store.ingest(base_dir)
+        requests = requests_of(store)
+        with served(url) as connection:
+
+            def answer(method: str, path: str, body: str | None) -> str:
+                connection.request(method, f"/v1/mindinsight/{path}", body)
+                return connection.getresponse().read().decode()
+
+            def peer() -> float:
+                return sum(ask("mindinsight", "ask", *request)[0] for request in requests)
+
+            theirs = [_without_marks(ask("mindinsight", "ask", *request)[1]) for request in requests]
+            assert [_without_marks(answer(*request)) for request in requests] == theirs, "answers differ"
+            ours = timed(lambda: [answer(*request) for request in requests], 5)
+            return alternate(
+                ours, peer, 4 * sizes.repetitions + 1, f"{jobs:,} jobs, {len(requests)} requests"
+            )
+
+
+def _without_marks(answer: str) -> str:
+    return re.sub(r'"dataset_mark":"[^"]*"', "", answer)
 
 
 def _log(sizes: Sizes) -> Samples:
@@ -94,6 +143,20 @@ ROWS = [
     ),
     _query_row("refresh-warm", "the same with the default refresh, nothing new", True, None, 1, 3),
     _query_row("refresh-disk", "the same with the default refresh, nothing new", False, None, 50, 150),
+    _speedup(
+        "mindinsight-rest-page",
+        "a page by its REST API, asked again, against its server",
+        _rest_page,
+        3,
+        10,
+    ),
+    _speedup(
+        "mindinsight-rest-scalars",
+        "a job's curves by its REST API, 1,000 of 2,000 steps, asked again, against its server",
+        _rest_curves,
+        1,
+        5,
+    ),
     _speedup(
         "mlflow", "job dirs → committed SQLite, against MLflow's log_batch of the same rows", _log, 40, 40
     ),

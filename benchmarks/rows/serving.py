@@ -36,7 +36,7 @@ _QUESTION = {
 def _page(database: Database, sizes: Sizes) -> Samples:
     store = store_of(database, sizes.stored_jobs)
     path = "/api/v1/jobs?" + urlencode({"condition": json.dumps(_QUESTION), "limit": 20, "count": "false"})
-    with _served(store.engine.url.render_as_string(hide_password=False)) as connection:
+    with served(store.engine.url.render_as_string(hide_password=False)) as connection:
 
         def rest() -> object:
             connection.request("GET", path)
@@ -68,7 +68,7 @@ def _buckets(database: Database, sizes: Sizes) -> Samples:
 
 
 @contextmanager
-def _served(url: str) -> Iterator[http.client.HTTPConnection]:
+def served(url: str) -> Iterator[http.client.HTTPConnection]:
     """A connection to a server of its own."""
     environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
     command = [str(_PROGRAM), "serve", "--port", "0", "--no-open"]

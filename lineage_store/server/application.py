@@ -27,7 +27,6 @@ OWN: tuple[APIRouter, ...] = (
 )
 """Every family of endpoints of our own, below API."""
 API = "/api/v1"
-MINDINSIGHT = "/v1/mindinsight"
 _START = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>lineage-store</title><h1>lineage-store</h1>
 <ul>
@@ -76,7 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in OWN:
         app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
     app.include_router(metrics.router, prefix=prefix)
-    app.mount(f"{prefix}{MINDINSIGHT}", mindinsight.application(state))
+    mindinsight.install(app, prefix, state)
     app.add_middleware(Guard, policy=policy)
     app.add_middleware(metrics.Counted, metrics=app.state.metrics)
     return app

@@ -23,6 +23,9 @@ from lineage_store.config import LoadedSettings
 @click.option(
     "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
 )
+@click.option(
+    "--mindinsight-ui", metavar="DIR", help="Show MindInsight's own page, in DIR, at /mindinsight/."
+)
 @click.option("--no-open", is_flag=True, help="Open no browser.")
 @pass_session
 def serve_verb(
@@ -34,6 +37,7 @@ def serve_verb(
     token_file: str | None,
     allow_remarks: bool | None,
     recursive: bool | None,
+    mindinsight_ui: str | None,
     no_open: bool,
 ) -> None:
     """Serve what is in the store over HTTP.
@@ -57,6 +61,8 @@ def serve_verb(
         serve_token_file=token_file,
         serve_allow_remarks=allow_remarks,
         recursive=recursive,
+        mindinsight_ui=mindinsight_ui,
+        base_dirs=base_dirs or None,
     )
     from lineage_store.server.running import run
 

@@ -5,6 +5,6 @@ family of endpoints translates; sampling, re-binning, graphs, slices and importa
 their own. Knows the store only through `LineageStore`.
 """
 
-from lineage_store.server.mindinsight.routes import application
+from lineage_store.server.mindinsight.routes import install
 
-__all__ = ["application"]
+__all__ = ["install"]

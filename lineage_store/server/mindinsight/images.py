@@ -6,7 +6,7 @@ from typing import Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE
-from lineage_store.server.mindinsight.protocol import Picture, Query, RefusedError, read_integer
+from lineage_store.server.mindinsight.protocol import Answer, Query, RefusedError, picture, read_integer
 from lineage_store.server.mindinsight.samples import NO_DATA, kept_payloads, stored_tag
 from lineage_store.server.mindinsight.site import Site
 
@@ -25,7 +25,7 @@ def metadata(site: Site, query: Query) -> dict[str, Any]:
     return {"metadatas": shown}
 
 
-def single_image(site: Site, query: Query) -> Picture:
+def single_image(site: Site, query: Query) -> Answer:
     """The bytes of an image as they were recorded, of any step that was."""
     train_id, tag = query.required("train_id"), query.required("tag")
     step = read_integer("step", query.required("step"))
@@ -38,7 +38,7 @@ def single_image(site: Site, query: Query) -> Picture:
     if not found:
         raise _no_image("Can not find the step with given train job id and tag.")
     try:
-        return Picture(found[0].read().png)
+        return picture(found[0].read().png)
     except PayloadUnavailableError:
         raise _no_image("Its log file is gone or has changed.") from None
 

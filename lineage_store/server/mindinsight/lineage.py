@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.json_values import for_json
 from lineage_store.server.mindinsight.conditions import read_condition, refused
+from lineage_store.server.mindinsight.dataset_graph import in_order
 from lineage_store.server.mindinsight.importance import analysed
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
 from lineage_store.server.mindinsight.site import Site
@@ -21,7 +21,10 @@ _LARGEST_TAG, _LONGEST_REMARK = 10, 128
 
 def lineages(site: Site, body: Any) -> dict[str, Any]:
     """The jobs that match, with what is asked for of each."""
-    found: dict[str, Any] = for_json(search(site, body))
+    found = search(site, body)
+    for each in found["object"]:
+        if "dataset_graph" in each:
+            each["dataset_graph"] = in_order(each["dataset_graph"])
     return found
 
 
@@ -73,7 +76,7 @@ def dataset_graph(site: Site, query: Query) -> dict[str, Any]:
     found = site.lineage_of(train_id, "dataset")
     if found is None or not found["dataset_graph"]:
         return {}
-    return {"dataset_graph": for_json(found["dataset_graph"]), "summary_dir": train_id}
+    return {"dataset_graph": in_order(found["dataset_graph"]), "summary_dir": train_id}
 
 
 def _relative(train_id: str | None) -> str:

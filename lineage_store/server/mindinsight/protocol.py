@@ -12,6 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_store.json_values import for_json
+
+METHODS = ("GET", "POST", "PUT", "DELETE")
+HEADERS = {
+    "X-Frame-Options": "SAMEORIGIN",
+    "X-XSS-Protection": "1; mode=block",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Methods": ", ".join(METHODS),
+    "Content-Security-Policy": "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-src 'self'; "
+    "frame-ancestors 'self'; default-src 'self'; script-src 'self' 'unsafe-eval'",
+    "X-Download-Options": "noopen",
+    "Cache-Control": "no-store",
+    "Pragma": "no-cache",
+}
+"""Of every answer; its page evaluates scripts that it makes."""
+
 
 class RefusedError(Exception):
     """A request that is answered with an error."""
@@ -86,18 +102,17 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """An answer that is an image, as it was recorded."""
+class Answer:
+    """What is sent: JSON, or an image as it was recorded."""
 
     content: bytes
+    media_type: str = "application/json"
 
-    @property
-    def media_type(self) -> str:
-        """What it begins like; a browser takes what is none of these for nothing that it shows."""
-        return next(
-            (name for start, name in _PICTURES.items() if self.content.startswith(start)),
-            "application/octet-stream",
-        )
+
+def picture(content: bytes) -> Answer:
+    """An image, by what it begins like; what is none that it knows, a browser shows as nothing."""
+    names = (name for start, name in _PICTURES.items() if content.startswith(start))
+    return Answer(content, next(names, "application/octet-stream"))
 
 
 _PICTURES = {
@@ -117,5 +132,13 @@ def read_integer(name: str, value: str) -> int:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as MindInsight writes it: compact, ASCII, with a line's end."""
-    return (json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    """JSON as MindInsight writes it: compact, ASCII, with a line's end; but NaN and infinities as their words."""
+    try:
+        text = _compact(value)
+    except ValueError:  # rarely, and looking for them takes longer than writing
+        text = _compact(for_json(value))
+    return f"{text}\n".encode()
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

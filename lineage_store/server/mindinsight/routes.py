@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -32,11 +33,15 @@ from lineage_store.server.mindinsight import (
     scalars,
     tensors,
 )
+from lineage_store.server.mindinsight.kept_answers import KeptAnswers
+from lineage_store.server.mindinsight.page import page
 from lineage_store.server.mindinsight.protocol import (
+    HEADERS,
+    METHODS,
     NO_SUCH_METHOD,
     NO_SUCH_PATH,
     SYSTEM_ERROR,
-    Picture,
+    Answer,
     Query,
     RefusedError,
     no_such_job,
@@ -48,46 +53,37 @@ from lineage_store.server.state import State
 
 log = logging.getLogger(__name__)
 
-METHODS = ("GET", "POST", "PUT", "DELETE")
-HEADERS = {
-    "X-Frame-Options": "SAMEORIGIN",
-    "X-XSS-Protection": "1; mode=block",
-    "X-Content-Type-Options": "nosniff",
-    "Access-Control-Allow-Methods": ", ".join(METHODS),
-    "Content-Security-Policy": "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-src 'self'; "
-    "frame-ancestors 'self'; default-src 'self'; script-src 'self' 'unsafe-eval'",
-    "X-Download-Options": "noopen",
-    "Cache-Control": "no-store",
-    "Pragma": "no-cache",
-}
-"""Of every answer; its page evaluates scripts that it makes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What answers a path; `heavy` when it reads log files."""
+    """What answers a path."""
 
     answer: Callable[[Site, Query], Any]
     heavy: bool = False
+    """Whether it reads log files."""
+    keeps: bool = True
+    """Whether the same is answered until something changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What answers a body; `needs_type` when a body that is not declared as JSON counts as none."""
+    """What answers a body."""
 
     answer: Callable[[Site, Any], Any]
     needs_type: bool = False
+    """Whether a body that is not declared as JSON counts as none."""
+    keeps: bool = True
 
 
 GETS: Mapping[str, Endpoint] = {
     "datavisual/train-jobs": Endpoint(jobs.train_jobs),
-    "datavisual/plugins": Endpoint(jobs.plugins),
+    "datavisual/plugins": Endpoint(jobs.plugins, keeps=False),
     "datavisual/single-job": Endpoint(jobs.single_job),
     "datavisual/scalar/metadata": Endpoint(scalars.metadata),
     "datavisual/scalars": Endpoint(scalars.scalars),
     "datavisual/histograms": Endpoint(histograms.histograms, heavy=True),
     "datavisual/image/metadata": Endpoint(images.metadata),
-    "datavisual/image/single-image": Endpoint(images.single_image),
+    "datavisual/image/single-image": Endpoint(images.single_image, keeps=False),
     "datavisual/tensors": Endpoint(tensors.tensors, heavy=True),
     "datavisual/graphs/nodes": Endpoint(graphs.nodes, heavy=True),
     "datavisual/graphs/nodes/all": Endpoint(graphs.all_nodes, heavy=True),
@@ -96,20 +92,28 @@ GETS: Mapping[str, Endpoint] = {
     "datavisual/landscape/intervals": Endpoint(landscapes.intervals, heavy=True),
     "datavisual/landscape/landscapes": Endpoint(landscapes.landscapes, heavy=True),
     "datasets/dataset_graph": Endpoint(lineage.dataset_graph),
-    "ui-config": Endpoint(lambda site, query: {"enable_debugger": False}),
 }
 POSTS: Mapping[str, Search] = {
-    "datavisual/train-job-caches": Search(jobs.train_job_caches, needs_type=True),
+    "datavisual/train-job-caches": Search(jobs.train_job_caches, needs_type=True, keeps=False),
     "lineagemgr/lineages": Search(lineage.lineages),
     "optimizer/targets/search": Search(lineage.targets),
 }
+CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
+"""Asked first of all by its page, which shows a debugger unless it is told of none: the store need not be there."""
 ANNOTATIONS = "lineagemgr/lineages"
 """The one path that changes something."""
 
 
-def application(state: State) -> Starlette:
-    """The application that is mounted at `/v1/mindinsight`; it asks the store of `state`."""
-    return Starlette(routes=[Route("/{path:path}", _Paths(state))])
+def install(app: FastAPI, prefix: str, state: State) -> None:
+    """Let an application answer `/v1/mindinsight/…`, and `/mindinsight/` where the settings name the page's directory.
+
+    Raises ConfigError when the page is not in that directory.
+    """
+    api = Starlette(routes=[Route("/{path:path}", _Paths(state))])
+    app.mount(f"{prefix}/v1/mindinsight", api)
+    if state.settings.mindinsight_ui:
+        app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
+        app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
 
 
 class _Paths:
@@ -118,6 +122,7 @@ class _Paths:
     def __init__(self, state: State) -> None:
         self._state = state
         self._opened: set[str] = set()
+        self._kept = KeptAnswers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -137,33 +142,47 @@ class _Paths:
         except Exception:
             log.exception("A request failed.")
             return _refusal(SYSTEM_ERROR)
-        if isinstance(found, Picture):
-            return Response(found.content, headers=HEADERS, media_type=found.media_type)
-        return Response(found, headers=HEADERS, media_type="application/json")
+        return Response(found.content, headers=HEADERS, media_type=found.media_type)
 
-    async def _found(self, request: Request) -> Picture | bytes:
+    async def _found(self, request: Request) -> Answer:
         path, method = request.path_params["path"], request.method
         if method not in METHODS:
             raise NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
         query = Query(parse_qsl(text, keep_blank_values=True, errors="replace"))
+        if method == "GET" and path == CONFIG:
+            return Answer(to_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
-            return await self._ask(lambda site: GETS[path].answer(site, query), heavy=GETS[path].heavy)
+            asked = (path, text) if GETS[path].keeps else None
+            return await self._ask(lambda site: GETS[path].answer(site, query), asked, heavy=GETS[path].heavy)
         if method == "POST" and path in POSTS:
             body = await _read_body(request, POSTS[path].needs_type)
-            return await self._ask(lambda site: POSTS[path].answer(site, body), heavy=False)
+            asked = (path, await request.body()) if POSTS[path].keeps else None
+            return await self._ask(lambda site: POSTS[path].answer(site, body), asked)
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(request, query)
-        raise NO_SUCH_METHOD if path in {*GETS, *POSTS} else NO_SUCH_PATH
+        raise NO_SUCH_METHOD if path in {CONFIG, *GETS, *POSTS} else NO_SUCH_PATH
 
-    async def _ask(self, answer: Callable[[Site], Any], *, heavy: bool) -> Picture | bytes:
-        def answered(store: LineageStore) -> Picture | bytes:
+    async def _ask(
+        self, answer: Callable[[Site], Any], asked: Hashable = None, *, heavy: bool = False
+    ) -> Answer:
+        """The answer; where it is kept by what was asked, it is made anew when anything has changed."""
+        if asked is not None:
+            now = await self._state.ask(lambda store: store.changes("now").since)
+            asked = (now, len(self._opened), asked)
+            if kept := self._kept.get(asked):
+                return kept
+
+        def answered(store: LineageStore) -> Answer:
             found = answer(self._site(store))
-            return found if isinstance(found, Picture) else to_json(found)
+            return found if isinstance(found, Answer) else Answer(to_json(found))
 
-        return await self._state.ask(answered, heavy=heavy)
+        found = await self._state.ask(answered, heavy=heavy)
+        if asked is not None:
+            self._kept.keep(asked, found)
+        return found
 
-    async def _annotate(self, request: Request, query: Query) -> Picture | bytes:
+    async def _annotate(self, request: Request, query: Query) -> Answer:
         train_id, annotation = lineage.annotation(query, await _read_required(request))
         if not (self._state.settings.serve_allow_remarks or request.state.has_token):
             raise RefusedError(SYSTEM_ERROR.code, "This server takes no labels and remarks.", 403)
@@ -174,7 +193,7 @@ class _Paths:
                 self._state.writable().annotate(site.base_dir, train_id, **annotation)
             return {"status": "success"}
 
-        return await self._ask(annotated, heavy=False)
+        return await self._ask(annotated)
 
     def _site(self, store: LineageStore) -> Site:
         """The first base dir of the settings that the store knows; without settings the store's first."""
