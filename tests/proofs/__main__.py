@@ -34,6 +34,7 @@ from proofs import (
     powercut,
     removal,
     same,
+    stream,
     stuck,
     torn,
 )
@@ -45,6 +46,7 @@ PROOFS: Sequence[Proof] = [
     same.PROOF,
     bounds.PROOF,
     stuck.PROOF,
+    stream.PROOF,
     hostile.PROOF,
     fence.PROOF,
     powercut.PROOF,
