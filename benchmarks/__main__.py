@@ -11,7 +11,18 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, training
+from benchmarks.rows import (
+    collect,
+    following,
+    footprint,
+    ingest,
+    limits,
+    live,
+    peers,
+    polling,
+    query,
+    training,
+)
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -19,6 +30,7 @@ ROWS: Sequence[Row] = [
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,
+    *following.ROWS,
     *query.ROWS,
     *peers.ROWS,
     *collect.ROWS,

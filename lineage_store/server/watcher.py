@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOKS_EVERY_S = 0.25
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 25.0
 KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
 MOST_STREAMS = 2000
 PAGE = 500
@@ -107,7 +107,8 @@ class Watcher:
     async def _is_news(self) -> bool:
         """Wait for the next event, or for the time of a sign of life."""
         try:
-            await asyncio.wait_for(self._news.wait(), HEARTBEAT_S)
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._news.wait()
         except TimeoutError:
             return False
         return True
