@@ -191,6 +191,13 @@ class Questions(OpenedStore):
                 connection, ids, state=state, train_ids=named, with_samples=with_samples, page=part
             )
 
+    def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
+        """The jobs of all base dirs that have one of these ids, in no order."""
+        from lineage_store.query import jobs
+
+        with self._reading() as connection:
+            return jobs.named_jobs(connection, map(to_stored, train_ids))
+
     def count_jobs(self, base_dir: PathLike | None = None) -> int:
         """How many jobs a base dir has, or all of them."""
         from lineage_store.query import jobs

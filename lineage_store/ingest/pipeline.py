@@ -113,7 +113,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
 def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: float) -> Counts:
     read, counts = set[FileKey](), todo.counts
     with reading(ingester.engine) as connection:
-        batches.begin_pass(database_time(connection))
+        batches.begin_pass(database_time(connection), ends_at)
     batches.add_found(todo.changed, todo.new)
     _register_some(ingester, batches)
     for batch in batches:
@@ -146,10 +146,10 @@ def _register_some(ingester: Ingester, batches: Batches) -> None:
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     """Write a batch; False when somebody moved a bookmark meanwhile, and nothing was written."""
-    engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
+    engine, lease = ingester.engine, ingester.lease
     try:
         if batch.advances:
-            commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+            commit.write_batch(engine, lease, batch.advances, batch.samples, ingester.settings)
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
         return False

@@ -5,18 +5,22 @@ In: an open read transaction. Out: TrainJob, newest first. Does not read what wa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from itertools import starmap
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, exists, func, select
+from sqlalchemy import Connection, Select, bindparam, exists, func, select
 
-from lineage_store.store.database.dialects import among
+from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
+from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.texts import from_stored
+from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
 
@@ -59,33 +63,15 @@ def train_jobs(
 
     `train_ids`, as stored, None: all.
     """
-    # As a join, SQLite would begin with the base dirs, and sort all their jobs.
-    path = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
-    query = _of_base_dirs(select(train_job, path.label("path")), base_dir_ids)
+    query = _of_base_dirs(_JOBS, base_dir_ids)
     if state is not None:
         query = query.where(train_job.c.state == state)
     if train_ids is not None:
-        of_any = train_job.c.base_dir_id.in_(select(base_dir.c.id))  # the index begins with it
-        query = query.where(of_any, among(connection, train_job.c.train_id, train_ids))
+        query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
-    rows = connection.execute(page.of(ordered))
-    return [
-        TrainJob(
-            base_dir=from_stored(row.path),
-            train_id=from_stored(row.train_id),
-            state=row.state,
-            source_present=row.source_present,
-            host=row.host,
-            updated_at=_instant(row.update_time) or datetime.max.replace(tzinfo=UTC),
-            first_started_at=_instant(row.first_file_time),
-            last_started_at=_instant(row.last_file_time),
-            last_event_at=_instant(row.last_wall_time),
-            log_bytes=row.log_bytes,
-        )
-        for row in rows
-    ]
+    return list(starmap(_train_job, connection.execute(page.of(ordered))))
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
@@ -98,13 +84,62 @@ def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> in
 
 def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
     """Only jobs of these base dirs, and of none that is being removed."""
-    query = query.where(train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving)))
+    query = query.where(train_job.c.base_dir_id.not_in(_LEAVING))
     return query if base_dir_ids is None else query.where(train_job.c.base_dir_id.in_(base_dir_ids))
 
 
-def _instant(seconds: float | None) -> datetime | None:
-    """A time of the unix clock; None where no calendar has it."""
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
+    """The jobs of all base dirs that have one of these ids (stored), in no order: by a statement that is kept."""
+    dialect = connection.dialect.name
+    return list(starmap(_train_job, run(connection, _named(dialect), wanted=listed(dialect, train_ids))))
+
+
+# As a join, SQLite would begin with the base dirs, and sort all their jobs.
+_PATH = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
+_OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
+"""True; the index on train ids begins with it."""
+_LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
+_TIMES = (
+    train_job.c.update_time,
+    train_job.c.first_file_time,
+    train_job.c.last_file_time,
+    train_job.c.last_wall_time,
+)
+_SHOWN = (
+    train_job.c.train_id,
+    train_job.c.state,
+    train_job.c.source_present,
+    train_job.c.host,
+    train_job.c.log_bytes,
+)
+_JOBS: Select[Any] = select(_PATH, *_SHOWN, *_TIMES)
+
+
+@cache
+def _named(dialect_name: str) -> Select[Any]:
+    wanted = one_of(dialect_name, train_job.c.train_id, bindparam("wanted"))
+    return _of_base_dirs(_JOBS, None).where(_OF_ANY, wanted)
+
+
+def _train_job(
+    path: str,
+    train_id: str,
+    state: str,
+    source_present: bool,
+    host: str | None,
+    log_bytes: int,
+    *times: float | None,
+) -> TrainJob:
+    updated_at, first_started_at, last_started_at, last_event_at = map(instant, times)
+    return TrainJob(
+        from_stored(path),
+        from_stored(train_id),
+        state,
+        bool(source_present),
+        host,
+        updated_at or datetime.max.replace(tzinfo=UTC),
+        first_started_at,
+        last_started_at,
+        last_event_at,
+        log_bytes,
+    )

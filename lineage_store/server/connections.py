@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from typing import Any
 
 import uvicorn
@@ -56,6 +57,8 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # Head and body of an answer are two writes: the second must not wait for the client to confirm the first.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:

@@ -7,13 +7,15 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import extreme_jobs
+from helpers.databases import plain_role
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store import LineageStore, filter_summary_lineage, get_summary_lineage
@@ -42,6 +44,13 @@ def base_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def lifetime() -> Iterator[ExitStack]:
+    """What the test has opened is closed with it."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
 def ingested(on_each: str, base_dir: Path, run: Run) -> Path:
     """The base dir, in a store of each kind."""
     finished = run("ingest", base_dir)
@@ -49,7 +58,12 @@ def ingested(on_each: str, base_dir: Path, run: Run) -> Path:
     return base_dir
 
 
-def test_every_view_can_be_read_in_full_and_honest_jobs_are_exact(ingested: Path, run: Run) -> None:
+@pytest.mark.usefixtures("ingested")
+def test_every_view_can_be_read_in_full_and_honest_jobs_are_exact(
+    on_each: str, run: Run, monkeypatch: pytest.MonkeyPatch, lifetime: ExitStack
+) -> None:
+    asker = on_each if on_each.startswith("sqlite") else lifetime.enter_context(plain_role(on_each))
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", asker)
     for view in VIEWS:
         for style in ("--json", "--csv"):
             finished = run("sql", f"SELECT * FROM {view.name}", style)
@@ -189,8 +203,8 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
 
 
 def count(store: LineageStore, source: str) -> Any:
-    with store.sql(f"SELECT count(*) FROM {source}") as answer:
-        return next(iter(answer.rows))[0]
+    with store.engine.connect() as connection:
+        return connection.exec_driver_sql(f"SELECT count(*) FROM {source}").scalar_one()
 
 
 def wait_for(what: Callable[[], Any]) -> None:

@@ -1,7 +1,7 @@
 """Jobs whose values are extreme, and valid all the same: what nobody trains, but anybody can write.
 
-In: a base dir. Out: one job a kind of extreme below it, in MindSpore's format. Every file is whole: nothing here is damage,
-and nothing a reason to leave a value out.
+In: a base dir. Out: one job a kind of extreme below it, in MindSpore's format. Every file is whole: nothing here is
+damage, and nothing a reason to leave a value out.
 """
 
 from __future__ import annotations

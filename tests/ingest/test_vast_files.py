@@ -47,9 +47,9 @@ def answers(store: LineageStore, base_dir: Path) -> None:
     for job in store.train_jobs(base_dir):
         store.job_report(base_dir, job.train_id)
         store.why(job.path)
-    for view in VIEWS:
-        with store.sql(f"SELECT * FROM {view.name}") as answer:
-            list(answer.rows)
+    with store.engine.connect() as connection:
+        for view in VIEWS:
+            connection.exec_driver_sql(f"SELECT * FROM {view.name}").all()
     store.filter_lineage(base_dir=base_dir)
     store.findings(base_dir)
     store.why(base_dir)

@@ -122,17 +122,19 @@ def _page(store: LineageStore, question: _Question, limit: int, page: int, *, co
     base_dir = question.checked(store)
     wanted = {**question.condition, "limit": limit, "offset": page}
     answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
-    known = store.train_jobs(base_dir, train_ids=[each["summary_dir"] for each in answer["object"]])
-    found = [_found(each, job, question.fields) for each, job in _with_states(answer["object"], known)]
+    known = store.named_jobs([each["summary_dir"] for each in answer["object"]])
+    found = [
+        _found(each, job, question.fields) for each, job in _with_states(answer["object"], known, base_dir)
+    ]
     return {"count": answer["count"], "limit": limit, "page": page, "jobs": found}
 
 
 def _with_states(
-    objects: Iterable[Mapping[str, Any]], known: Iterable[TrainJob]
+    objects: Iterable[Mapping[str, Any]], known: Iterable[TrainJob], base_dir: str | None
 ) -> Iterable[tuple[Mapping[str, Any], TrainJob | None]]:
-    """Each object with its job; one that has just gone has none. Without `base_dir`, ids are of one base dir alone."""
+    """Each object with its job; one that has just gone has none. Where none is named, all are of one base dir."""
     jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
-    return ((each, jobs.get((each.get("base_dir"), each["summary_dir"]))) for each in objects)
+    return ((each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"]))) for each in objects)
 
 
 def _found(each: Mapping[str, Any], job: TrainJob | None, names: Sequence[str]) -> dict[str, Any]:
@@ -168,7 +170,8 @@ def _columns(store: LineageStore, question: _Question) -> dict[str, Any]:
     names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
     known = store.train_jobs(base_dir)
     rows: list[Sequence[Any]] = []
-    for each, job in _with_states(store.iter_lineage(question.condition, base_dir=base_dir), known):
+    objects = store.iter_lineage(question.condition, base_dir=base_dir)
+    for each, job in _with_states(objects, known, base_dir):
         if len(rows) == MOST_JOBS:
             raise LineageSearchConditionParamError(
                 f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."

@@ -8,6 +8,7 @@ that are no Unicode are in the form in which the store keeps them.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ Name = Annotated[
 ]
 
 
+@lru_cache(maxsize=1024)
 def key_of(base_dir: str) -> str:
     """What stands for a base dir in URLs: the same wherever the store is."""
     return hashlib.sha256(to_stored(base_dir).encode()).hexdigest()[:_KEY_DIGITS]
