@@ -1,4 +1,4 @@
-"""`GET changes`: what has changed since a token; whoever wants it as it comes takes the stream (`server/own/events.py`)."""
+"""`GET changes`: what has changed since a token. As it comes, it is streamed (`server/own/events.py`)."""
 
 from __future__ import annotations
 
