@@ -41,6 +41,7 @@ RETRY_MS = 1000
 """After so long a browser connects again."""
 _HEARTBEAT = b":\n\n"
 _RESUME = b"event: resume\ndata: {}\n\n"
+_UNFORESEEN = "internal"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -155,25 +156,29 @@ class Watcher:
             try:
                 self._look(self._follower, loop)
             except MindInsightException as error:
-                self._tell_state(loop, kind_of(error), error)
-            except Exception:
-                log.exception("Looking for changes failed.")
+                self._tell_state(loop, kind_of(error), error.message, error.hint or "")
+            except Exception as error:
+                if self._trouble != _UNFORESEEN:
+                    log.error("Looking for changes failed.", exc_info=error)
+                self._tell_state(
+                    loop, _UNFORESEEN, "Looking for changes failed.", "The server's log tells more."
+                )
             return True
 
     def _look(self, follower: Follower, loop: asyncio.AbstractEventLoop) -> None:
         for answer in follower.look():
             self._make(loop, _of_changes(answer))
-        self._tell_state(loop, "", None)
+        self._tell_state(loop, "")
 
     def _tell_state(
-        self, loop: asyncio.AbstractEventLoop, trouble: str, error: MindInsightException | None
+        self, loop: asyncio.AbstractEventLoop, trouble: str, what: str = "", remedy: str = ""
     ) -> None:
         """Tell all clients when the database fails, and when it answers again."""
         if trouble == self._trouble:
             return
         self._trouble = trouble
-        what = {"kind": trouble, "what": error.message, "remedy": error.hint or ""} if error else {}
-        self._make(loop, _event("store", {"reachable": not trouble, **what}))
+        told = {"kind": trouble, "what": what, "remedy": remedy} if trouble else {}
+        self._make(loop, _event("store", {"reachable": not trouble, **told}))
 
     def _make(self, loop: asyncio.AbstractEventLoop, event: bytes) -> None:
         self._made += 1
