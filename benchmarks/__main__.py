@@ -21,6 +21,7 @@ from benchmarks.rows import (
     peers,
     polling,
     query,
+    serving,
     training,
 )
 
@@ -32,6 +33,7 @@ ROWS: Sequence[Row] = [
     *live.ROWS,
     *following.ROWS,
     *query.ROWS,
+    *serving.ROWS,
     *peers.ROWS,
     *collect.ROWS,
     *training.ROWS,

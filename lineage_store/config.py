@@ -65,6 +65,9 @@ class Settings:
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
+    most_damages: int = _setting(
+        1000, "places of one chunk that hold no frame or no event; a file with more is left alone", least=1
+    )
     most_lineage_bytes: int = _setting(
         16 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
     )

@@ -103,6 +103,14 @@ _LOG_FILES = (
         remedies={"again": "It is tried again, {left} more times; the other files go on."},
     ),
     Kind(
+        "riddled_file",
+        _SOME,
+        "More than {most:,} places between the bytes {start:,} and {end:,} hold no frame or no event.",
+        "What is before them is in the store; the rest is left alone. `lineage-store inspect` shows what is in it, "
+        "`lineage-store retry` reads on, with most_damages raised if that was too little.",
+        heading="Files with damage everywhere",
+    ),
+    Kind(
         "torn_file",
         _SOME,
         "Its writer has finished in the middle of a frame: the last {pending} bytes are lost.",

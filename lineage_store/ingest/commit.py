@@ -90,11 +90,17 @@ def mark_missing(
         _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 
 
-def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Finding]]) -> None:
-    """Note that files could not be opened or read."""
+def mark_unreadable(
+    engine: Engine,
+    lease: Lease,
+    failures: Sequence[tuple[KnownFile, Finding]],
+    event: FileEvent = FileEvent.FAILED,
+) -> None:
+    """Note that files could not be opened or read, or are not worth it."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_unreadable(connection, {file: problem.what for file, problem in failures})
+        reasons = {file: problem.what for file, problem in failures}
+        file_states.mark_unreadable(connection, reasons, event)
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})

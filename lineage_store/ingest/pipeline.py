@@ -25,6 +25,7 @@ from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
+from lineage_store.states import FileEvent
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
@@ -155,6 +156,8 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
         return False
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
+    if batch.riddled:
+        commit.mark_unreadable(engine, lease, batch.riddled, FileEvent.RIDDLED)
     if batch.failed_read:
         commit.mark_failed_read(engine, lease, *batch.failed_read)
     return True

@@ -182,7 +182,14 @@ def test_a_file_takes_work_by_its_bytes_however_many_chunks_it_has(
         path.chmod(mode)
         works.append(counted())
         for _ in range(2):
-            ingest(sqlite_engine, base_dir, chunk_bytes=4096, max_frame_bytes=2**16, suspect_grace_s=0)
+            ingest(
+                sqlite_engine,
+                base_dir,
+                chunk_bytes=4096,
+                max_frame_bytes=2**16,
+                suspect_grace_s=0,
+                most_damages=10**6,
+            )
     half, twice = works
     assert twice.is_linear(half), works
     assert twice.read_bytes < 40 * 2**19

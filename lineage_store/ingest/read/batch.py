@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import length_hint
 from pathlib import Path
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.records.framing import NeedData, Suspect
-from lineage_store.findings import Finding
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import LOOK_AHEAD
@@ -26,7 +26,7 @@ from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, shared_out
 from lineage_store.states import FileState
-from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
+from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
@@ -46,6 +46,8 @@ class Batch:
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
+    riddled: list[tuple[KnownFile, Finding]] = field(default_factory=list)
+    """Files that are to be left alone."""
     row_count: int = 0
     bytes_read: int = 0
     """Those whose lineage is folded again included."""
@@ -158,6 +160,9 @@ class _Reading:
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
         """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
         found = rows.from_chunks(chunks, self.settings)
+        cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
+        if self.batch.riddled and cut != list(chunks):
+            chunks, found = cut, rows.from_chunks(cut, self.settings)
         self.batch.samples.extend(found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
@@ -168,6 +173,17 @@ class _Reading:
             if advance is not None:
                 self.batch.add(advance)
         return longer
+
+    def _without_riddled(self, chunk: Chunk, found: FileRows) -> Chunk:
+        """As much of a chunk as has no more problems than may be: each takes more in the store than in the file."""
+        most = self.settings.most_damages
+        if len(found.problems) <= most:
+            return chunk
+        path, last = relative_path(chunk.file.train_id, chunk.file.name), found.problems[most].range_start
+        assert last is not None
+        told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
+        self.batch.riddled.append((chunk.file, told))
+        return replace(chunk, content=chunk.content[: last - chunk.position])
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:

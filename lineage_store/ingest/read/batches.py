@@ -181,8 +181,9 @@ class Batches:
     def _taken(self, batch: Batch, *, slow: bool = False) -> Batch:
         for train_id, cost in batch.costs.items():
             self._turns.charge(train_id, cost)
+        left_alone = {file.key for file, _ in batch.riddled}
         for each in batch.advances:
-            if each.has_more:
+            if each.has_more and each.file.key not in left_alone:
                 self._wait_again(each, slow=slow)
             self.events += each.rows.event_count
         return batch

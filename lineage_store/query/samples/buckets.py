@@ -43,7 +43,7 @@ BUCKET_COLUMNS = (
     *("first_step", "first_wall_time", "first", "last_step", "last_wall_time", "last"),
     *("min_step", "min", "max_step", "max", "count", "nan_count"),
 )
-_WHOLE = {name for name in BUCKET_COLUMNS if name.endswith(("_step", "count"))}
+_COUNTS = ("count", "nan_count")
 _LEAST_STEP, _GREATEST_STEP = -(2**63), 2**63 - 1
 _HERE = and_(
     scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
@@ -83,31 +83,6 @@ class _Piece(NamedTuple):
         sample, series = scalar_sample.c, self.series
         these = and_(sample.job_id == series.job_id, sample.series_no == series.number)
         return and_(these, sample.step.between(self.first, self.last))
-
-
-class _Sample(NamedTuple):
-    step: int
-    wall_time: float
-    value: float
-
-
-class _Bucket(NamedTuple):
-    first: _Sample
-    last: _Sample
-    least: _Sample
-    greatest: _Sample
-    samples: int
-    nan_count: int
-
-    def and_later(self, other: _Bucket) -> _Bucket:
-        """This one and what another file has of the same bucket, at later steps."""
-        least, greatest = self.least, self.greatest
-        if not least.value <= other.least.value and other.nan_count < other.samples:
-            least = other.least
-        if not greatest.value >= other.greatest.value and other.nan_count < other.samples:
-            greatest = other.greatest
-        counts = self.samples + other.samples, self.nan_count + other.nan_count
-        return _Bucket(self.first, other.last, least, greatest, *counts)
 
 
 def curves(
@@ -169,41 +144,46 @@ def _columns(
     connection: Connection, pieces: Sequence[_Piece], width: int, points: int
 ) -> Mapping[str, NDArray[Any]]:
     if sum(piece.series.sample_count for piece in pieces) > 2 * points:
-        buckets = _buckets(connection, pieces, width)
-        if sum(bucket.samples for bucket in buckets) > 2 * points:
-            return _of_buckets(buckets)
-    columns = joined(read_columns(connection, piece.samples) for piece in pieces)
-    return dict(zip(SAMPLE_COLUMNS, columns, strict=True))
+        columns = _merged([_buckets(connection, piece, width) for piece in pieces], width)
+        if columns["count"].sum() > 2 * points:
+            return columns
+    samples = joined(read_columns(connection, piece.samples) for piece in pieces)
+    return dict(zip(SAMPLE_COLUMNS, samples, strict=True))
 
 
-def _of_buckets(buckets: Sequence[_Bucket]) -> Mapping[str, NDArray[Any]]:
-    rows = [
-        (*each.first, *each.last, *each.least[::2], *each.greatest[::2], each.samples, each.nan_count)
-        for each in buckets
-    ]
-    columns = zip(BUCKET_COLUMNS, zip(*rows, strict=True), strict=True)
-    return {name: np.array(column, np.int64 if name in _WHOLE else np.float64) for name, column in columns}
-
-
-def _buckets(connection: Connection, pieces: Sequence[_Piece], width: int) -> list[_Bucket]:
-    found: dict[int, _Bucket] = {}
-    for piece in pieces:
-        for bucket in _buckets_of(connection, piece, width):
-            number = bucket.first.step // width
-            found[number] = found[number].and_later(bucket) if number in found else bucket
-    return [found[number] for number in sorted(found)]
-
-
-def _buckets_of(connection: Connection, piece: _Piece, width: int) -> list[_Bucket]:
+def _buckets(connection: Connection, piece: _Piece, width: int) -> Mapping[str, NDArray[Any]]:
+    """The buckets of a piece that have samples."""
     numbers = range(piece.first // width, piece.last // width + 1)
     firsts = [max(piece.first, number * width) for number in numbers]
     lasts = [min(piece.last, number * width + width - 1) for number in numbers]
-    ends = _ends(connection, piece.series, firsts, lasts)
-    samples = _samples_at(connection, piece.series, {step for row in ends for step in row[:4]})
-    return [
-        _Bucket(samples[first], samples[last], samples[least], samples[greatest], count, count - of_numbers)
-        for first, last, least, greatest, count, of_numbers in ends
-    ]
+    found = _ends(connection, piece.series, firsts, lasts)
+    ends = np.array(found, np.int64).reshape(-1, 6)
+    steps, place = np.unique(ends[:, :4], return_inverse=True)
+    rows = _samples_at(connection, piece.series, steps.tolist())
+    wall_times, values = np.array(rows, np.float64).reshape(-1, 3)[:, 1:].T  # NULL becomes NaN
+    place, count = place.reshape(-1, 4).T, ends[:, 4]
+    first, last, least, greatest = ends[:, :4].T
+    timed = (wall_times[place[0]], values[place[0]], last, wall_times[place[1]], values[place[1]])
+    extremes = (least, values[place[2]], greatest, values[place[3]])
+    return dict(zip(BUCKET_COLUMNS, (first, *timed, *extremes, count, count - ends[:, 5]), strict=True))
+
+
+def _merged(parts: Sequence[Mapping[str, NDArray[Any]]], width: int) -> Mapping[str, NDArray[Any]]:
+    """One row a bucket, where a file ends in the bucket in which the next begins."""
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in BUCKET_COLUMNS}
+    number = whole["first_step"] // width
+    begins = np.unique(number, return_index=True)[1]
+    rows = {
+        "first": begins,
+        "last": np.append(begins[1:], len(number))[: len(begins)] - 1,
+        "min": np.lexsort((whole["min_step"], whole["min"], number))[begins],  # NaN comes last
+        "max": np.lexsort((whole["max_step"], -whole["max"], number))[begins],
+    }
+    counts = {name: np.add.reduceat(whole[name], begins) if len(begins) else whole[name] for name in _COUNTS}
+    ends = {
+        name: column[rows[name.partition("_")[0]]] for name, column in whole.items() if name not in _COUNTS
+    }
+    return ends | counts
 
 
 def _ends(
@@ -215,21 +195,19 @@ def _ends(
     if connection.dialect.name == "sqlite":
         bounds = json.dumps(list(zip(firsts, lasts, strict=True)))
         found = run(connection, _on_sqlite(), bounds=bounds, **_ids(series))
+        there = [row for row in found if row[0] is not None]
+        leasts, greatests = (json.loads(f"[{','.join(row[n] for row in there)}]") for n in (2, 3))
         return [
-            (first, last, json.loads(least)[0], *json.loads(greatest)[:3])
-            for first, last, least, greatest in found
-            if first is not None
+            (*row[:2], least[0], *greatest[:3])
+            for row, least, greatest in zip(there, leasts, greatests, strict=True)
         ]
     return run(connection, _on_postgresql(), firsts=firsts, lasts=lasts, **_ids(series))
 
 
-def _samples_at(connection: Connection, series: Series, steps: Iterable[int]) -> dict[int, _Sample]:
+def _samples_at(connection: Connection, series: Series, steps: Iterable[int]) -> list[tuple[Any, ...]]:
+    """The samples at some steps, each of which has one, ascending."""
     dialect = connection.dialect.name
-    rows = run(connection, _at(dialect), wanted=listed(dialect, steps), **_ids(series))
-    return {
-        step: _Sample(step, np.nan if wall_time is None else wall_time, np.nan if value is None else value)
-        for step, wall_time, value in rows
-    }
+    return run(connection, _at(dialect), wanted=listed(dialect, steps), **_ids(series))
 
 
 def _ids(series: Series) -> dict[str, int]:
@@ -241,7 +219,7 @@ def _at(dialect_name: str) -> Select[Any]:
     """The samples at some steps."""
     sample = scalar_sample.c
     wanted = one_of(dialect_name, sample.step, bindparam("wanted"))
-    return select(sample.step, sample.wall_time, sample.value).where(_HERE, wanted)
+    return select(sample.step, sample.wall_time, sample.value).where(_HERE, wanted).order_by(sample.step)
 
 
 @cache

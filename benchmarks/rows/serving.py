@@ -1,0 +1,109 @@
+"""What the server adds to the Python API, and what buckets save of reading every sample.
+
+A page is asked for over one connection of http.client, which does next to nothing, of a server in a process of its own;
+the baseline is `filter_lineage` of the same condition in this process. Buckets are those of one series with a million
+samples, against `scalars` of the same, both in this process.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+from benchmarks import corpora
+from benchmarks.databases import Database, fresh
+from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
+from benchmarks.rows.query import CONDITIONS
+from benchmarks.stored import BASE_DIR, store_of
+from lineage_store import LineageStore
+
+_PROGRAM = Path(sys.executable).parent / "lineage-store"
+_QUESTION = {
+    name: value for name, value in CONDITIONS["unselective"].items() if name not in ("limit", "offset")
+}
+
+
+def _page(database: Database, sizes: Sizes) -> Samples:
+    store = store_of(database, sizes.stored_jobs)
+    path = "/api/v1/jobs?" + urlencode({"condition": json.dumps(_QUESTION), "limit": 20, "count": "false"})
+    with _served(store.engine.url.render_as_string(hide_password=False)) as connection:
+
+        def rest() -> object:
+            connection.request("GET", path)
+            answer = json.load(connection.getresponse())
+            return [job["train_id"] for job in answer["jobs"]]
+
+        def python() -> object:
+            asked = {**_QUESTION, "limit": 20}
+            answer = store.filter_lineage(asked, base_dir=BASE_DIR, count=False)
+            return [job["summary_dir"] for job in answer["object"]]
+
+        assert rest() == python(), "answers differ"
+        both = alternate(timed(rest, 20), timed(python, 20), 2 * sizes.repetitions + 1)
+    assert both.baseline is not None
+    more = tuple(1000 * (ours - python) for ours, python in zip(both.ours, both.baseline, strict=True))
+    return Samples(more, note=f"in Python {1000 * statistics.median(both.baseline):.2g} ms")
+
+
+def _buckets(database: Database, sizes: Sizes) -> Samples:
+    base_dir = corpora.c1(sizes.events)
+    with fresh(database) as url, LineageStore(url) as store:
+        store.ingest(base_dir)
+        ((job, tags),) = ((job, store.tags(base_dir, job.train_id)) for job in store.train_jobs())
+        series = (base_dir, job.train_id, tags["scalar"][0])
+        ours, every = partial(store.buckets, [series]), partial(store.scalars, *series)
+        assert sum(ours()[0].columns["count"]) == len(every())
+        note = f"{len(every()):,} samples"
+        return alternate(timed(ours), timed(every), 2 * sizes.repetitions + 1, note)
+
+
+@contextmanager
+def _served(url: str) -> Iterator[http.client.HTTPConnection]:
+    """A connection to a server of its own."""
+    environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
+    command = [str(_PROGRAM), "serve", "--port", "0", "--no-open"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+/", line)))
+        connection = http.client.HTTPConnection(urlsplit(address).netloc)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            server.terminate()
+
+
+_DATABASES: tuple[Database, ...] = ("sqlite", "postgresql")
+ROWS = [
+    *(
+        Row(
+            f"rest-page-{database}",
+            "first page by REST, unselective, 100k jobs, beyond the same in Python",
+            partial(_page, database),
+            Bound(3.0),
+            shown="figure",
+            unit="ms",
+        )
+        for database in _DATABASES
+    ),
+    *(
+        Row(
+            f"buckets-{database}",
+            "a series in 1,000 buckets, against every sample of it",
+            partial(_buckets, database),
+            Bound(0.15),
+            Bound(0.07),
+        )
+        for database in _DATABASES
+    ),
+]
