@@ -11,19 +11,7 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import (
-    collect,
-    following,
-    footprint,
-    ingest,
-    limits,
-    live,
-    peers,
-    polling,
-    query,
-    serving,
-    training,
-)
+from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, serving, training
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -31,7 +19,6 @@ ROWS: Sequence[Row] = [
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,
-    *following.ROWS,
     *query.ROWS,
     *serving.ROWS,
     *peers.ROWS,
