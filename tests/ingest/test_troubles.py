@@ -14,15 +14,18 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from helpers.ingesting import column, let_leases_expire, visible_scalars
+from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError
-from lineage_store.ingest import commit
+from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.daemon.backoff import Backoff
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.problems import unreadable_file
 from lineage_store.store import leases
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading, writing
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 
@@ -229,3 +232,17 @@ def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: st
             with pytest.raises(LeaseHeldError, match="its transaction is at work"):
                 commit.renew(this.engine, lease)
         commit.renew(this.engine, lease)
+
+
+def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engine, base_dir: Path) -> None:
+    for name in ("a", "b", "c"):
+        Log().scalar(1, "loss", 0.5).write_summary(base_dir / name)
+    ingest(engine, base_dir)
+    base_dir_id = base_dirs.register(engine, base_dir)
+    with reading(engine) as connection:
+        one, other, _ = registry.known_files(connection, base_dir_id)
+    with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
+        gone = [unreadable_file(base_dir, file.train_id, file.name, OSError()) for file in (one, other)]
+        commit.mark_unreadable(engine, lease, list(zip((one, other), gone, strict=True)))
+    found = column(engine, "SELECT last_problem FROM log_file ORDER BY job_id")
+    assert found == [gone[0].what, gone[1].what, None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, update
+from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, literal_column, update
 
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among_rows
@@ -32,7 +32,9 @@ def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], ev
     ]
     this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
     failed = after_event(event, this)
-    connection.execute(failed.values(stat_stamp=None, last_problem=bindparam("reason")), rows)
+    marked = failed.values(stat_stamp=None, last_problem=bindparam("reason"))
+    for row in rows:  # a list of states is no statement for several rows at once
+        connection.execute(marked, row)
 
 
 def mark_failed_read(
@@ -46,7 +48,8 @@ def mark_failed_read(
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
     """The statement that gives some log files their state after an event; others keep theirs."""
     transition = FILE_TRANSITIONS[event]
-    befalls = log_file.c.state.in_(sorted(transition.before))
+    # in words: parameters of an IN cannot be those of many rows
+    befalls = log_file.c.state.in_([literal_column(f"'{state}'") for state in sorted(transition.before)])
     return update(log_file).where(which, befalls).values(state=transition.after)
 
 
