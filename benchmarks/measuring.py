@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Timed = Callable[[], float]
@@ -46,6 +48,7 @@ class Sizes:
     many_jobs: int = 100_000
     live_jobs: int = 1_000
     live_seconds: int = 30
+    idle_client_seconds: int = 10_000
     stored_jobs: int = 100_000
     many_stored_jobs: int = 1_000_000
     huge_mebibytes: int = 4096
@@ -64,6 +67,7 @@ QUICK = Sizes(
     many_jobs=5_000,
     live_jobs=50,
     live_seconds=6,
+    idle_client_seconds=1_000,
     stored_jobs=3_000,
     many_stored_jobs=10_000,
     huge_mebibytes=512,
@@ -139,6 +143,12 @@ def timed(work: Callable[[], object], times: int = 1) -> Timed:
         return seconds() / times
 
     return run
+
+
+def cpu_seconds(process: int) -> float:
+    """The CPU time of a process so far, of all cores together."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def meets(bound: Bound, samples: Samples, shown: Shown) -> bool:

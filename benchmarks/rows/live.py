@@ -22,7 +22,7 @@ from sqlalchemy import Engine, func, select
 
 from benchmarks import corpora, events
 from benchmarks.databases import fresh
-from benchmarks.measuring import Bound, Row, Samples, Sizes
+from benchmarks.measuring import Bound, Row, Samples, Sizes, cpu_seconds
 from lineage_store import LineageStore
 from lineage_store.store.schema.tables import series, train_job
 
@@ -126,12 +126,7 @@ def _cpu_seconds(process: int) -> float:
     """Of the daemon and its reading process."""
     children = Path(f"/proc/{process}/task").glob("*/children")
     processes = [process, *(int(child) for path in children for child in path.read_text().split())]
-    return sum(map(_own_cpu_seconds, processes))
-
-
-def _own_cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(cpu_seconds, processes))
 
 
 ROWS = [

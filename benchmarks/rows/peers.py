@@ -9,10 +9,12 @@ results for each job, a batch a run.
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -86,7 +88,7 @@ def _rest(base_dir: Path, requests_of: Callable[[LineageStore], list[_Request]],
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
         requests = requests_of(store)
-        with served(url) as connection:
+        with served(url) as (_, address), closing(http.client.HTTPConnection(address)) as connection:
 
             def answer(method: str, path: str, body: str | None) -> str:
                 connection.request(method, f"/v1/mindinsight/{path}", body)

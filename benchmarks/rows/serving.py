@@ -1,8 +1,9 @@
-"""What the server adds to the Python API, and what buckets save of reading every sample.
+"""What the server adds to the Python API, what buckets save of reading every sample, and what followers cost.
 
 A page is asked for over one connection of http.client, which does next to nothing, of a server in a process of its own;
 the baseline is `filter_lineage` of the same condition in this process. Buckets are those of one series with a million
-samples, against `scalars` of the same, both in this process.
+samples, against `scalars` of the same, both in this process. Clients that follow read the beginning of their streams
+only, while nobody writes to the store; what they cost is the CPU time of the server's process.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from benchmarks import corpora
 from benchmarks.databases import Database, fresh
-from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
+from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, cpu_seconds, timed
 from benchmarks.rows.query import CONDITIONS
 from benchmarks.stored import BASE_DIR, store_of
 from lineage_store import LineageStore
 
+FOLLOWERS = 500
 _PROGRAM = Path(sys.executable).parent / "lineage-store"
 _QUESTION = {
     name: value for name, value in CONDITIONS["unselective"].items() if name not in ("limit", "offset")
@@ -36,7 +39,10 @@ _QUESTION = {
 def _page(database: Database, sizes: Sizes) -> Samples:
     store = store_of(database, sizes.stored_jobs)
     path = "/api/v1/jobs?" + urlencode({"condition": json.dumps(_QUESTION), "limit": 20, "count": "false"})
-    with served(store.engine.url.render_as_string(hide_password=False)) as connection:
+    with (
+        served(store.engine.url.render_as_string(hide_password=False)) as (_, address),
+        closing(http.client.HTTPConnection(address)) as connection,
+    ):
 
         def rest() -> object:
             connection.request("GET", path)
@@ -67,19 +73,37 @@ def _buckets(database: Database, sizes: Sizes) -> Samples:
         return alternate(timed(ours), timed(every), 2 * sizes.repetitions + 1, note)
 
 
+def _following(database: Database, sizes: Sizes) -> Samples:
+    seconds = sizes.idle_client_seconds / FOLLOWERS
+    with fresh(database) as url, LineageStore(url) as store:
+        store.ingest(corpora.jobs(300))
+        with served(url) as (process, address), ExitStack() as streams:
+            for _ in range(FOLLOWERS):
+                _follow(streams.enter_context(closing(http.client.HTTPConnection(address))))
+            began, before = time.monotonic(), cpu_seconds(process)
+            time.sleep(seconds)
+            share = (cpu_seconds(process) - before) / (time.monotonic() - began)
+    return Samples((100 * share,), note=f"{FOLLOWERS} clients, {seconds:g} s")
+
+
+def _follow(connection: http.client.HTTPConnection) -> None:
+    connection.request("GET", "/api/v1/events")
+    answer = connection.getresponse()
+    while b"event: begin" not in answer.readline():
+        pass
+
+
 @contextmanager
-def served(url: str) -> Iterator[http.client.HTTPConnection]:
-    """A connection to a server of its own."""
+def served(url: str) -> Iterator[tuple[int, str]]:
+    """The process id of a server of its own, and its address."""
     environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
     command = [str(_PROGRAM), "serve", "--port", "0", "--no-open"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+/", line)))
-        connection = http.client.HTTPConnection(urlsplit(address).netloc)
         try:
-            yield connection
+            yield server.pid, urlsplit(address).netloc
         finally:
-            connection.close()
             server.terminate()
 
 
@@ -103,6 +127,17 @@ ROWS = [
             partial(_buckets, database),
             Bound(0.15),
             Bound(0.07),
+        )
+        for database in _DATABASES
+    ),
+    *(
+        Row(
+            f"following-idle-{database}",
+            "a server's CPU for clients that follow while nothing changes, of one core",
+            partial(_following, database),
+            Bound(1.0),
+            shown="figure",
+            unit="%",
         )
         for database in _DATABASES
     ),

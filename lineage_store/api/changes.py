@@ -72,11 +72,12 @@ class Follower:
     def __init__(
         self, store: Following, since: str | None, condition: Mapping[str, Any] | None = None
     ) -> None:
+        from lineage_store.query.changes import SIGN
         from lineage_store.store.database.commit_watch import CommitWatch
 
         unsafe = store.settings.allow_network_filesystem
         self._store, self._condition = store, condition
-        self._watch = CommitWatch(store.engine, allow_network_filesystem=unsafe)
+        self._watch = CommitWatch(store.engine, SIGN, allow_network_filesystem=unsafe)
         self.since = store.changes(NOW).since if since == NOW else since
         """The token behind what was given last."""
 

@@ -1,7 +1,8 @@
 """Measures as Prometheus takes them.
 
 In: measures. Out: metric families; a collector for a registry. Promises: names and labels stay from release to release;
-however often it is asked, measuring takes a twentieth of a core at most. `metric_families` is pure.
+however often it is asked, measuring takes a twentieth of a core at most, and while the database hangs one thread waits
+for it, and the others say that it is not up. `metric_families` is pure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from lineage_store.states import JobState
 PREFIX = "lineage_store_"
 SHARE = 0.05
 """Of a core."""
+LONGEST_WAIT_S = 5.0
+"""For a measurement under way; Prometheus gives up after 10 s."""
 _BASE_DIR = ["base_dir"]
 _GAUGES = (
     ("lag_seconds", "lag_s", "Since the base dir was last searched in full."),
@@ -73,14 +76,18 @@ class StoreCollector(Collector):
         self._families, self._valid_until = list[Metric](), float("-inf")
 
     def collect(self) -> Iterable[Metric]:
-        """The families of a registry; threads wait for each other."""
-        with self._measuring:
+        """The families of a registry."""
+        if not self._measuring.acquire(timeout=LONGEST_WAIT_S):
+            return list(metric_families(Measures(is_up=False)))
+        try:
             began = time.monotonic()
             if began >= self._valid_until:
                 self._families = list(metric_families(self._measure()))
                 ended = time.monotonic()
                 self._valid_until = ended + (ended - began) * (1 / SHARE - 1)
             return self._families
+        finally:
+            self._measuring.release()
 
 
 def _gauge(name: str, meaning: str, values: Iterable[tuple[str, float | None]]) -> Metric:

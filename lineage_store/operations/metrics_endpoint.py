@@ -20,10 +20,13 @@ from lineage_store.operations.measures import Measures
 from lineage_store.operations.metrics import StoreCollector
 
 HOST = "127.0.0.1"
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_NAMES = (HOST, "localhost")
 
 
 class _Quiet(WSGIRequestHandler):
+    timeout = 10.0
+    """Seconds that a client may be silent."""
+
     def log_message(self, *_: object) -> None:
         """A scrape is not worth a line."""
 
@@ -53,8 +56,7 @@ def exposed(port: int, measure: Callable[[], Measures]) -> Iterator[int]:
 
 def _for_this_host(app: Any) -> Callable[..., Iterable[bytes]]:
     def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        host = str(environment.get("HTTP_HOST", "")).rpartition(":")[0] or environment.get("HTTP_HOST", "")
-        if host not in _NAMES:
+        if str(environment.get("HTTP_HOST", "")).partition(":")[0] not in _NAMES:
             start("421 Misdirected Request", [("Content-Type", "text/plain")])
             return [b"This server is not called so.\n"]
         answered: Iterable[bytes] = app(environment, start)

@@ -80,6 +80,8 @@ class Changes:
         return encode(self.cursor)
 
 
+SIGN = "SELECT id, created_at, revision FROM base_dir WHERE NOT leaving ORDER BY id"
+"""Its rows change whenever there is a change to tell."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 

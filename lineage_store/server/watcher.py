@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOKS_EVERY_S = 0.25
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 25.0
 KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
 MOST_STREAMS = 2000
 PAGE = 500
@@ -41,6 +41,7 @@ RETRY_MS = 1000
 """After so long a browser connects again."""
 _HEARTBEAT = b":\n\n"
 _RESUME = b"event: resume\ndata: {}\n\n"
+_UNFORESEEN = "internal"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -107,7 +108,8 @@ class Watcher:
     async def _is_news(self) -> bool:
         """Wait for the next event, or for the time of a sign of life."""
         try:
-            await asyncio.wait_for(self._news.wait(), HEARTBEAT_S)
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._news.wait()
         except TimeoutError:
             return False
         return True
@@ -154,25 +156,29 @@ class Watcher:
             try:
                 self._look(self._follower, loop)
             except MindInsightException as error:
-                self._tell_state(loop, kind_of(error), error)
-            except Exception:
-                log.exception("Looking for changes failed.")
+                self._tell_state(loop, kind_of(error), error.message, error.hint or "")
+            except Exception as error:
+                if self._trouble != _UNFORESEEN:
+                    log.error("Looking for changes failed.", exc_info=error)
+                self._tell_state(
+                    loop, _UNFORESEEN, "Looking for changes failed.", "The server's log tells more."
+                )
             return True
 
     def _look(self, follower: Follower, loop: asyncio.AbstractEventLoop) -> None:
         for answer in follower.look():
             self._make(loop, _of_changes(answer))
-        self._tell_state(loop, "", None)
+        self._tell_state(loop, "")
 
     def _tell_state(
-        self, loop: asyncio.AbstractEventLoop, trouble: str, error: MindInsightException | None
+        self, loop: asyncio.AbstractEventLoop, trouble: str, what: str = "", remedy: str = ""
     ) -> None:
         """Tell all clients when the database fails, and when it answers again."""
         if trouble == self._trouble:
             return
         self._trouble = trouble
-        what = {"kind": trouble, "what": error.message, "remedy": error.hint or ""} if error else {}
-        self._make(loop, _event("store", {"reachable": not trouble, **what}))
+        told = {"kind": trouble, "what": what, "remedy": remedy} if trouble else {}
+        self._make(loop, _event("store", {"reachable": not trouble, **told}))
 
     def _make(self, loop: asyncio.AbstractEventLoop, event: bytes) -> None:
         self._made += 1

@@ -76,4 +76,8 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     assert store.verify()
     store.findings()
     store.cycles()
+    assert [change.train_id for change in store.changes().changes] == ["./a"]
+    with store.follow(None) as follower:
+        assert [len(answer.changes) for answer in follower.look()] == [1]
+    assert store.measures().is_up
     list(store.removable_jobs(CleanUp(older_than_s=0.0)))

@@ -6,12 +6,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from helpers.program import PROGRAM, Run
 from helpers.scraped import scraped
@@ -59,3 +61,12 @@ def test_a_port_that_is_taken_is_refused(run: Run, on_sqlite: str, base_dir: Pat
         refused = run("daemon", base_dir, "--metrics-port", port)
     assert refused.code == 2
     assert f"Metrics cannot be told at port {port}" in refused.err
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    run: Run, on_sqlite: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    refused = run("daemon", base_dir, "--metrics-port", free_port())
+    assert refused.code == 2
+    assert "pip install 'lineage-store[web]'" in refused.err

@@ -22,12 +22,11 @@ from lineage_store.server.connections import server_of
 
 _WITHIN_S = 60.0
 _SERVE = """
-import socket, sys, uvicorn
+import socket, sys
 from lineage_store import config
 from lineage_store.server import create_app
-app = create_app(config.load().settings)
-settings = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=30)
-uvicorn.Server(settings).run([socket.socket(fileno=int(sys.argv[1]))])
+from lineage_store.server.connections import server_of
+server_of(create_app(config.load().settings)).run([socket.socket(fileno=int(sys.argv[1]))])
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from lineage_store.api.metrics import collector
 from lineage_store.config import Settings
 from lineage_store.ingest import base_dirs
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.operations import metrics
 from lineage_store.operations.measures import Measures
 
 OLDER = 1_600_000_000
@@ -112,3 +114,26 @@ def test_measuring_takes_its_share_however_often_it_is_asked() -> None:
     asked = collector(measure)
     assert list(asked.collect()) == list(asked.collect())
     assert len(measured) == 1
+
+
+def test_a_database_that_hangs_keeps_one_scrape_waiting_and_is_told_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "LONGEST_WAIT_S", 0.01)
+    asked, answers = threading.Event(), threading.Event()
+
+    def measure() -> Measures:
+        asked.set()
+        answers.wait()
+        return Measures(is_up=True)
+
+    registry = CollectorRegistry()
+    registry.register(collector(measure))
+    first = threading.Thread(target=generate_latest, args=[registry])
+    first.start()
+    asked.wait()
+    while_it_hangs = scraped(generate_latest(registry).decode())
+    answers.set()
+    first.join()
+    assert while_it_hangs.value("lineage_store_database_up") == 0
+    assert scraped(generate_latest(registry).decode()).value("lineage_store_database_up") == 1

@@ -35,6 +35,7 @@ from proofs import (
     powercut,
     removal,
     same,
+    stream,
     stuck,
     torn,
 )
@@ -46,6 +47,7 @@ PROOFS: Sequence[Proof] = [
     same.PROOF,
     bounds.PROOF,
     stuck.PROOF,
+    stream.PROOF,
     hostile.PROOF,
     neighbours.PROOF,
     fence.PROOF,

@@ -1,4 +1,4 @@
-"""`GET changes`: what has changed since a token; the stream (`server/own/events.py`) tells it as it comes."""
+"""`GET changes`: what has changed since a token. As it comes, it is streamed (`server/own/events.py`)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,216 @@
+"""`kill -9` of servers and ingesters: clients of the stream miss nothing and are told nothing twice; no remark is lost.
+
+Log files grow and are ingested, a client puts remarks on jobs, another one follows the stream of changes and goes on
+with the last id it has seen; whoever serves or ingests is killed at random moments, and started again. While no server
+is there, a job changes that changes at no other time. In the end each job must have been told with the revision that
+it has, none with the same one twice, and the last remark that was confirmed, or a later one, must be there. The
+control's server takes no notice of where a client stands.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from helpers.event_stream import event_stream
+from helpers.log_writer import GrowingFile, Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.server import create_app
+from lineage_store.server.connections import server_of
+from lineage_store.server.own.names import key_of
+from lineage_store.server.watcher import Watcher
+from proofs.children import KILLED, at_once, forked
+from proofs.killed_ingest import finish, ingest_as_one_of_many
+from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+
+JOBS, LATE, REMARKED = 4, "./late", "job_0"
+LONGEST_S = 1.5
+"""A server or ingester is killed after so long at most."""
+WITHIN_S = 60.0
+CONTROL_KILLS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Attacked:
+    """What came of one attack."""
+
+    kills: int
+    told: int
+    confirmed: int
+    missed: int
+
+
+def _prove(run: Run) -> Outcome:
+    run.stores.start()
+    attacked = at_once([partial(_attack, run, kind, run.size, lambda: None) for kind in KINDS])
+    controls = at_once([partial(_attack, run, kind, CONTROL_KILLS, _without_tokens) for kind in KINDS])
+    for kind, each in zip(KINDS, attacked, strict=True):
+        assert not each.missed, f"{kind}: {each.missed} jobs changed without a word"
+    counts = [f"{each.kills:,} kills on {kind}" for kind, each in zip(KINDS, attacked, strict=True)]
+    counts += [f"{sum(each.told for each in attacked):,} changes, each told once, none missed"]
+    counts += [f"{sum(each.confirmed for each in attacked):,} remarks confirmed, none lost"]
+    missed = sum(each.missed for each in controls)
+    return Outcome(tuple(counts), (Control("a client's token", missed),))
+
+
+def _attack(run: Run, kind: str, kills: int, fault: Callable[[], None]) -> _Attacked:
+    part = f"{kind}_{kills}"
+    base_dir, seen, taken = run.directory(part), run.scratch / f"{part}_seen", run.scratch / f"{part}_taken"
+    files = _files(base_dir)
+    with run.store(kind) as url, socket.create_server(("127.0.0.1", 0)) as listener:
+        with opened(url) as engine:
+            finish(engine, base_dir)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with forked(partial(_follow, address, _now(url), seen)) as reader:
+            with forked(partial(_put_remarks, address, base_dir, taken)) as writer:
+                killed = _kill(run, part, kills, url, base_dir, listener, files, fault)
+                assert not writer.ended(), "a remark that was confirmed is not there"
+            with opened(url) as engine:
+                finish(engine, base_dir)
+            with forked(partial(_serve, url, listener, fault)):
+                _wait(lambda: _last(seen).get("since") == _now(url) or reader.ended())
+            assert not reader.ended(), "the client failed"
+        return _compared(url, base_dir, seen, taken, killed)
+
+
+def _kill(
+    run: Run,
+    part: str,
+    kills: int,
+    url: str,
+    base_dir: Path,
+    listener: socket.socket,
+    files: list[GrowingFile],
+    fault: Callable[[], None],
+) -> int:
+    """Kill and start again those who serve and ingest; how many were still at work."""
+    chance, killed = run.chance(part), 0
+    works = [partial(_serve, url, listener, fault), partial(_ingest, url, base_dir)]
+    with ExitStack() as lifetime:
+        at_work = [lifetime.enter_context(forked(work)) for work in works]
+        for number in range(kills):
+            for file in files:
+                file.reveal(chance.randint(0, 60))
+            time.sleep(chance.uniform(0, LONGEST_S))
+            which = chance.randrange(len(works))
+            killed += at_work[which].kill() == KILLED
+            if which == 0:
+                with LineageStore(url, settings=Settings()) as store:
+                    store.annotate(base_dir, LATE, remark=f"{number}")
+            at_work[which] = lifetime.enter_context(forked(works[which]))
+    return killed
+
+
+def _compared(url: str, base_dir: Path, seen: Path, taken: Path, kills: int) -> _Attacked:
+    told = [json.loads(line) for line in seen.read_text().splitlines()]
+    changes = [(each["train_id"], each["revision"]) for line in told for each in line["changes"]]
+    assert len(changes) == len(set(changes)), "a change was told twice"
+    latest = dict(sorted(changes, key=lambda change: change[1]))
+    confirmed = [int(line) for line in taken.read_text().splitlines()]
+    with LineageStore(url, settings=Settings()) as store:
+        stored = {change.train_id: change.revision for change in store.changes().changes}
+        remark = int(store.job_report(base_dir, f"./{REMARKED}").job["remark"] or 0)
+    assert remark >= max(confirmed, default=0), f"remark {max(confirmed)} was confirmed, {remark} is there"
+    missed = sum(latest.get(job) != revision for job, revision in stored.items())
+    return _Attacked(kills, len(changes), len(confirmed), missed)
+
+
+def _files(base_dir: Path) -> list[GrowingFile]:
+    name = "events.out.events.summary.1700000000.0.host_MS"
+    log = Log().version()
+    for step in range(2_000):
+        log.scalar(step, "loss", 1 / (step + 1))
+    Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / LATE)
+    files = [GrowingFile(base_dir / f"job_{number}" / name, log.content) for number in range(JOBS)]
+    for file in files:
+        file.reveal(200)
+    return files
+
+
+def _now(url: str) -> str:
+    with LineageStore(url, settings=Settings()) as store:
+        return store.changes("now").since
+
+
+def _last(seen: Path) -> dict[str, Any]:
+    lines = seen.read_text().splitlines() if seen.exists() else []
+    found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return found
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < end, "the client does not catch up"
+        time.sleep(0.1)
+
+
+# --- what runs in the children ---
+
+
+def _serve(url: str, listener: socket.socket, fault: Callable[[], None]) -> None:
+    fault()
+    app = create_app(replace(Settings(), database_url=url, serve_allow_remarks=True))
+    server_of(app).run([listener])
+
+
+def _ingest(url: str, base_dir: Path) -> None:
+    while True:
+        with opened(url) as engine:
+            ingest_as_one_of_many(engine, base_dir)
+
+
+def _follow(address: str, since: str, seen: Path) -> None:
+    """Write down each event before the next is asked for, as who keeps what it was told."""
+    with seen.open("w") as notes, httpx.Client(base_url=address, timeout=WITHIN_S) as client:
+        while True:
+            with suppress(httpx.HTTPError), event_stream(client, since) as events:
+                for event in events:
+                    if event.token:
+                        since, changes = event.token, event.data.get("changes", [])
+                        notes.write(json.dumps({"since": since, "changes": changes}) + "\n")
+                        notes.flush()
+
+
+def _put_remarks(address: str, base_dir: Path, taken: Path) -> None:
+    """Put remark after remark, note each that was confirmed, and see that it is there."""
+    job = f"/api/v1/jobs/{key_of(str(base_dir))}/{REMARKED}"
+    with taken.open("w") as notes, httpx.Client(base_url=address, timeout=WITHIN_S) as client:
+        for number in count(1):
+            with suppress(httpx.TransportError):
+                if client.put(f"{job}/annotation", json={"remark": f"{number}"}).status_code == 204:
+                    notes.write(f"{number}\n")
+                    notes.flush()
+                    answer = client.get(job)
+                    assert answer.status_code != 200 or answer.json()["job"]["remark"] == f"{number}"
+            time.sleep(0.02)
+
+
+def _without_tokens() -> None:
+    stream = Watcher.stream
+
+    async def from_now(watcher: Watcher, ask: Any, _since: str | None) -> Any:
+        return await stream(watcher, ask, None)
+
+    Watcher.stream = from_now  # type: ignore[assignment, method-assign]
+
+
+PROOF = Proof(
+    "stream",
+    "kill -9 of servers and ingesters: clients miss nothing, are told nothing twice, and lose no confirmed remark",
+    unit="kills on each database",
+    ci_size=20,
+    full_size=500,
+    prove=_prove,
+)
