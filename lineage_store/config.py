@@ -69,7 +69,7 @@ class Settings:
         1000, "places of one chunk that hold no frame or no event; a file with more is left alone", least=1
     )
     most_lineage_bytes: int = _setting(
-        16 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
+        8 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
     )
     most_lineage_events: int = _setting(100_000, "lineage events of a job that are taken in", least=1)
     most_user_values: int = _setting(

@@ -44,6 +44,11 @@ def long_text(job: Path) -> None:
     Log().train(network="N" * (17 << 20)).write_lineage(job)
 
 
+def control_characters(job: Path) -> None:
+    """Text that is six times as long in JSON."""
+    Log().user_info(k="\x01" * (2 << 20)).write_lineage(job)
+
+
 def values(job: Path) -> None:
     event = (summary_pb2.Summary.Value(tag=f"t{number}", scalar_value=1.0) for number in range(MANY))
     Log().summary(1, *event).write_summary(job)
@@ -67,6 +72,7 @@ BOMBS: Mapping[str, tuple[Callable[[Path], None], str]] = {
     "nested_user_values": (nested_user_values, "most_user_values"),
     "nodes": (nodes, "most_dataset_nodes"),
     "long_text": (long_text, "most_lineage_bytes"),
+    "control_characters": (control_characters, "most_lineage_bytes"),
     "values": (values, "most_tags"),
     "graph": (graph, "most_event_parts"),
     "dimensions": (dimensions, "dimensions"),

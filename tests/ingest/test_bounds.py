@@ -26,7 +26,7 @@ from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.writes.lineage import current_events
 
 MOST_MIB = 450
-"""What a process that takes in all bombs may come to; each alone would take more without bounds."""
+"""What a process that takes in all bombs may come to; some alone would take gigabytes."""
 PIPELINE = {"op_type": "Batch", "children": []}
 
 
@@ -70,6 +70,8 @@ def test_an_event_beyond_a_bound_is_left_out_and_told_and_its_neighbours_are_rea
 
 def test_memory_stays_small_whatever_lies_in_a_base_dir(sqlite_url: str, base_dir: Path) -> None:
     bombs.write(base_dir)
+    for number in range(20):  # just within the bounds
+        Log().user_info(k="\x01" * 1_200_000).write_lineage(base_dir / f"within_{number}")
     write_neighbour(base_dir)
     program = (
         "import resource, sys; from lineage_store import LineageStore\n"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from helpers.ingesting import column, open_problems, rows
+from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.known_files import unread
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -128,6 +128,17 @@ def test_growth_is_read_before_the_backlog_that_was_found_before_it(
     assert by_revision.index("./honest") < 300
 
 
+def test_several_files_that_are_damaged_everywhere_are_told_together(engine: Engine, base_dir: Path) -> None:
+    for number in range(3):
+        log = Log()
+        for step in range(9):
+            log.frame(b"\xff").scalar(step, "loss", 0.5)
+        log.write_summary(base_dir / f"riddled_{number}")
+    ingest(engine, base_dir, most_damages=5)
+    assert column(engine, "SELECT state FROM log_file") == ["poisoned"] * 3
+    assert [kind for kind, _ in open_problems(engine)].count("riddled_file") == 3
+
+
 # --- whose turn it is ---
 
 
@@ -145,7 +156,7 @@ def order_of(turns: Turns) -> list[str]:
 
 def test_little_is_read_before_much_and_equal_ones_in_turn() -> None:
     turns = Turns(Settings(), fair=True)
-    for job, pending in (("./vast", 2**40), ("./b", 100), ("./large", 2**24), ("./a", 5000)):
+    for job, pending in (("./vast", 2**40), ("./b", 100), ("./large", 2**24), ("./a", 500)):
         turns.add(file_of(job), pending)
     assert [each.file.train_id for each in turns.take(10)] == ["./b", "./a"]
     assert order_of(turns) == ["./large", "./vast"]

@@ -274,6 +274,21 @@ def test_one_damaged_file_does_not_keep_the_others_waiting(sqlite_engine: Engine
     assert len(visible_scalars(sqlite_engine)) == 4
 
 
+@pytest.mark.parametrize("beyond", [0, 1000])
+def test_a_file_of_headers_that_claim_what_follows_is_left_alone_too(
+    beyond: int, sqlite_engine: Engine, base_dir: Path
+) -> None:
+    good, log = four().content, Log()
+    for number in range(300):
+        log.raw(absurd_length((300 - number) * (12 + len(good)) + beyond)).raw(good)
+    log.raw(bytes(100)).write_summary(base_dir / "riddled").chmod(0o400)
+    ingest(sqlite_engine, base_dir, most_damages=100)
+    assert column(sqlite_engine, "SELECT state FROM log_file") == ["poisoned"]
+    assert column(sqlite_engine, "SELECT event_count FROM log_file") == [4 * 100]
+    retry(sqlite_engine, base_dir, register(sqlite_engine, base_dir), Settings(), None)
+    assert column(sqlite_engine, "SELECT event_count FROM log_file") == [4 * 300]
+
+
 @pytest.mark.parametrize("vectorised", [True, False])
 def test_a_file_with_damage_everywhere_is_left_alone_until_somebody_asks(
     vectorised: bool, engine: Engine, base_dir: Path

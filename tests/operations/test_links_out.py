@@ -219,7 +219,7 @@ def test_whoever_swaps_a_directory_and_a_link_as_fast_as_he_can_reads_nothing(
     swapper.start()
     try:
         with nothing_of(outside):
-            for _ in range(6):
+            for _ in range(4):
                 for read in (READERS["ingest"], READERS["reingest"], READERS["question"], READERS["plan"]):
                     with suppress(MindInsightException):
                         read(store, base_dir)

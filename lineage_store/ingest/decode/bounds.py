@@ -68,6 +68,12 @@ def of_metrics(metrics: dict[str, Any], most: Settings) -> dict[str, Any]:
     return metrics
 
 
+def of_content(content: str, most: Settings) -> str:
+    """The content of a lineage event as JSON, which may be six times its bytes. Raises OversizedEventError."""
+    _refuse(len(content), "bytes as JSON", most, "most_lineage_bytes")
+    return content
+
+
 def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
     """Why a job that has used up so much gets no such event any more."""
     more = (

@@ -19,10 +19,12 @@ class Chunk:
     sight: FileSight
     before: bytes
     content: bytes
-    skipped: int = 0
-    """Bytes between the bookmark and `content` that were not read: a hole in the file, to be given up."""
     give_up_before: int = 0
     """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
+    skipped: int = 0
+    """Bytes between the bookmark and `content` that were not read: a hole in the file, to be given up."""
+    stop: int | None = None
+    """The file position at which to read no further, if not at the end of `content`."""
 
     @property
     def position(self) -> int:

@@ -79,6 +79,12 @@ class _Collected:
         self.problems[-1:] = joined([*self.problems[-1:], found])
 
     @property
+    def stop(self) -> int:
+        """The index at which to read no further."""
+        chunk = self.chunk
+        return len(chunk.content) if chunk.stop is None else chunk.stop - chunk.position
+
+    @property
     def path(self) -> str:
         return relative_path(self.chunk.file.train_id, self.chunk.file.name)
 
@@ -111,6 +117,8 @@ def _take_rest(collected: _Collected, settings: Settings) -> NeedData | Suspect:
     reader = collected.format.reader(chunk.content, base=chunk.position, max_frame_bytes=max_frame_bytes)
     good, good_from = 0, collected.index
     while True:
+        if chunk.stop is not None and collected.index >= collected.stop:
+            return NeedData(chunk.position + collected.index, collected.format.header_bytes)
         found = reader.next(collected.index)
         if (
             isinstance(found, NeedData)
@@ -186,11 +194,11 @@ def _take_many(
 ) -> None:
     """Take all valid frames from where each chunk has been read to, of all at once."""
     contents = [each.chunk.content for each in several]
-    sizes = np.array([len(content) for content in contents])
+    sizes, stops = np.array([len(content) for content in contents]), np.array([each.stop for each in several])
     begins = np.cumsum(sizes) - sizes
     buffer = contents[0] if len(contents) == 1 else b"".join(contents)
     unread = begins + np.array([each.index for each in several])
-    ends = begins + sizes if most is None else np.minimum(begins + sizes, unread + most)
+    ends = begins + stops if most is None else np.minimum(begins + stops, unread + most)
     segments = list(zip(unread.tolist(), ends.tolist(), strict=True))
     decoded = decode_columns(buffer, segments, max_frame_bytes=settings.max_frame_bytes)
     frames = decoded.frames
@@ -250,7 +258,7 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent, setti
         except ValueError as error:
             collected.note("unreadable_metric", frame.position, frame.end, str(error))
     user_values = len(event.content) if event.kind == "user_info" else 0
-    content = json.dumps(event.content)
+    content = bounds.of_content(json.dumps(event.content), settings)
     return LineageRow(frame.position, event.kind, _wall_time(event.wall_time), content, metrics, user_values)
 
 

@@ -50,7 +50,7 @@ class Batch:
     """Files that are to be left alone."""
     row_count: int = 0
     bytes_read: int = 0
-    """Those whose lineage is folded again included."""
+    """Beside those read, what lineage becomes, and what is folded again."""
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
@@ -65,8 +65,10 @@ class Batch:
         self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
         self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
-        if rows.lineage_events:  # what was made of the bytes before is made again
-            self.bytes_read += advance.file.byte_offset
+        if rows.lineage_events:
+            contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # read, and written
+            folded = len(rows.folded.model_lineage) if rows.folded else 0
+            self.bytes_read += advance.file.byte_offset + contents + folded
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
@@ -183,7 +185,7 @@ class _Reading:
         assert last is not None
         told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
         self.batch.riddled.append((chunk.file, told))
-        return replace(chunk, content=chunk.content[: last - chunk.position])
+        return replace(chunk, stop=last)
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:

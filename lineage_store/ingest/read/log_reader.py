@@ -94,9 +94,8 @@ def read_chunk(
         skipped = _hole_bytes(log, file.byte_offset, give_up_before, length)
         start = file.byte_offset + skipped
         content = log.read(start, min(length, log.sight.size_bytes - start))
-        return Chunk(
-            file, log.sight, bytes(DIGESTED_BYTES) if skipped else before, content, skipped, give_up_before
-        )
+        before = bytes(DIGESTED_BYTES) if skipped else before
+        return Chunk(file, log.sight, before, content, give_up_before, skipped)
 
 
 def _hole_bytes(log: OpenLogFile, start: int, end: int, length: int) -> int:

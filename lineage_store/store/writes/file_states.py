@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, update
+from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, literal_column, update
 
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among_rows
@@ -48,7 +48,8 @@ def mark_failed_read(
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
     """The statement that gives some log files their state after an event; others keep theirs."""
     transition = FILE_TRANSITIONS[event]
-    befalls = log_file.c.state.in_(sorted(transition.before))
+    # in words: parameters of an IN cannot be those of many rows
+    befalls = log_file.c.state.in_([literal_column(f"'{state}'") for state in sorted(transition.before)])
     return update(log_file).where(which, befalls).values(state=transition.after)
 
 
