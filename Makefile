@@ -78,6 +78,7 @@ test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .ven
 	.venv/bin/python -m hatchling build -t wheel -d build/wheel
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
+	.venv/bin/python -m pytest tests/server -m mindinsight $(ARGS)
 
 .PHONY: prove
 prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)

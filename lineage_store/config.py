@@ -65,6 +65,28 @@ class Settings:
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
+    most_damages: int = _setting(
+        1000, "places of one chunk that hold no frame or no event; a file with more is left alone", least=1
+    )
+    most_lineage_bytes: int = _setting(
+        16 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
+    )
+    most_lineage_events: int = _setting(100_000, "lineage events of a job that are taken in", least=1)
+    most_user_values: int = _setting(
+        10_000, "user-defined values of a job that are taken in, those written again included", least=1
+    )
+    most_metrics: int = _setting(10_000, "metrics of one evaluation that is taken in", least=1)
+    most_dataset_nodes: int = _setting(
+        10_000, "nodes of one dataset pipeline that is taken in, their parameters included", least=1
+    )
+    most_tags: int = _setting(
+        50_000, "tags of a log file that are taken in, and values of one summary event", least=1
+    )
+    most_event_parts: int = _setting(
+        2_000_000,
+        "parts of one summary event that is taken in: values, buckets, nodes of a graph",
+        least=1000,
+    )
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
     )
@@ -116,6 +138,11 @@ class Settings:
         30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    mindinsight_limits: int = _setting(
+        1,
+        "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
+        least=1,
+    )
     metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")

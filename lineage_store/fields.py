@@ -49,6 +49,8 @@ class LineageField:
     """Whether `lineage-store filter` prints it when no columns are named."""
     long: bool = False
     """Whether its values are long texts, such as paths; an index that covers several fields leaves it out."""
+    tunable: bool = False
+    """Whether somebody who seeks a better result would vary it."""
 
     @property
     def kind_column(self) -> str | None:
@@ -67,6 +69,7 @@ def _written(
     listed: bool = True,
     printed: bool = False,
     long: bool = False,
+    tunable: bool = False,
 ) -> LineageField:
     """A field that a training writes at (group, key)."""
     return LineageField(
@@ -81,6 +84,7 @@ def _written(
         listed=listed,
         printed=printed,
         long=long,
+        tunable=tunable,
     )
 
 
@@ -126,10 +130,24 @@ FIELDS: tuple[LineageField, ...] = (
         "optimizer", ("hyper_parameters", "optimizer"), "text", "class name of the optimizer", printed=True
     ),
     _written(
-        "learning_rate", ("hyper_parameters", "learning_rate"), "float", "initial learning rate", printed=True
+        "learning_rate",
+        ("hyper_parameters", "learning_rate"),
+        "float",
+        "initial learning rate",
+        printed=True,
+        tunable=True,
     ),
-    _written("epoch", ("hyper_parameters", "epoch"), "integer", "epochs asked for", printed=True),
-    _written("batch_size", ("hyper_parameters", "batch_size"), "integer", "samples per step", printed=True),
+    _written(
+        "epoch", ("hyper_parameters", "epoch"), "integer", "epochs asked for", printed=True, tunable=True
+    ),
+    _written(
+        "batch_size",
+        ("hyper_parameters", "batch_size"),
+        "integer",
+        "samples per step",
+        printed=True,
+        tunable=True,
+    ),
     _written("device_num", ("hyper_parameters", "device_num"), "integer", "devices that trained together"),
     _written("loss", ("algorithm", "loss"), "float", "loss of the last step", printed=True),
     _written("model_size", ("model", "size"), "integer", "bytes of the checkpoint file", unit="_bytes"),

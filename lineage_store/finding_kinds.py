@@ -38,6 +38,8 @@ class Kind:
     """Other remedies, by the case in which they apply."""
     gives_up_bytes: bool = False
     """Whether its byte range was given up: those bytes are quarantined."""
+    joins: bool = False
+    """Whether ranges that meet are one, though words differ: the words of the first stand for all."""
 
     @property
     def title(self) -> str:
@@ -71,6 +73,7 @@ _INGEST = "Run `lineage-store ingest`, or leave it to the daemon."
 _RECURSIVE = "Use --recursive, or set recursive = true."
 _IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
 _READ_ON = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
+_RAISE = "The log file keeps it. Raise that setting and run `lineage-store reingest`, if it is meant."
 
 _LOG_FILES = (
     Kind(
@@ -100,6 +103,14 @@ _LOG_FILES = (
         remedies={"again": "It is tried again, {left} more times; the other files go on."},
     ),
     Kind(
+        "riddled_file",
+        _SOME,
+        "More than {most:,} places between the bytes {start:,} and {end:,} hold no frame or no event.",
+        "What is before them is in the store; the rest is left alone. `lineage-store inspect` shows what is in it, "
+        "`lineage-store retry` reads on, with most_damages raised if that was too little.",
+        heading="Files with damage everywhere",
+    ),
+    Kind(
         "torn_file",
         _SOME,
         "Its writer has finished in the middle of a frame: the last {pending} bytes are lost.",
@@ -126,13 +137,30 @@ _LOG_FILES = (
         "{link} is a symbolic link now, which is not followed; what was read before it was put there is kept.",
         "If somebody moved the original, have it put back, or make a base dir of the place where it is now.",
     ),
-    Kind("damaged_bytes", _NOTE, "No frame: {reason}.", _READ_ON, gives_up_bytes=True),
+    Kind("damaged_bytes", _NOTE, "No frame: {reason}.", _READ_ON, gives_up_bytes=True, joins=True),
     Kind(
         "undecodable_event",
         _NOTE,
         "The frame holds no readable event: {reason}",
         _READ_ON,
         gives_up_bytes=True,
+    ),
+    Kind(
+        "oversized_event",
+        _NOTE,
+        "An event is left out: {reason}.",
+        _RAISE,
+        heading="Events beyond a bound of the settings",
+        gives_up_bytes=True,
+        joins=True,
+    ),
+    Kind(
+        "beyond_bounds",
+        _NOTE,
+        "Not all that these bytes hold is in the store: {reason}.",
+        _RAISE,
+        heading="Jobs beyond a bound of the settings",
+        joins=True,
     ),
     Kind(
         "unreadable_metric",

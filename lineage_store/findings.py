@@ -7,7 +7,7 @@ In: a kind of `finding_kinds.py` and the particulars. Out: the one shape in whic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -84,6 +84,19 @@ def finding(
         range_start=start,
         range_end=end,
     )
+
+
+def joined(found: Iterable[Finding]) -> list[Finding]:
+    """Those of one subject, of which ranges that meet are one where their words or their kind say so."""
+    some: list[Finding] = []
+    for each in found:
+        last = some[-1] if some else None
+        meet = last is not None and (last.kind, last.range_end) == (each.kind, each.range_start)
+        if last and meet and (KINDS[each.kind].joins or last.what == each.what):
+            some[-1] = replace(last, range_end=each.range_end)
+        else:
+            some.append(each)
+    return some
 
 
 def severity_of(kind: str) -> Severity:

@@ -1,7 +1,7 @@
 """How the daemon logs: readable lines on a terminal, one JSON object a line elsewhere.
 
-In: a level and a format. Out: the root logger, writing to stderr; no password gets into a line. Libraries and the API
-never call this.
+In: a level and a format. Out: the root logger, writing to stderr; no password gets into a line, and no name of a file
+can steer a terminal. Libraries and the API never call this.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 from pythonjsonlogger.json import JsonFormatter
 
-from lineage_store.texts import without_passwords
+from lineage_store.texts import escaped, without_passwords
 
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -21,8 +21,9 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
-        extra = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _STANDARD)
-        first, newline, rest = line.partition("\n")
+        named = ((name, escaped(str(value))) for name, value in vars(record).items() if name not in _STANDARD)
+        extra = " ".join(f"{name}={value}" for name, value in named)
+        first, newline, rest = escaped(line, keep_lines=True).partition("\n")
         return without_passwords(f"{first} {extra}".rstrip() + newline + rest)
 
 

@@ -40,6 +40,7 @@ class FileEvent(StrEnum):
     NOT_SETTLED = "not settled"
     FAILED = "failed"
     FAILED_OFTEN = "failed often"
+    RIDDLED = "riddled"
     GONE = "gone"
     RETRIED = "retried"
     SUPERSEDED = "superseded"
@@ -106,6 +107,9 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
     FileEvent.FAILED: Transition(_LOOKED_AT, FileState.UNREADABLE, "it could not be opened or read"),
     FileEvent.FAILED_OFTEN: Transition(
         _LOOKED_AT, FileState.POISONED, "reading it failed the reader again and again: it is left alone"
+    ),
+    FileEvent.RIDDLED: Transition(
+        _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is left alone"
     ),
     FileEvent.GONE: Transition(
         _COUNTING - {FileState.MISSING}, FileState.MISSING, "it is no longer on disk; its rows stay"

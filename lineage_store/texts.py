@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ _USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
 _OF_A_SERVER = re.compile(r"(postgres[a-z0-9+]*://[^\s:/@]*):(?!\*\*\*@)(?:(?!://)[^\"\n])*@")
 _PARAMETER = re.compile(r"(?i)(password\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s&\"']+)")
 _SHOWN_OPTIONS = frozenset({"host", "port", "user", "dbname", "service", "sslmode", "application_name"})
+_UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 LONGEST_KEPT = 256
 """The keys of longer texts are computed each time."""
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
@@ -59,6 +61,13 @@ def shown_url(url: str) -> str:
 def _shown_option(option: str) -> str:
     name, equals, _ = option.partition("=")
     return option if not equals or unquote(name) in _SHOWN_OPTIONS else f"{name}=***"
+
+
+def escaped(text: str, *, keep_lines: bool = False) -> str:
+    """Text with control, direction and other invisible characters spelled out (`\\x1b`)."""
+    if text.isprintable():
+        return text
+    return "".join(_spelled_out(char, keep_lines) for char in text)
 
 
 def key(text: str) -> int:
@@ -118,3 +127,12 @@ def either(words: Iterable[str]) -> str:
     """Words as a sentence lists them: `a, b or c`."""
     *some, last = words
     return f"{', '.join(some)} or {last}" if some else last
+
+
+def _spelled_out(char: str, keep_lines: bool) -> str:
+    if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -200,9 +200,16 @@ def _signals_interrupt() -> Iterator[list[int]]:
 
 def _log_to_stderr(verbosity: int) -> None:
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
-    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_ForPeople())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+class _ForPeople(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(without_passwords(super().format(record)), keep_lines=True)
 
 
 def _discard(stream: TextIO) -> None:

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from lineage_store.json_values import iso, spelled
+from lineage_store.texts import escaped as escaped
 from lineage_store.texts import to_stored
 
-_UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|[\0\\]")
 """In texts behind a line break each: one that could start a formula, or that may have to be escaped."""
-
-
-def escaped(text: str, *, keep_lines: bool = False) -> str:
-    """Text with control, direction and other invisible characters spelled out (`\\x1b`)."""
-    if text.isprintable():
-        return text
-    return "".join(_escape(char, keep_lines) for char in text)
 
 
 def shown(value: object) -> str:
@@ -84,12 +76,3 @@ def _stays_in_csv(column: Iterable[object]) -> bool:
         joined = "\n".join(["", *texts])
         return joined.isascii() and not _CHANGES_IN_CSV.search(joined)
     return kinds <= {int}
-
-
-def _escape(char: str, keep_lines: bool) -> str:
-    if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
-        return char
-    code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -139,7 +139,9 @@ class TrainLineage(LineageCallback):
     def _begin(self, run: RunArguments) -> None:
         self._write_user_info(run)
         optimizer = self._attempts.ask("the optimizer", optimizer_of, run)
-        self._learning_rate = optimizer and self._attempts.ask("the learning rate", initial_rate, optimizer)
+        self._learning_rate = None
+        if optimizer is not None:
+            self._learning_rate = self._attempts.ask("the learning rate", initial_rate, optimizer)
         graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
         if graph is not None:
             self._write("dataset_graph", graph, run)

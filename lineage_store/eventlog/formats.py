@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from lineage_store.errors import UnknownFormatError
 from lineage_store.eventlog.columns import Decoded
-from lineage_store.eventlog.mindspore import events, filenames, payloads, vectorised
+from lineage_store.eventlog.mindspore import events, filenames, payloads, vectorised, weighing
 from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect
 from lineage_store.eventlog.records.vectorised import Segment
@@ -68,6 +68,9 @@ class LogFormat:
     """The values of a frame's payload in a file of this kind. Raises EventDecodeError."""
     decode_payload: Callable[[str, bytes, int], Any]
     """What a plugin's value at this place of a frame's payload is, as a sample gives it. Raises EventDecodeError."""
+    weigh: Callable[[bytes, str, int], tuple[int, int]] | None = None
+    """How many parts an event in a file of this kind has, and how many of them are values, before it is decoded; None:
+    decoding takes no more memory than its bytes call for."""
     decode_columns: DecodeColumns | None = None
     """What `decode` would give of many frames, faster; None: frame by frame is fast enough."""
 
@@ -95,6 +98,7 @@ FORMATS: tuple[LogFormat, ...] = (
         header_bytes=framing.HEADER_BYTES,
         decode=events.decode,
         decode_payload=payloads.decode,
+        weigh=weighing.weigh,
         decode_columns=vectorised.decode,
     ),
 )

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
+from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding
-from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.ingest import folding
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
 from lineage_store.states import FileEvent, FileState
@@ -21,8 +22,15 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import Advance, KnownFile, NewFile, SampleColumns, relative_path
-from lineage_store.store.writes import bookmarks, file_states, generations, jobs, lineage, problems, revisions
+from lineage_store.store.records import (
+    Advance,
+    FileKey,
+    KnownFile,
+    NewFile,
+    SampleColumns,
+    relative_path,
+)
+from lineage_store.store.writes import bookmarks, file_states, generations, jobs, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
 
@@ -32,25 +40,27 @@ def write_batch(
     lease: Lease,
     advances: Sequence[Advance],
     samples: Sequence[SampleColumns],
-    live_within_s: float,
+    settings: Settings,
 ) -> None:
     """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
     with writing(engine, synced=False) as connection, uncollected():
         now = leases.confirm(connection, lease)
         bookmarks.move_bookmarks(connection, advances)
-        refold = lineage.write_lineage_events(connection, advances)
-        touched, tags = write_samples(connection, samples)
+        advances, with_lineage = folding.write_events(connection, advances, settings)
+        touched, tags, full = write_samples(connection, samples, settings.most_tags)
+        advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
         recompute_supersession(connection, touched, tags)
         replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
             generations.make_current(connection, file)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
-        _refold(connection, refold | switched, advances)
+        folding.refold(connection, with_lineage | switched, advances)
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
         states = {advance.file: _state_problems(advance) for advance in advances}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {advance.file.job_id for advance in advances}, now, live_within_s)
+        jobs_of = {advance.file.job_id for advance in advances}
+        _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
@@ -80,11 +90,17 @@ def mark_missing(
         _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
 
 
-def mark_unreadable(engine: Engine, lease: Lease, failures: Sequence[tuple[KnownFile, Finding]]) -> None:
-    """Note that files could not be opened or read."""
+def mark_unreadable(
+    engine: Engine,
+    lease: Lease,
+    failures: Sequence[tuple[KnownFile, Finding]],
+    event: FileEvent = FileEvent.FAILED,
+) -> None:
+    """Note that files could not be opened or read, or are not worth it."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        file_states.mark_unreadable(connection, {file: problem.what for file, problem in failures})
+        reasons = {file: problem.what for file, problem in failures}
+        file_states.mark_unreadable(connection, reasons, event)
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
         revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
@@ -172,15 +188,14 @@ def _refresh_jobs(
         jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
 
 
-def _refold(connection: Connection, job_ids: set[int], advances: Sequence[Advance]) -> None:
-    """Fold the lineage of jobs anew; where their only lineage file is read from its beginning, it is folded already."""
-    if not job_ids:
-        return
-    folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
-    alone = lineage.jobs_of_one_file(connection, folded)
-    folds = {job: found for job, found in folded.items() if job in alone}
-    events = lineage.current_events(connection, job_ids - folds.keys())
-    lineage.replace_lineage(connection, folds | {job: fold(of_job) for job, of_job in events.items()})
+def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: int) -> Advance:
+    """Note of a file which has tags enough that samples of further ones were left out."""
+    if advance.file.key not in full:
+        return advance
+    reason = f"the file has {most_tags:,} tags, and most_tags allows no more: samples of others are left out"
+    place = advance.file.byte_offset, advance.rows.end
+    noted = finding("beyond_bounds", _path(advance.file), byte_range=place, reason=reason)
+    return advance._replace(rows=advance.rows._replace(problems=(*advance.rows.problems, noted)))
 
 
 def _state_problems(advance: Advance) -> list[Finding]:

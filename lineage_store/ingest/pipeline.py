@@ -25,6 +25,7 @@ from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
+from lineage_store.states import FileEvent
 from lineage_store.store.admin import analyze
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
@@ -113,7 +114,7 @@ def _read_all(ingester: Ingester, todo: Survey) -> Counts:
 def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: float) -> Counts:
     read, counts = set[FileKey](), todo.counts
     with reading(ingester.engine) as connection:
-        batches.begin_pass(database_time(connection))
+        batches.begin_pass(database_time(connection), ends_at)
     batches.add_found(todo.changed, todo.new)
     _register_some(ingester, batches)
     for batch in batches:
@@ -146,15 +147,17 @@ def _register_some(ingester: Ingester, batches: Batches) -> None:
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     """Write a batch; False when somebody moved a bookmark meanwhile, and nothing was written."""
-    engine, lease, live_within_s = ingester.engine, ingester.lease, ingester.settings.live_within_s
+    engine, lease = ingester.engine, ingester.lease
     try:
         if batch.advances:
-            commit.write_batch(engine, lease, batch.advances, batch.samples, live_within_s)
+            commit.write_batch(engine, lease, batch.advances, batch.samples, ingester.settings)
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
         return False
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures)
+    if batch.riddled:
+        commit.mark_unreadable(engine, lease, batch.riddled, FileEvent.RIDDLED)
     if batch.failed_read:
         commit.mark_failed_read(engine, lease, *batch.failed_read)
     return True

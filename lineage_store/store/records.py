@@ -7,9 +7,10 @@ frozen dataclass takes almost three times as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 from lineage_store.findings import Finding
@@ -52,6 +53,25 @@ class LineageRow(NamedTuple):
     wall_time: float | None
     content: str
     metrics: tuple[Valued, ...] = ()
+    user_values: int = 0
+    """How many user-defined values it sets."""
+    evaluation_no: int | None = None
+    """Of an evaluation that is taken in: its number within the file."""
+
+
+class FileLineage(NamedTuple):
+    """What the lineage events of a log file have come to so far: counts, where the last of a kind begins, and the
+    user-defined values, merged, as JSON. In sums it stands for several files."""
+
+    events: int = 0
+    evaluations: int = 0
+    user_values: int = 0
+    """As often as they were written."""
+    content_bytes: int = 0
+    train_at: int | None = None
+    eval_at: int | None = None
+    dataset_graph_at: int | None = None
+    user_info: str = "{}"
 
 
 class StoredEvent(NamedTuple):
@@ -179,6 +199,20 @@ class SampleColumns:
     """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
     statistics: tuple[Statistics, ...]
     """Of each series."""
+
+    def only(self, kept: Sequence[bool]) -> SampleColumns:
+        """The samples of some of the series."""
+        import numpy as np
+
+        of_kept = np.asarray(kept)[self.number]
+        return SampleColumns(
+            self.plugin,
+            tuple(compress(self.series, kept)),
+            (np.cumsum(kept) - 1)[self.number[of_kept]],
+            self.steps[of_kept],
+            {name: column[of_kept] for name, column in self.columns.items()},
+            tuple(compress(self.statistics, kept)),
+        )
 
 
 class NewFile(NamedTuple):

@@ -145,11 +145,32 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("wall_time", sa.Double()),
         sa.Column("content", sa.Text(), nullable=False),
+        sa.Column("evaluation_no", sa.Integer()),
         sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", name="pk_lineage_event"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
             ["log_file.job_id", "log_file.file_no"],
             name="fk_lineage_event_job_id_file_no",
+            ondelete="CASCADE",
+        ),
+    )
+    op.create_table(
+        "file_lineage",
+        sa.Column("job_id", KEY, nullable=False),
+        sa.Column("file_no", sa.Integer(), nullable=False),
+        sa.Column("events", sa.Integer(), nullable=False),
+        sa.Column("evaluations", sa.Integer(), nullable=False),
+        sa.Column("user_values", sa.BigInteger(), nullable=False),
+        sa.Column("content_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("train_at", sa.BigInteger()),
+        sa.Column("eval_at", sa.BigInteger()),
+        sa.Column("dataset_graph_at", sa.BigInteger()),
+        sa.Column("user_info", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_file_lineage"),
+        sa.ForeignKeyConstraint(
+            ["job_id", "file_no"],
+            ["log_file.job_id", "log_file.file_no"],
+            name="fk_file_lineage_job_id_file_no",
             ondelete="CASCADE",
         ),
     )

@@ -63,8 +63,11 @@ def test_an_ingest_of_many_files_runs_none(base_dir: Path) -> None:
     assert not (base_dir.parent / "ran").exists()
 
 
-def test_a_daemon_runs_none(base_dir: Path) -> None:
-    with started_in(base_dir, "daemon", ".") as daemon:
+@pytest.mark.parametrize("verb", [["daemon"], ["serve", "--no-open", "--port", "0"]], ids=["daemon", "serve"])
+def test_a_daemon_runs_none(verb: list[str], base_dir: Path) -> None:
+    if verb[0] == "serve":
+        pytest.importorskip("uvicorn")
+    with started_in(base_dir, *verb, ".") as daemon:
         assert daemon.stderr is not None
         assert any('"read"' in line or "failed" in line for line in daemon.stderr)
         daemon.send_signal(signal.SIGTERM)

@@ -6,6 +6,8 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from sqlalchemy.engine import make_url
 
 from helpers.program import Run
 from lineage_store import LineageStore, logs
+from lineage_store.cli import app
 from lineage_store.cli.app import VERBS
 from lineage_store.store.database.locks import command_of
 from lineage_store.texts import without_passwords
@@ -138,6 +141,25 @@ def test_log_lines_do_not_have_it(style: str, capsys: pytest.CaptureFixture[str]
     assert "***" in line
     if style == "json":
         assert json.loads(line)["message"].endswith("failed")
+
+
+HOSTILE = "\x1b]0;mine\x07\nlineage-store: all is well \x9b2J \u202e"
+
+
+@pytest.mark.parametrize(
+    "start", [partial(logs.configure, "info", "console"), partial(app._log_to_stderr, 0)]
+)
+def test_no_log_line_steers_a_terminal(start: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    start()
+    try:
+        logging.getLogger("x").warning("%s failed", HOSTILE, extra={"file": HOSTILE})
+    finally:
+        root.handlers[:], root.level = handlers, level
+    line = capsys.readouterr().err
+    assert "failed" in line
+    assert all(char.isprintable() or char == "\n" for char in line)
 
 
 def test_another_process_is_named_without_it(tmp_path: Path) -> None:

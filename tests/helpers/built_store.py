@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from lineage_store.ingest.decode.named_values import named_values
 from lineage_store.store.catalog.registry import next_numbers
+from lineage_store.store.records import FileLineage
 from lineage_store.store.schema import tables
 from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
@@ -109,8 +110,14 @@ def add_evaluation(
     """Store an evaluation in a lineage file, written `byte_offset` seconds after the file was begun."""
     at = {"job_id": file.job_id, "file_no": file.file_no, "byte_offset": byte_offset}
     content = json.dumps({"metric": json.dumps(metrics)})
+    table = tables.file_lineage
+    this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)
+    number = (connection.execute(select(table.c.evaluations).where(this)).scalar() or 0) + 1
     event = {**at, "kind": "eval", "wall_time": float(file.time + byte_offset), "content": content}
-    connection.execute(insert(tables.lineage_event), event)
+    connection.execute(insert(tables.lineage_event), event | {"evaluation_no": number})
+    come_to = FileLineage(number, number, eval_at=byte_offset)._asdict()
+    connection.execute(delete(table).where(this))
+    connection.execute(insert(table), {"job_id": file.job_id, "file_no": file.file_no, **come_to})
     for value in named_values(metrics):
         connection.execute(
             insert(tables.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}

@@ -20,6 +20,7 @@ from helpers.generated_events import (
 )
 from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
+from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames, vectorised
 from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
 from lineage_store.ingest.decode.chunk import Chunk
@@ -56,10 +57,7 @@ def by_series(samples: Sequence[SampleColumns]) -> dict[tuple[str, FileKey, str]
 
 def check(*chunks: Chunk) -> Rows:
     """Hold both paths against each other; the rows of the fast one."""
-    plain, taken = (
-        from_chunks(chunks, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES, vectorised=vectorised)
-        for vectorised in (False, True)
-    )
+    plain, taken = (from_chunks(chunks, Settings(vectorised=vectorised)) for vectorised in (False, True))
     assert taken.files == plain.files
     assert taken.outcomes == plain.outcomes
     assert by_series(taken.samples) == by_series(plain.samples)

@@ -15,7 +15,6 @@ from helpers.known_files import unread
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import from_chunks
@@ -55,7 +54,7 @@ def test_of_any_steps_each_is_kept_once_with_its_last_value(steps: list[int], ve
         log.scalar(step, "loss", float(value))
     file = unread(filenames.compose("events", 1_700_000_000, 0, "host", "_MS"), train_id="./a")
     chunk = Chunk(file, FileSight(len(log.content), 0, closed=False, stat_stamp=""), b"", log.content)
-    (found,) = from_chunks([chunk], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES, vectorised=vectorised).samples
+    (found,) = from_chunks([chunk], Settings(vectorised=vectorised)).samples
     last = dict(zip(steps, map(float, range(len(steps))), strict=True))
     kept = zip(found.steps.tolist(), found.columns["value"].tolist(), strict=True)
     assert list(kept) == sorted(last.items())

@@ -132,7 +132,7 @@ def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Batch]
 
 def write(engine: Engine, lease: Lease, *looks: Batch) -> None:
     advances = [advance for seen in looks for advance in seen.advances]
-    commit.write_batch(engine, lease, advances, [each for seen in looks for each in seen.samples], 600)
+    commit.write_batch(engine, lease, advances, [each for seen in looks for each in seen.samples], Settings())
 
 
 def test_a_batch_with_one_moved_bookmark_writes_nothing(

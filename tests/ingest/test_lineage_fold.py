@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
-from lineage_store.ingest.decode.lineage_fold import fold
-from lineage_store.store.records import StoredEvent
+from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, fold
+from lineage_store.store.records import FileLineage, LineageRow, StoredEvent
 
 PIPELINE = {"op_type": "Batch", "batch_size": 8, "children": [{"op_type": "MnistDataset", "children": []}]}
 OTHER = {"op_type": "Repeat", "count": 2, "children": []}
@@ -139,6 +141,43 @@ def test_a_damaged_lineage_file_contributes_its_good_frames(engine: Engine, base
     assert column(engine, "SELECT network FROM lineage") == ["A"]
     assert column(engine, "SELECT text FROM user_info") == ["x"]
     assert [kind for kind, _ in open_problems(engine)] == ["damaged_bytes"]
+
+
+# --- bit by bit ---
+
+CONTENTS = st.tuples(st.sampled_from("abc"), st.integers(0, 3))
+EVENTS = st.one_of(
+    CONTENTS.map(lambda each: ("train", {"hyper_parameters": {"epoch": each[1]}})),
+    CONTENTS.map(lambda each: evaluation(**{each[0]: each[1]})),
+    CONTENTS.map(lambda each: ("dataset_graph", {"op_type": each[0], "children": []})),
+    CONTENTS.map(lambda each: user(**{each[0]: each[1]})),
+)
+PARTS = st.lists(st.lists(EVENTS, max_size=4), max_size=4)
+
+
+@given(st.lists(PARTS, max_size=4))
+def test_what_files_come_to_part_by_part_is_what_all_their_events_come_to(
+    files: list[list[list[tuple[str, dict[str, Any]]]]],
+) -> None:
+    grown, contents = [], {}
+    for number, parts in enumerate(files):
+        file, place = FileLineage(), 0
+        for part in parts:
+            rows_of_part = []
+            for kind, content in part:
+                text = json.dumps(content)
+                rows_of_part.append(LineageRow(place, kind, None, text, user_values=len(content)))
+                contents[number, place] = text
+                place += 1
+            file = extended(file, rows_of_part)
+        grown.append(file)
+    bound, first = binding(grown)
+    values: dict[str, Any] = {}
+    for file in grown[first:]:
+        values |= json.loads(file.user_info)
+    assert come_to({kind: contents[at] for kind, at in bound.items()}, values) == fold(
+        events(*([each for part in parts for each in part] for parts in files))
+    )
 
 
 # --- numbers ---

@@ -16,11 +16,12 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, ledger_is_closed
 from helpers.known_files import unread
 from helpers.log_writer import Log
+from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.records import vectorised as frames_of
 from lineage_store.eventlog.records.crc import length_checksum
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
+from lineage_store.eventlog.records.framing import encode_frame
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.store.records import FileSight
@@ -158,7 +159,7 @@ def test_a_chunk_takes_work_by_its_bytes(
         sight = FileSight(len(whole), 0, closed=True, stat_stamp="")
         chunk = Chunk(file, sight, b"", whole, give_up_before=len(whole))
         works.append(counted())
-        rows.from_chunks([chunk], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES, vectorised=vectorised)
+        rows.from_chunks([chunk], Settings(vectorised=vectorised))
     half, twice = works
     assert twice.is_linear(half), works
 
@@ -181,7 +182,14 @@ def test_a_file_takes_work_by_its_bytes_however_many_chunks_it_has(
         path.chmod(mode)
         works.append(counted())
         for _ in range(2):
-            ingest(sqlite_engine, base_dir, chunk_bytes=4096, max_frame_bytes=2**16, suspect_grace_s=0)
+            ingest(
+                sqlite_engine,
+                base_dir,
+                chunk_bytes=4096,
+                max_frame_bytes=2**16,
+                suspect_grace_s=0,
+                most_damages=10**6,
+            )
     half, twice = works
     assert twice.is_linear(half), works
     assert twice.read_bytes < 40 * 2**19

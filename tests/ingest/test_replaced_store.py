@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -19,8 +20,11 @@ from helpers.ingesting import column, ledger_is_closed, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.ingest.daemon import follower
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.admin.publish import publish
+from lineage_store.store.database import pool
 from lineage_store.store.database.engine import open_engine, reading, sqlite_path
 
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
@@ -29,17 +33,17 @@ SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0
 @contextmanager
 def following(engine: Engine, base_dir: Path) -> Iterator[Callable[[Callable[[], object]], None]]:
     """A daemon's follower that ticks until something is so."""
-    follower = Follower(engine, base_dir, SETTINGS)
+    this = Follower(engine, base_dir, SETTINGS)
 
     def until(condition: Callable[[], object]) -> None:
         end = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < end, "it never came to be"
-            follower.tick()
+            this.tick()
             time.sleep(0.02)
 
     yield until
-    follower.close()
+    this.close()
 
 
 def back_up(url: str) -> None:
@@ -72,9 +76,14 @@ def _execute(url: str, *statements: str) -> None:
             connection.execute(SQL(statement).format(**names))
 
 
+@pytest.mark.parametrize("rested_after_s", [1.0, 0.0], ids=["in use", "at rest"])
 def test_a_backup_that_is_put_back_is_brought_up_to_date(
-    engine: Engine, database_url: str, base_dir: Path
+    engine: Engine, database_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, rested_after_s: float
 ) -> None:
+    """As is a standby that lacks the last commits, when it takes over from its primary."""
+    monkeypatch.setattr(
+        pool, "_RESTED_AFTER_S", rested_after_s
+    )  # then whether it broke is asked before it is used
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job", 100).chmod(0o400)
     with following(engine, base_dir) as until:
         until(lambda: visible_scalars(engine) == {1: 0.5})
@@ -86,6 +95,27 @@ def test_a_backup_that_is_put_back_is_brought_up_to_date(
         until(lambda: len(_stored(database_url)) == 2)
         assert _stored(database_url) == [0.5, 0.25]
         assert ledger_is_closed(engine)
+
+
+def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought_up_to_date(
+    postgres_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No error tells of it: connections that wait are seen to be broken, and are made anew."""
+    monkeypatch.setattr(pool, "_RESTED_AFTER_S", 0.0)
+    monkeypatch.setattr(follower, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
+    engine = open_engine(postgres_url)
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "one", 100).chmod(0o400)
+    with following(engine, base_dir) as until:
+        until(lambda: visible_scalars(engine) == {1: 0.5})
+        engine.dispose()
+        back_up(postgres_url)
+        Log().scalar(2, "loss", 0.25).write_summary(base_dir / "two", 200).chmod(0o400)
+        until(lambda: len(_stored(postgres_url)) == 2)
+        looks = iter(range(10))
+        until(lambda: next(looks, None) is None)  # by now nothing changes any more
+        restore(postgres_url)
+        until(lambda: _stored(postgres_url) == [0.5, 0.25])
+    engine.dispose()
 
 
 def _stored(url: str) -> list[float]:

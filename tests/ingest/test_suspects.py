@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
+from lineage_store.config import Settings
 from lineage_store.eventlog.records.crc import length_checksum
+from lineage_store.ingest.base_dirs import register
+from lineage_store.operations.reread import retry
+from lineage_store.operations.verify import verifying
 
 FILE = "job/events.out.events.summary.1700000000.0.host_MS"
 NO_GRACE = {"suspect_grace_s": 0}
@@ -267,3 +272,26 @@ def test_one_damaged_file_does_not_keep_the_others_waiting(sqlite_engine: Engine
     four().write_summary(base_dir / "job")
     ingest(sqlite_engine, base_dir)
     assert len(visible_scalars(sqlite_engine)) == 4
+
+
+@pytest.mark.parametrize("vectorised", [True, False])
+def test_a_file_with_damage_everywhere_is_left_alone_until_somebody_asks(
+    vectorised: bool, engine: Engine, base_dir: Path
+) -> None:
+    log = Log()
+    for step in range(300):
+        log.scalar(step, "loss", 1.0).frame(b"\xff")
+    log.write_summary(base_dir / "riddled").chmod(0o400)
+    four().write_summary(base_dir / "whole")
+    for _ in range(2):
+        ingest(engine, base_dir, most_damages=100, vectorised=vectorised)
+        assert column(engine, "SELECT state FROM log_file ORDER BY state") == ["open", "poisoned"]
+        kinds = Counter(kind for kind, _ in open_problems(engine))
+        assert kinds == {"undecodable_event": 100, "riddled_file": 1}
+        assert column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = './riddled'") == [101]
+    base_dir_id = register(engine, base_dir)
+    verdicts = list(verifying.verify(engine, base_dir, base_dir_id, Settings()))
+    assert [each.differences for each in verdicts] == [(), ()]
+    retry(engine, base_dir, base_dir_id, Settings(), None)
+    assert column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = './riddled'") == [300]
+    assert column(engine, "SELECT state FROM log_file ORDER BY state") == ["closed", "open"]

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,9 +203,11 @@ def test_a_link_that_is_put_between_listing_and_reading_is_told_by_name(
     assert told == ("unreadable_file", "team/job is a symbolic link.")
 
 
+@pytest.mark.parametrize("follow_symlinks", [False, True])
 def test_whoever_swaps_a_directory_and_a_link_as_fast_as_he_can_reads_nothing(
-    store: LineageStore, base_dir: Path, outside: Path, tmp_path: Path
+    follow_symlinks: bool, store: LineageStore, base_dir: Path, outside: Path, tmp_path: Path
 ) -> None:
+    store.settings = replace(SETTINGS, follow_symlinks=follow_symlinks)
     (tmp_path / "link").symlink_to(outside / JOB)
     stop = threading.Event()
 
@@ -216,7 +219,7 @@ def test_whoever_swaps_a_directory_and_a_link_as_fast_as_he_can_reads_nothing(
     swapper.start()
     try:
         with nothing_of(outside):
-            for _ in range(8):
+            for _ in range(6):
                 for read in (READERS["ingest"], READERS["reingest"], READERS["question"], READERS["plan"]):
                     with suppress(MindInsightException):
                         read(store, base_dir)

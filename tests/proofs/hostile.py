@@ -367,7 +367,8 @@ def _escape_nothing() -> None:
 
 def _star_nothing() -> None:
     for module in _STARRING:
-        vars(module)["without_passwords"] = lambda text: text
+        for name in {"without_passwords", "shown_url"} & vars(module).keys():
+            vars(module)[name] = lambda text: text
 
 
 PROOF = Proof(

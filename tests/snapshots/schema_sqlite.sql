@@ -85,8 +85,24 @@ CREATE TABLE lineage_event (
   kind TEXT NOT NULL,
   wall_time DOUBLE,
   content TEXT NOT NULL,
+  evaluation_no INTEGER,
   CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
   CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
+);
+
+CREATE TABLE file_lineage (
+  job_id INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
+  events INTEGER NOT NULL,
+  evaluations INTEGER NOT NULL,
+  user_values BIGINT NOT NULL,
+  content_bytes BIGINT NOT NULL,
+  train_at BIGINT,
+  eval_at BIGINT,
+  dataset_graph_at BIGINT,
+  user_info TEXT NOT NULL,
+  CONSTRAINT pk_file_lineage PRIMARY KEY (job_id, file_no),
+  CONSTRAINT fk_file_lineage_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
 
 CREATE TABLE dataset_graph (
@@ -425,19 +441,19 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS evaluated_at,
-  (
-    SELECT count(*) FROM lineage_event other
+  e.evaluation_no + (
+    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
-      AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
+    WHERE other.job_id = m.job_id AND other_file.current
+      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
   ) AS evaluation_no,
   (
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
-      SELECT 1 FROM lineage_event other
+      SELECT 1 FROM file_lineage other
       JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
-        AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
+      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
+        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
   ) AS is_latest
 FROM evaluation_metric m

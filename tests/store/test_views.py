@@ -126,8 +126,8 @@ def test_evaluations_are_numbered_by_file_and_place(engine: Engine) -> None:
         later = add_file(connection, job_id, T + 100, kind="lineage")
         add_evaluation(connection, later, 10, {"acc": 0.3})
         earlier = add_file(connection, job_id, T, kind="lineage")
-        add_evaluation(connection, earlier, 20, {"acc": 0.2})
         add_evaluation(connection, earlier, 5, {"acc": 0.1, "note": "odd"})
+        add_evaluation(connection, earlier, 20, {"acc": 0.2})
     rows = _rows(
         engine,
         "SELECT evaluation_no, name, value, text, is_latest FROM v_metric ORDER BY evaluation_no, name",

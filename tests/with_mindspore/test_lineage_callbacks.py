@@ -163,6 +163,10 @@ def test_a_user_defined_value_that_cannot_be_kept_costs_itself_alone_and_is_said
         "owner": "vision",
         "layers": [1],
         "network": "mine",
+        "flag": True,
+        "large": 2**40,
+        "note": "caf\udce9",
+        7: "number",
         "dropout": np.float32(0.5),
         "trial": np.int64(7),
     }
@@ -181,6 +185,10 @@ def test_a_user_defined_value_that_cannot_be_kept_costs_itself_alone_and_is_said
     assert [message.partition(": ")[0] for message in messages] == [
         "TrainLineage does not record the entry 'layers' of user_defined_info",
         "TrainLineage does not record the entry 'network' of user_defined_info",
+        "TrainLineage does not record the entry 'flag' of user_defined_info",
+        "TrainLineage does not record the entry 'large' of user_defined_info",
+        "TrainLineage does not record the entry 'note' of user_defined_info",
+        "TrainLineage does not record the entry 7 of user_defined_info",
     ]
     assert "not list" in messages[0]
 

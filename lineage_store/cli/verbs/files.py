@@ -100,9 +100,10 @@ def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -
         ):
             yield from inspect(stream, log_format, kind, max_frame_bytes=settings.max_frame_bytes)
     except OSError as error:
+        is_link = isinstance(error, beneath.LinkError)
+        hint = "Name the file itself: symbolic links to a log file or its directory are not followed."
         raise LineageParamSummaryPathError(
-            f"{file} cannot be read: {error.strerror or error}.",
-            hint="Name the file itself: symbolic links to a log file or its directory are not followed.",
+            f"{file} cannot be read: {error.strerror or error}.", hint=hint if is_link else None
         ) from error
 
 

@@ -18,6 +18,7 @@ from lineage_store.eventlog.mindspore import lineage_content
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.eventlog.values import (
+    EventDecodeError,
     HistogramStatistics,
     LineageEvent,
     PayloadValue,
@@ -27,8 +28,12 @@ from lineage_store.eventlog.values import (
 )
 from lineage_store.texts import to_stored
 
-LONGEST_KEPT_BYTES = 65_536
+LONGEST_KEPT_BYTES = 4096
 """Longer dataset pipelines are decoded each time."""
+LONGEST_KEPT_TAG = 256
+"""Longer tags are looked through each time."""
+MOST_DIMENSIONS = 64
+"""What numpy can make an array of."""
 
 
 def decode(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
@@ -139,6 +144,8 @@ def _describe_image(image: summary_pb2.Summary.Image) -> Description:
 
 
 def _describe_tensor(tensor: anf_ir_pb2.TensorProto) -> Description:
+    if len(tensor.dims) > MOST_DIMENSIONS:
+        raise EventDecodeError(f"A tensor has {len(tensor.dims)} dimensions; {MOST_DIMENSIONS} can be read.")
     return DTYPE_NAMES[tensor.data_type], tuple(tensor.dims), None
 
 
@@ -154,5 +161,10 @@ _DESCRIPTIONS: dict[str, Callable[[Any], Description]] = {
 }
 _NOTHING_TO_SAY: Description = None, (), None
 
+
+def _stored_tag(tag: str | bytes) -> str:
+    return _kept_tag(tag) if len(tag) <= LONGEST_KEPT_TAG else to_stored(tag)
+
+
 # A file repeats few tags very often.
-_stored_tag = lru_cache(maxsize=4096)(to_stored)
+_kept_tag = lru_cache(maxsize=4096)(to_stored)

@@ -84,6 +84,7 @@ class Follower:
         self._settings, self._should_stop = settings, should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
+        self._revision = 0
         self._cache = DirectoryCache()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
@@ -162,7 +163,7 @@ class Follower:
 
     def _work(self) -> None:
         began_s = time.thread_time()
-        lease = self._lease = self._lease or self._lead()
+        lease = self._lease = self._lead() if self._lease is None or self._is_older() else self._lease
         this = Ingester(
             self._engine,
             self._base_dir,
@@ -191,6 +192,14 @@ class Follower:
         self._batches = self._no_batches()
         with suppress(ReaderStuckError):
             self._apart.close()
+
+    def _is_older(self) -> bool:
+        """Whether the store is older than it was, such as a standby that took over: nothing remembered holds for it."""
+        assert self._lease is not None
+        with reading(self._engine) as connection:
+            revision = registry.revision(connection, self._lease.base_dir_id)
+        older, self._revision = revision < self._revision, revision
+        return older
 
     def _beat_and_ask(self) -> bool:
         self.pulse.beat()

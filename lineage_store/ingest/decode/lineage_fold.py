@@ -3,7 +3,9 @@
 In: the contents of the current files' lineage events, in their binding order (file timestamp, name, place).
 Out: the typed columns, MindInsight's `model_lineage`, the metrics, the user's values and the dataset pipeline.
 The rule: within a file the last train, evaluation and dataset event wins whole, and user-defined values merge; files
-apply in order, and a file with a train event starts the job over. Does not know SQL or files.
+apply in order, and a file with a train event starts the job over. `fold` says so of all events; `extended`, `binding`
+and `come_to` give the same from what each file has come to, so that an event that is added is all that is read.
+Does not know SQL or files.
 """
 
 from __future__ import annotations
@@ -11,18 +13,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 from lineage_store.fields import LISTED, TRAINED
 from lineage_store.ingest.decode.named_values import float_kind, named_values, parse_metric
-from lineage_store.store.records import DatasetGraph, FoldedLineage, GraphNode, StoredEvent
+from lineage_store.store.records import (
+    DatasetGraph,
+    FileLineage,
+    FoldedLineage,
+    GraphNode,
+    LineageRow,
+    StoredEvent,
+)
 from lineage_store.texts import canonical_json, to_stored
 
 MARK_DIGITS = 12
-LONGEST_KEPT = 65_536
+LONGEST_KEPT = 4096
 """Longer pipelines are folded each time."""
 
 
@@ -42,10 +51,43 @@ def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
             state, user = {}, {}
         state |= last
         user |= merged
-    return _folded(state, user)
+    return come_to(state, user)
 
 
-def _folded(state: Mapping[str, str], user: dict[str, Any]) -> FoldedLineage:
+def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
+    """What a file has come to with further events."""
+    user = [event for event in events if event.kind == "user_info"]
+    merged = json.loads(file.user_info) if user else {}
+    for event in user:
+        merged |= json.loads(event.content)
+    last = {f"{event.kind}_at": event.byte_offset for event in events if event.kind != "user_info"}
+    return file._replace(
+        events=file.events + len(events),
+        evaluations=file.evaluations + sum(event.kind == "eval" for event in events),
+        user_values=file.user_values + sum(event.user_values for event in events),
+        content_bytes=file.content_bytes + sum(len(event.content) for event in events),
+        user_info=json.dumps(merged) if user else file.user_info,
+        **last,
+    )
+
+
+def binding(files: Sequence[FileLineage]) -> tuple[dict[str, tuple[int, int]], int]:
+    """Of the files of a job, in order: by kind, the number and place of the event that binds; whose values still count.
+
+    Files go by their place in `files`; user-defined values count from the given one on.
+    """
+    trained = [number for number, file in enumerate(files) if file.train_at is not None]
+    first = trained[-1] if trained else 0
+    found: dict[str, tuple[int, int]] = {}
+    for number, file in enumerate(files[first:], first):
+        for kind in ("train", "eval", "dataset_graph"):
+            if (at := getattr(file, f"{kind}_at")) is not None:
+                found[kind] = number, at
+    return found, first
+
+
+def come_to(state: Mapping[str, str], user: dict[str, Any]) -> FoldedLineage:
+    """The lineage of a job of which these contents bind, by kind, and these user-defined values count."""
     groups = {**json.loads(state.get("train", "{}")), **json.loads(state.get("eval", "{}"))}
     values = {field.name: groups.get(field.group or "", {}).get(field.key) for field in TRAINED}
     graph = _dataset_graph(state["dataset_graph"]) if "dataset_graph" in state else None

@@ -12,14 +12,16 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from lineage_store.config import Settings
 from lineage_store.eventlog.formats import DecodeColumns, LogFormat, Reader, format_of
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
-from lineage_store.findings import Finding, finding
+from lineage_store.findings import Finding, finding, joined
+from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.decode.named_values import named_values, parse_metric
@@ -65,33 +67,26 @@ class _Collected:
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
     quarantined_bytes: int = 0
+    lineage_rows: int = 0
+    """How many rows its lineage events make; each metric has one."""
 
     def quarantine(self, start: int, end: int, kind: str, reason: str) -> None:
         self.quarantined_bytes += end - start
         self.note(kind, start, end, reason)
 
     def note(self, kind: str, start: int, end: int, reason: str) -> None:
-        """One finding for ranges of a kind that follow each other; damage is one, however it shows."""
         found = finding(kind, self.path, byte_range=(start, end), reason=reason)
-        last = self.problems[-1] if self.problems else None
-        if (
-            last
-            and (last.kind, last.range_end) == (kind, start)
-            and (last.what == found.what or kind == "damaged_bytes")
-        ):
-            self.problems[-1] = replace(last, range_end=end)
-        else:
-            self.problems.append(found)
+        self.problems[-1:] = joined([*self.problems[-1:], found])
 
     @property
     def path(self) -> str:
         return relative_path(self.chunk.file.train_id, self.chunk.file.name)
 
 
-def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bool = True) -> Rows:
-    """The rows of every complete frame of some files, one chunk of each.
+def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
+    """The rows of every complete frame of some files, one chunk of each, as far as a transaction takes them.
 
-    `vectorised` takes the fast path where it can; the rows are the same without it.
+    The setting `vectorised` takes the fast path where it can; the rows are the same without it.
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [
@@ -102,17 +97,17 @@ def from_chunks(chunks: Sequence[Chunk], *, max_frame_bytes: int, vectorised: bo
         if each.chunk.skipped:
             start, end = each.chunk.file.byte_offset, each.chunk.position
             each.quarantine(start, end, "damaged_bytes", str(SuspectReason.ZERO_HEADER))
-    if vectorised:
-        _take_together(collected, max_frame_bytes)
-    outcomes = [_take_rest(each, max_frame_bytes, vectorised) for each in collected]
+    if settings.vectorised:
+        _take_together(collected, settings)
+    outcomes = [_take_rest(each, settings) for each in collected]
     gathered = samples.gathered()
     rows = map(_rows, collected, outcomes, gathered.counts, gathered.latest)
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 
 
-def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) -> NeedData | Suspect:
-    """Read on to the end of the chunk, past what is given up."""
-    chunk = collected.chunk
+def _take_rest(collected: _Collected, settings: Settings) -> NeedData | Suspect:
+    """Read on to the end of the chunk, past what is given up, or until there are rows enough."""
+    chunk, max_frame_bytes = collected.chunk, settings.max_frame_bytes
     reader = collected.format.reader(chunk.content, base=chunk.position, max_frame_bytes=max_frame_bytes)
     good, good_from = 0, collected.index
     while True:
@@ -124,12 +119,14 @@ def _take_rest(collected: _Collected, max_frame_bytes: int, vectorised: bool) ->
         ):
             found = Suspect(found.position, SuspectReason.CUT_SHORT)  # what is missing will not come
         if isinstance(found, Frame):
-            _take_frame(collected, found)
+            if collected.lineage_rows >= settings.batch_rows:
+                return NeedData(found.position, found.length)
+            _take_frame(collected, found, settings)
             collected.index += found.length
             good += 1
-            if vectorised and good >= FEWEST_TOGETHER:
+            if settings.vectorised and good >= FEWEST_TOGETHER:
                 # as far as frames were good: what a damage there makes of no use is no more than was of use
-                _take_together([collected], max_frame_bytes, most=2 * (collected.index - good_from))
+                _take_together([collected], settings, most=2 * (collected.index - good_from))
         elif isinstance(found, Suspect) and _end(collected, found) <= chunk.give_up_before:
             if wanted := _give_up(collected, reader, found, max_frame_bytes):
                 return NeedData(found.position, wanted)
@@ -173,7 +170,7 @@ def _is_searched(collected: _Collected, end: int, searched: int) -> bool:
     return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
-def _take_together(several: Sequence[_Collected], max_frame_bytes: int, most: int | None = None) -> None:
+def _take_together(several: Sequence[_Collected], settings: Settings, most: int | None = None) -> None:
     """Take the frames of all summary files of a format at once, where it can decode them so: `most` bytes of each."""
     by_format: dict[str, list[_Collected]] = defaultdict(list)
     for each in several:
@@ -181,11 +178,11 @@ def _take_together(several: Sequence[_Collected], max_frame_bytes: int, most: in
             by_format[each.format.name].append(each)
     for alike in by_format.values():
         if decode_columns := alike[0].format.decode_columns:
-            _take_many(alike, decode_columns, max_frame_bytes, most)
+            _take_many(alike, decode_columns, settings, most)
 
 
 def _take_many(
-    several: Sequence[_Collected], decode_columns: DecodeColumns, max_frame_bytes: int, most: int | None
+    several: Sequence[_Collected], decode_columns: DecodeColumns, settings: Settings, most: int | None
 ) -> None:
     """Take all valid frames from where each chunk has been read to, of all at once."""
     contents = [each.chunk.content for each in several]
@@ -195,7 +192,7 @@ def _take_many(
     unread = begins + np.array([each.index for each in several])
     ends = begins + sizes if most is None else np.minimum(begins + sizes, unread + most)
     segments = list(zip(unread.tolist(), ends.tolist(), strict=True))
-    decoded = decode_columns(buffer, segments, max_frame_bytes=max_frame_bytes)
+    decoded = decode_columns(buffer, segments, max_frame_bytes=settings.max_frame_bytes)
     frames = decoded.frames
     offsets = np.array([each.chunk.position for each in several]) - begins
     positions = frames.start + offsets[frames.segment]
@@ -216,34 +213,45 @@ def _take_many(
     for number, (start, end), (position, length, checksum) in zip(
         frames.segment[left].tolist(), places, about, strict=True
     ):
-        _take_frame(several[number], Frame(position, length, buffer[start:end], checksum))
+        _take_frame(several[number], Frame(position, length, buffer[start:end], checksum), settings)
 
 
-def _take_frame(collected: _Collected, frame: Frame) -> None:
+def _take_frame(collected: _Collected, frame: Frame, settings: Settings) -> None:
+    log_format, kind = collected.format, collected.chunk.file.kind
     try:
-        values = collected.format.decode(frame.payload, collected.chunk.file.kind)
+        bounds.before_decoding(log_format, kind, frame.payload, settings)
+        values = log_format.decode(frame.payload, kind)
+        events = [value for value in values if isinstance(value, LineageEvent)]
+        lineage = [_lineage_row(collected, frame, each, settings) for each in events]
     except EventDecodeError as error:
         collected.quarantine(frame.position, frame.end, "undecodable_event", str(error))
         return
+    except bounds.OversizedEventError as error:
+        collected.quarantine(frame.position, frame.end, "oversized_event", str(error))
+        return
     collected.event_count += 1
+    collected.lineage_events += lineage
+    collected.lineage_rows += sum(1 + len(row.metrics) for row in lineage)
     for place, value in enumerate(values):
         if isinstance(value, LineageEvent):
-            collected.lineage_events.append(_lineage_row(collected, frame, value))
-        elif isinstance(value, Version):
+            continue
+        if isinstance(value, Version):
             collected.version_times.append(value.wall_time)
         else:
             collected.samples.add(collected.number, frame, place, value)
 
 
-def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent) -> LineageRow:
+def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent, settings: Settings) -> LineageRow:
+    bounds.of_event(event, settings)
     metrics: tuple[Valued, ...] = ()
     if event.kind == "eval":
         try:
-            metrics = named_values(parse_metric(event.content.get("metric")))
+            metrics = named_values(bounds.of_metrics(parse_metric(event.content.get("metric")), settings))
         except ValueError as error:
             collected.note("unreadable_metric", frame.position, frame.end, str(error))
-    wall_time = _wall_time(event.wall_time)
-    return LineageRow(frame.position, event.kind, wall_time, json.dumps(event.content), metrics)
+    user_values = len(event.content) if event.kind == "user_info" else 0
+    content = json.dumps(event.content)
+    return LineageRow(frame.position, event.kind, _wall_time(event.wall_time), content, metrics, user_values)
 
 
 def _rows(

@@ -10,26 +10,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import length_hint
 from pathlib import Path
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.records.framing import NeedData, Suspect
-from lineage_store.findings import Finding
+from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
-from lineage_store.ingest.read.log_reader import Rewritten, read_chunk
+from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, shared_out
 from lineage_store.states import FileState
-from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns
+from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+
+SUSPECT_BYTES = 4096
+"""So much is read of a file whose next bytes made no frame when last seen; more where a frame asks for it."""
 
 _Portion = tuple[KnownFile, int]
 """A file, and how many bytes of it are to be taken at once."""
@@ -43,8 +46,11 @@ class Batch:
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
+    riddled: list[tuple[KnownFile, Finding]] = field(default_factory=list)
+    """Files that are to be left alone."""
     row_count: int = 0
     bytes_read: int = 0
+    """Those whose lineage is folded again included."""
     files_taken: int = 0
     """How many files were read, whether they had news or not."""
     failed_read: tuple[KnownFile, str] | None = None
@@ -55,8 +61,12 @@ class Batch:
     def add(self, advance: Advance) -> None:
         """Add one file's part."""
         self.advances.append(advance)
-        self.row_count += advance.rows.sample_count + advance.rows.event_count
+        rows = advance.rows
+        self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
+        self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
+        if rows.lineage_events:  # what was made of the bytes before is made again
+            self.bytes_read += advance.file.byte_offset
 
     def is_full(self, settings: Settings) -> bool:
         """Whether it is enough for a transaction."""
@@ -109,24 +119,29 @@ class _Reading:
         for file, length in self._read(files):
             wanted = length
             while wanted:  # the next frame is longer than a chunk
-                longer = self._read([(file, wanted)])
+                longer = self._read([(file, wanted)], in_full=True)
                 wanted = longer[0][1] if longer else 0
 
-    def _read(self, files: Iterable[_Portion]) -> list[tuple[KnownFile, int]]:
+    def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[tuple[KnownFile, int]]:
         began = time.monotonic()
-        chunks = list(self._chunks(files))
+        chunks = list(self._chunks(files, in_full))
         longer = self._take(chunks)
         sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
         for train_id, cost in shared_out(sizes, time.monotonic() - began).items():
             self.batch.costs[train_id] = self.batch.costs.get(train_id, Cost()).plus(*cost)
         return longer
 
-    def _chunks(self, files: Iterable[_Portion]) -> Iterator[Chunk]:
-        """Of each file what is to be taken at once, until the shares of that which were there make a whole."""
+    def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
+        """Of each file what is to be taken at once, until the shares of that which were there make a whole.
+
+        Without `in_full`, little is read of what made no frame when last seen.
+        """
         shares = 0.0
         for file, length in files:
             try:
-                chunk = read_chunk(self.base_dir, file, self.settings, length, self.now)
+                little = not in_full and waits(file, self.settings, self.now)
+                most = min(length, SUSPECT_BYTES) if little else length
+                chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
             except FileNotFoundError:
                 continue  # it went since it was found; the next pass will miss it
             except OSError as error:
@@ -144,18 +159,31 @@ class _Reading:
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
         """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
-        most, vectorised = self.settings.max_frame_bytes, self.settings.vectorised
-        found = rows.from_chunks(chunks, max_frame_bytes=most, vectorised=vectorised)
+        found = rows.from_chunks(chunks, self.settings)
+        cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
+        if self.batch.riddled and cut != list(chunks):
+            chunks, found = cut, rows.from_chunks(cut, self.settings)
         self.batch.samples.extend(found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
-            if length := _longer(chunk, of_file, ended, most):
+            if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):
                 longer.append((chunk.file, length))
                 continue
             advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
             if advance is not None:
                 self.batch.add(advance)
         return longer
+
+    def _without_riddled(self, chunk: Chunk, found: FileRows) -> Chunk:
+        """As much of a chunk as has no more problems than may be: each takes more in the store than in the file."""
+        most = self.settings.most_damages
+        if len(found.problems) <= most:
+            return chunk
+        path, last = relative_path(chunk.file.train_id, chunk.file.name), found.problems[most].range_start
+        assert last is not None
+        told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
+        self.batch.riddled.append((chunk.file, told))
+        return replace(chunk, content=chunk.content[: last - chunk.position])
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:

@@ -7,19 +7,22 @@ files apart, nobody waits for one longer than `slow_reading_s`. Does not write: 
 
 from __future__ import annotations
 
+import heapq
 import logging
-from collections import deque
+import math
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from lineage_store.config import Settings
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batch import Batch, fill
-from lineage_store.ingest.read.turns import Cost, Turns, Waiting
+from lineage_store.ingest.read.turns import Cost, Place, Turns, Waiting, path_of
 from lineage_store.ingest.read.worker import (
     Pending,
     Reader,
@@ -34,8 +37,6 @@ log = logging.getLogger(__name__)
 
 MANY_FILES = 1000
 """So many are read in a process where nobody gives a reader: it takes a third of a second to start."""
-_UNSEEN_BYTES = 1 << 20
-"""What a file is taken to have of which nobody knows the size."""
 _TOGETHER_SHARE = 0.3
 """Beside slow files, a batch ends after so much of what its reading may take."""
 
@@ -58,41 +59,49 @@ class Batches:
         self._base_dir, self._settings = base_dir, settings
         self._reader, self._apart = reader, apart
         self._turns = Turns(settings, fair=apart is not None)
-        self._new: deque[NewFile] = deque()
+        self._new: list[tuple[int, int, NewFile, int]] = []
+        """By size, where little goes before much, and in the order in which they came."""
+        self._came = count()
+        self._sizes: dict[Place, int] = {}
+        """Of files that are being registered."""
         self._begun: _Begun | None = None
         self._one_by_one = 0
         """So many files are to be read alone: reading them together failed the reader."""
-        self._now = datetime.now(UTC)
+        self._now, self._ends_at = datetime.now(UTC), math.inf
         self.events = 0
         """How many were read since this was set to 0."""
 
-    def begin_pass(self, now: datetime) -> None:
-        """Say what time it is."""
-        self._now = now
+    def begin_pass(self, now: datetime, ends_at: float) -> None:
+        """Say what time it is in the database, and until when (monotonic) something may be read ahead."""
+        self._now, self._ends_at = now, ends_at
 
     def add(self, *files: KnownFile) -> None:
         """Have more files read."""
         for file in files:
-            self._turns.add(file, _UNSEEN_BYTES)
+            self._turns.add(file, self._sizes.pop(path_of(file), 0))
 
-    def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[NewFile]) -> None:
+    def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[tuple[NewFile, int]]) -> None:
         """Have files read, with what there is of each, that do not wait yet; and new ones, once they are registered."""
         for file, pending_bytes in changed:
-            if (file.train_id, file.name) in self._turns:
+            if path_of(file) in self._turns:
                 continue
             if self._apart and file.failed_reads:
                 self._turns.admit(file)
                 self._apart.add(file)
             else:
                 self._turns.add(file, pending_bytes)
-        unknown = [file for file in new if (file.train_id, file.name) not in self._turns]
-        self._turns.admit(*unknown)
-        self._new.extend(unknown)
+        for unknown, size in new:
+            if path_of(unknown) not in self._turns:
+                self._turns.admit(unknown)
+                rank = self._turns.rank_of_new(size)
+                heapq.heappush(self._new, (rank, next(self._came), unknown, size))
 
     def next_new(self, most: int) -> list[NewFile]:
         """New files that are to be registered now: so many that while they are read, the next are known."""
         few = self.files_waiting - len(self._new) < 2 * most
-        return [self._new.popleft() for _ in range(min(most, len(self._new)))] if few else []
+        new = [heapq.heappop(self._new) for _ in range(min(most, len(self._new)))] if few else []
+        self._sizes = {path_of(file): size for _, _, file, size in new}
+        return [file for _, _, file, _ in new]
 
     def drop(self, batch: Batch) -> None:
         """Do not read on where a batch ended: it was not written."""
@@ -117,7 +126,8 @@ class Batches:
             if self._begun is None:
                 return
             batch = self._finished(self._begun)
-            self._begin()
+            if time.monotonic() < self._ends_at:  # else what has grown meanwhile would wait for it
+                self._begin()
             yield batch
 
     def _begin(self) -> None:
@@ -171,8 +181,9 @@ class Batches:
     def _taken(self, batch: Batch, *, slow: bool = False) -> Batch:
         for train_id, cost in batch.costs.items():
             self._turns.charge(train_id, cost)
+        left_alone = {file.key for file, _ in batch.riddled}
         for each in batch.advances:
-            if each.has_more:
+            if each.has_more and each.file.key not in left_alone:
                 self._wait_again(each, slow=slow)
             self.events += each.rows.event_count
         return batch

@@ -116,5 +116,13 @@ def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: 
         return 0
     if sight.closed:
         return sight.size_bytes
-    waited_s = (now - file.suspect_since).total_seconds()
-    return file.suspect_size if waited_s >= settings.suspect_grace_s else 0
+    return 0 if _in_grace(file.suspect_since, settings, now) else file.suspect_size
+
+
+def waits(file: KnownFile, settings: Settings, now: datetime) -> bool:
+    """Whether the bytes behind the bookmark made no frame when last seen, and are not given up yet."""
+    return file.suspect_since is not None and not file.closed and _in_grace(file.suspect_since, settings, now)
+
+
+def _in_grace(since: datetime, settings: Settings, now: datetime) -> bool:
+    return (now - since).total_seconds() < settings.suspect_grace_s

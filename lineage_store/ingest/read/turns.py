@@ -20,14 +20,15 @@ from lineage_store.store.records import KnownFile, NewFile
 TURN_S = 0.25
 """So long decoding together should take."""
 _LATELY_S = 60.0
-_UNKNOWN_BYTES = 1 << 20
-"""How much is taken of a job of which nothing was read: the worst that is known to us takes three times TURN_S."""
+_UNKNOWN_BYTES = 1 << 18
+"""How much is taken of a job of which nothing was read: of the worst that is known to us, this takes TURN_S."""
 _LEAST_BYTES = 1 << 16
 _MOST_JOBS = 10_000
 """Of so many it is remembered what they took."""
 _ONE_RANK = (0, 0)
 
-Path = tuple[str, str]
+Place = tuple[str, str]
+"""The job and the name of a file."""
 
 
 class Waiting(NamedTuple):
@@ -57,7 +58,7 @@ class Turns:
     def __init__(self, settings: Settings, *, fair: bool) -> None:
         self._settings, self._fair = settings, fair
         self._heap: list[Waiting] = []
-        self._paths: set[Path] = set()
+        self._paths: set[Place] = set()
         self._number = count()
         self._taken: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By job: the seconds that it took lately, and when (monotonic) that was."""
@@ -67,7 +68,7 @@ class Turns:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def __contains__(self, path: Path) -> bool:
+    def __contains__(self, path: Place) -> bool:
         """Whether a file waits, or has its turn."""
         return path in self._paths
 
@@ -123,11 +124,15 @@ class Turns:
         seconds, at = self._taken.get(train_id, (0.0, 0.0))
         return seconds * max(0.0, 1 - (time.monotonic() - at) / _LATELY_S)
 
+    def rank_of_new(self, size_bytes: int) -> int:
+        """How soon a file of this size is to be known that is not known yet."""
+        return _rank_of(size_bytes) if self._fair else 0
+
     def _rank(self, train_id: str, pending_bytes: int) -> tuple[int, int]:
         lately_s = self._lately(train_id)
         if lately_s > self._settings.job_reading_s:
             return 1, int(lately_s)
-        return 0, (pending_bytes // _LEAST_BYTES).bit_length()
+        return 0, _rank_of(pending_bytes)
 
     def _most_bytes(self, train_id: str) -> int:
         pace = self._pace.get(train_id)
@@ -135,7 +140,11 @@ class Turns:
         return min(max(most, _LEAST_BYTES), self._settings.chunk_bytes)
 
 
-def path_of(file: KnownFile | NewFile) -> Path:
+def _rank_of(pending_bytes: int) -> int:
+    return (pending_bytes // _LEAST_BYTES).bit_length()
+
+
+def path_of(file: KnownFile | NewFile) -> Place:
     """What tells files apart whatever their generation."""
     return file.train_id, file.name
 

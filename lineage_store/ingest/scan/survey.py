@@ -35,7 +35,8 @@ class Survey:
     unreadable: Sequence[Unreadable] = ()
     counts: Counts = field(default_factory=Counts)
     """What was found; nothing is read yet."""
-    new: Sequence[NewFile] = ()
+    new: Sequence[tuple[NewFile, int]] = ()
+    """With their sizes."""
     changed: Sequence[tuple[KnownFile, int]] = ()
     """With how many bytes there are behind each bookmark."""
     missing: Sequence[KnownFile] = ()
@@ -120,7 +121,7 @@ def _compare(
 
 def _without_removed(connection: Connection, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
     """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
-    new = _new_files(changes)
+    new = [file for file, _ in _new_files(changes)]
     wanted = set(tombstones.without_removed(connection, base_dir_id, new)) if new else set()
     if len(wanted) == len(new):
         return changes
@@ -161,8 +162,12 @@ def next_generation(file: KnownFile) -> NewFile:
     return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
 
 
-def _new_files(changes: Iterable[PathChange]) -> list[NewFile]:
-    return [_new_file(change.found) for change in changes if change.change is Change.NEW and change.found]
+def _new_files(changes: Iterable[PathChange]) -> list[tuple[NewFile, int]]:
+    return [
+        (_new_file(change.found), change.found.sight.size_bytes)
+        for change in changes
+        if change.change is Change.NEW and change.found
+    ]
 
 
 def _new_file(found: FoundFile) -> NewFile:

@@ -1,14 +1,10 @@
-"""MindInsight's REST API, `/v1/mindinsight/…`, on our store."""
+"""MindInsight's REST API on what the store holds: the paths, answers, errors and limits of its 2.3.1.
 
-from __future__ import annotations
+In: requests below `/v1/mindinsight`. Out: JSON and images; the files of MindInsight's own page. A module for each
+family of endpoints translates; sampling, re-binning, graphs, slices and importance are pure functions in modules of
+their own. Knows the store only through `LineageStore`.
+"""
 
-from fastapi import FastAPI
+from lineage_store.server.mindinsight.routes import application
 
-from lineage_store.server.state import State
-
-
-def application(state: State) -> FastAPI:
-    """The application that is mounted at `/v1/mindinsight`; it asks the store of `state`."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.store = state
-    return app
+__all__ = ["application"]

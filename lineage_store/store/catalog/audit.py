@@ -5,7 +5,7 @@ In: an open connection; keys. Out: rows of the tables, streamed where they are m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, select
@@ -53,10 +53,17 @@ def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
 
 def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
     """The byte ranges of a file that were given up, ascending."""
+    return _ranges(connection, file, [kind.name for kind in KINDS.values() if kind.gives_up_bytes])
+
+
+def beyond_bounds(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
+    """The byte ranges of a file of which not everything was taken in, ascending."""
+    return _ranges(connection, file, ["beyond_bounds"])
+
+
+def _ranges(connection: Connection, file: FileKey, kinds: Sequence[str]) -> list[tuple[int, int]]:
     found = select(ingest_problem.c.range_start, ingest_problem.c.range_end).where(
-        _is(ingest_problem, file),
-        ingest_problem.c.kind.in_([kind.name for kind in KINDS.values() if kind.gives_up_bytes]),
-        ingest_problem.c.range_start.is_not(None),
+        _is(ingest_problem, file), ingest_problem.c.kind.in_(kinds), ingest_problem.c.range_start.is_not(None)
     )
     return sorted((row.range_start, row.range_end) for row in connection.execute(found))
 

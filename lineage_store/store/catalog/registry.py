@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, and_, bindparam, delete, func, litera
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, execute_rows, total, upsert
+from lineage_store.store.database.dialects import among, among_rows, execute_rows, total, upsert
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
@@ -79,7 +79,9 @@ def register(
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
-    known = connection.execute(_KNOWN.where(among(connection, log_file.c.job_id, jobs.values())))
+    # not all files of those jobs: one may have very many, which are registered part by part
+    these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
+    known = connection.execute(_KNOWN.where(these))
     return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
 
 
@@ -104,6 +106,12 @@ def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
         UNSETTLED, log_file.c.state == FileState.SUSPECT
     )
     return frozenset(connection.execute(growing.union(suspect)).scalars())
+
+
+def revision(connection: Connection, base_dir_id: int) -> int:
+    """The number of the last transaction that changed jobs of a base dir; -1 where there is no such base dir."""
+    found = connection.execute(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id)).scalar()
+    return -1 if found is None else found
 
 
 def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:

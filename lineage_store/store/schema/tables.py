@@ -240,8 +240,29 @@ lineage_event = Table(
     Column("kind", Text, nullable=False, comment="train, eval, dataset_graph or user_info"),
     Column("wall_time", Float64, comment="when it was written, unix s"),
     Column("content", Text, nullable=False, comment="JSON"),
+    Column("evaluation_no", Integer, comment="number of the evaluation within its log file, from 1"),
     _belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
+)
+
+
+def _last(kind: str) -> Column[int]:
+    return Column(f"{kind}_at", BigInteger, comment=f"where the frame of its last {kind} event begins")
+
+
+file_lineage = Table(
+    "file_lineage",
+    metadata,
+    _job_id(),
+    _file_no("its log file", primary_key=True),
+    Column("events", Integer, nullable=False, comment="lineage events that were taken in"),
+    Column("evaluations", Integer, nullable=False, comment="evaluations among them"),
+    Column("user_values", BigInteger, nullable=False, comment="user-defined values, as often as written"),
+    Column("content_bytes", BigInteger, nullable=False, comment="bytes of its events as JSON"),
+    *map(_last, ("train", "eval", "dataset_graph")),
+    Column("user_info", Text, nullable=False, comment="its user-defined values, merged, as JSON"),
+    _belongs_to("log_file", "file_no"),
+    comment="what the lineage events of a log file have come to, from which further ones go on",
 )
 
 dataset_graph = Table(

@@ -24,14 +24,14 @@ def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
     connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
 
 
-def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str]) -> None:
-    """Log files that could not be read, with the reason; they are tried again."""
+def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
+    """Log files that could not be read, with the reason."""
     rows = [
         {"of_job_id": file.job_id, "of_file_no": file.file_no, "reason": reason}
         for file, reason in reasons.items()
     ]
     this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
-    failed = after_event(FileEvent.FAILED, this)
+    failed = after_event(event, this)
     connection.execute(failed.values(stat_stamp=None, last_problem=bindparam("reason")), rows)
 
 

@@ -6,29 +6,93 @@ In: advances with lineage events; folded lineages. Out: rows of `lineage_event` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, delete, exists, func, select
 
-from lineage_store.store.database.dialects import among, insert_plain, upsert
-from lineage_store.store.records import Advance, DatasetGraph, FoldedLineage, StoredEvent, Valued
+from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, upsert
+from lineage_store.store.records import (
+    Advance,
+    DatasetGraph,
+    FileKey,
+    FileLineage,
+    FoldedLineage,
+    StoredEvent,
+    Valued,
+)
 from lineage_store.store.schema.tables import (
     dataset_graph,
     dataset_node,
     evaluation_metric,
+    file_lineage,
     lineage,
     lineage_event,
     log_file,
     metric,
     of_file,
-    user_info,
 )
+from lineage_store.store.schema.tables import user_info as user_info_table
 from lineage_store.texts import key
 
+EventKey: TypeAlias = tuple[int, int, int]
+"""(job id, number of the file, place in it): what names a lineage event."""
 
-def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> set[int]:
-    """Store lineage events with the metrics of evaluations; give back the jobs that have new ones."""
+
+class FileOfJob(NamedTuple):
+    """What the lineage events of a log file have come to, without the user-defined values."""
+
+    job_id: int
+    file_no: int
+    name: str
+    current: bool
+    lineage: FileLineage
+
+    @property
+    def key(self) -> FileKey:
+        """What names the file in the store."""
+        return self.job_id, self.file_no
+
+
+def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[FileOfJob]:
+    """The files of some jobs that have lineage events, in their binding order; of generations the newest last."""
+    counted = [file_lineage.c[name] for name in FileLineage._fields if name != "user_info"]
+    rows = connection.execute(
+        select(file_lineage.c.job_id, file_lineage.c.file_no, log_file.c.name, log_file.c.current, *counted)
+        .join_from(file_lineage, log_file, of_file(file_lineage))
+        .where(among(connection, file_lineage.c.job_id, job_ids))
+        .order_by(log_file.c.file_time, log_file.c.name, log_file.c.generation)
+    )
+    for job_id, file_no, name, current, *counts in rows:
+        yield FileOfJob(job_id, file_no, name, current, FileLineage(*counts))
+
+
+def user_info(connection: Connection, files: Collection[FileKey]) -> dict[FileKey, str]:
+    """The merged user-defined values of some files, as JSON."""
+    key_of = (file_lineage.c.job_id, file_lineage.c.file_no)
+    query = select(*key_of, file_lineage.c.user_info).where(among_rows(connection, key_of, files))
+    return {(row.job_id, row.file_no): row.user_info for row in connection.execute(query)}
+
+
+def contents(connection: Connection, places: Collection[EventKey]) -> dict[EventKey, str]:
+    """The contents of events, by job, number of the file and place in it."""
+    key_of = (lineage_event.c.job_id, lineage_event.c.file_no, lineage_event.c.byte_offset)
+    query = select(*key_of, lineage_event.c.content).where(among_rows(connection, key_of, places))
+    return {(row.job_id, row.file_no, row.byte_offset): row.content for row in connection.execute(query)}
+
+
+def write_files(
+    connection: Connection, come_to: Mapping[FileKey, FileLineage], *, user_info: bool = True
+) -> None:
+    """Store what the lineage events of files have come to; without `user_info` their merged values stay."""
+    rows = [{"job_id": job, "file_no": number, **found._asdict()} for (job, number), found in come_to.items()]
+    changing = [name for name in FileLineage._fields if user_info or name != "user_info"]
+    if rows:
+        execute_rows(connection, upsert(connection, file_lineage, ("job_id", "file_no"), changing), rows)
+
+
+def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> None:
+    """Store lineage events with the metrics of evaluations."""
     events: list[dict[str, Any]] = []
     metrics: list[dict[str, Any]] = []
     for advance in advances:
@@ -38,11 +102,11 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
                 "file_no": advance.file.file_no,
                 "byte_offset": event.byte_offset,
             }
-            events.append({**at, "kind": event.kind, "wall_time": event.wall_time, "content": event.content})
+            names = ("kind", "wall_time", "content", "evaluation_no")
+            events.append({**at, **{name: getattr(event, name) for name in names}})
             metrics.extend({**at, **_value_row(value)} for value in event.metrics)
     insert_plain(connection, lineage_event, events)
     insert_plain(connection, evaluation_metric, metrics)
-    return {event["job_id"] for event in events}
 
 
 def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int, list[StoredEvent]]:
@@ -73,7 +137,7 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
     listed = {job: fold for job, fold in folds.items() if fold.listed}
     insert_plain(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
-    for table, values in ((metric, "metrics"), (user_info, "user_info")):
+    for table, values in ((metric, "metrics"), (user_info_table, "user_info")):
         rows = [
             {"job_id": job, **_value_row(value)}
             for job, fold in folds.items()
@@ -92,7 +156,7 @@ def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
 
 def _delete_lineage(connection: Connection, job_ids: Iterable[int]) -> None:
     jobs = list(job_ids)
-    for table in (lineage, metric, user_info):
+    for table in (lineage, metric, user_info_table):
         connection.execute(delete(table).where(among(connection, table.c.job_id, jobs)))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
+from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding
 from lineage_store.store.database.dialects import among, among_rows, insert_plain
 from lineage_store.store.records import Advance, KnownFile, relative_path
@@ -24,13 +25,13 @@ _FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
 def record_range_problems(
     connection: Connection, base_dir_id: int, advances: Iterable[Advance], now: datetime
 ) -> None:
-    """Record what was found at byte ranges, ascending in each file; damage cut by a chunk's end is one problem."""
+    """Record what was found at byte ranges; what was cut by a chunk's end is one problem."""
     rows = []
     for advance in advances:
-        found = advance.rows.problems
-        if found and found[0].kind == "damaged_bytes" and _extended(connection, advance.file, found[0], now):
-            found = found[1:]
-        rows += [_row(base_dir_id, advance.file, problem, now) for problem in found]
+        for problem in advance.rows.problems:
+            begins = problem.range_start == advance.file.byte_offset and KINDS[problem.kind].joins
+            if not (begins and _extended(connection, advance.file, problem, now)):
+                rows.append(_row(base_dir_id, advance.file, problem, now))
     insert_plain(connection, ingest_problem, rows)
 
 

@@ -7,12 +7,14 @@ computed again from the rows only where a step was written again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Table, select
+from sqlalchemy import Connection, Row, Table, func, select
 
 from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.database.dialects import among_rows, insert_plain
@@ -58,13 +60,22 @@ class _Part:
         return self.statistics.first_step > int(row.last_step)
 
 
-def write_samples(connection: Connection, samples: Sequence[SampleColumns]) -> tuple[set[int], set[int]]:
-    """Store samples; give back the jobs and the tag keys for which supersession must be computed again."""
-    moved = [part for columns in samples for part in _write_plugin(connection, columns)]
-    return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}
+def write_samples(
+    connection: Connection, samples: Sequence[SampleColumns], most_tags: int
+) -> tuple[set[int], set[int], set[FileKey]]:
+    """Store samples, of `most_tags` series of a file.
+
+    Gives back the jobs and the tag keys for which supersession must be computed again, and the files of which samples
+    were left out.
+    """
+    full: set[FileKey] = set()
+    moved = [part for columns in samples for part in _write_plugin(connection, columns, most_tags, full)]
+    return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, full
 
 
-def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]:
+def _write_plugin(
+    connection: Connection, samples: SampleColumns, most_tags: int, full: set[FileKey]
+) -> list[_Part]:
     """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
     parts = [
         _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
@@ -75,7 +86,15 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     known = _known_series(connection, samples.plugin, begun)
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
-    new = _create(connection, created)
+    new = _create(connection, created, most_tags)
+    if len(new) < len(created):
+        full |= {part.name.file.key for part in created if part.key not in new}
+        kept = [part.key in known or part.key in new for part in parts]
+        created = [part for part in created if part.key in new]
+        parts = list(compress(parts, kept))
+        samples = samples.only(kept)
+        if not parts:
+            return []
     table = samples_of(samples.plugin)
     series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
@@ -85,14 +104,29 @@ def _write_plugin(connection: Connection, samples: SampleColumns) -> list[_Part]
     return created + _update_statistics(connection, table, extended, known)
 
 
-def _create(connection: Connection, parts: Sequence[_Part]) -> dict[SeriesKey, int]:
-    """Make rows of series; give back the number of each within its job."""
+def _create(connection: Connection, parts: Sequence[_Part], most_tags: int) -> dict[SeriesKey, int]:
+    """Make rows of series, as far as their files have room; give back the number of each within its job."""
     if not parts:
         return {}
     next_no = next_numbers(connection, series.c.series_no, {part.key[0] for part in parts})
-    numbers = {part.key: next(next_no[part.key[0]]) for part in parts}
-    insert_plain(connection, series, [part.series_row(numbers[part.key]) for part in parts])
+    taken = _series_counts(connection, {part.name.file.key for part in parts if part.name.file.byte_offset})
+    numbers: dict[SeriesKey, int] = {}
+    for part in parts:
+        taken[part.name.file.key] += 1
+        if taken[part.name.file.key] <= most_tags:
+            numbers[part.key] = next(next_no[part.key[0]])
+    rows = [part.series_row(numbers[part.key]) for part in parts if part.key in numbers]
+    insert_plain(connection, series, rows)
     return numbers
+
+
+def _series_counts(connection: Connection, files: Collection[FileKey]) -> Counter[FileKey]:
+    """How many series some files have."""
+    if not files:
+        return Counter()
+    of = (series.c.job_id, series.c.file_no)
+    counts = select(*of, func.count()).where(among_rows(connection, of, files)).group_by(*of)
+    return Counter({(job_id, file_no): count for job_id, file_no, count in connection.execute(counts)})
 
 
 def _update_statistics(

@@ -93,20 +93,20 @@ LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train
 """,
 )
 
-_NUMBERED = """(
-    SELECT count(*) FROM lineage_event other
+_NUMBERED = """e.evaluation_no + (
+    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
-      AND (other_file.file_time, other_file.name, other.byte_offset) <= (f.file_time, f.name, m.byte_offset)
+    WHERE other.job_id = m.job_id AND other_file.current
+      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
   )"""
 
 _BINDING = """(
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
-      SELECT 1 FROM lineage_event other
+      SELECT 1 FROM file_lineage other
       JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.kind = 'eval' AND other_file.current
-        AND (other_file.file_time, other_file.name, other.byte_offset) > (f.file_time, f.name, m.byte_offset)
+      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
+        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
   )"""
 

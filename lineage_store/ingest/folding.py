@@ -1,0 +1,155 @@
+"""Lineage in the write transaction: which new events a job still has room for, and what its events come to then.
+
+In: the advances of a batch. Out: rows of events and of what files and jobs come to. Promises: what is read is what is
+new, what each file has come to, and the few events that bind, however many there were before; jobs are folded a
+few at a time, so that memory holds about PORTION_BYTES of lineage. Does not know files on disk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from lineage_store.config import Settings
+from lineage_store.findings import Finding, finding, joined
+from lineage_store.ingest.decode import bounds
+from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended
+from lineage_store.store.records import Advance, FileKey, FileLineage, KnownFile, LineageRow, relative_path
+from lineage_store.store.writes import lineage
+from lineage_store.store.writes.lineage import FileOfJob
+
+PORTION_BYTES = 8 << 20
+
+
+def write_events(
+    connection: Connection, advances: Sequence[Advance], most: Settings
+) -> tuple[list[Advance], set[int]]:
+    """Store lineage events as far as their jobs have room; the advances without the others, and the jobs to fold."""
+    jobs = {advance.file.job_id for advance in advances if advance.rows.lineage_events}
+    if not jobs:
+        return list(advances), jobs
+    used: dict[int, _Used] = defaultdict(_Used)
+    for file in lineage.files_of_jobs(connection, jobs):
+        used[file.job_id].put(file)
+    within: list[Advance] = []
+    begun: dict[FileKey, FileLineage] = {}
+    counted: dict[FileKey, FileLineage] = {}
+    for advance in advances:
+        if advance.rows.lineage_events:
+            advance, before = _within(advance, used[advance.file.job_id], most)
+            key, events = advance.file.key, advance.rows.lineage_events
+            if not before.events:
+                begun[key] = extended(before, events)
+            elif not any(event.kind == "user_info" for event in events):
+                counted[key] = extended(before, events)
+            else:  # one at a time, for what they hold may be much
+                values = lineage.user_info(connection, [key])[key]
+                lineage.write_files(connection, {key: extended(before._replace(user_info=values), events)})
+        within.append(advance)
+    lineage.write_files(connection, begun)
+    lineage.write_files(connection, counted, user_info=False)
+    lineage.write_lineage_events(connection, within)
+    return within, jobs
+
+
+def refold(connection: Connection, job_ids: Collection[int], advances: Sequence[Advance]) -> None:
+    """Fold the lineage of jobs; where their only lineage file is read from its beginning, it is folded already."""
+    if not job_ids:
+        return
+    folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
+    alone = lineage.jobs_of_one_file(connection, folded)
+    lineage.replace_lineage(connection, {job: found for job, found in folded.items() if job in alone})
+    files: dict[int, list[FileOfJob]] = {job: [] for job in job_ids if job not in alone}
+    for file in lineage.files_of_jobs(connection, files):
+        if file.current:
+            files[file.job_id].append(file)
+    for portion in _portions(files):
+        _fold(connection, portion)
+
+
+@dataclass(slots=True)
+class _Used:
+    """What the log files of a job have used up, the newest generation of each name."""
+
+    files: dict[str, FileOfJob] = field(default_factory=dict)
+    total: FileLineage = field(default_factory=FileLineage)
+
+    def put(self, file: FileOfJob) -> None:
+        """Count a file, in place of an older generation."""
+        self._count(self.files.get(file.name), -1)
+        self._count(file, 1)
+        self.files[file.name] = file
+
+    def of(self, file: KnownFile) -> FileLineage:
+        """What a file has come to. An older generation of it does not count any more."""
+        known = self.files.get(file.name)
+        if known is None or known.file_no != file.file_no:
+            known = FileOfJob(file.job_id, file.file_no, file.name, file.current, FileLineage())
+            self.put(known)
+        return known.lineage
+
+    def _count(self, file: FileOfJob | None, sign: int) -> None:
+        if file is not None:
+            names = ("events", "content_bytes", "user_values")
+            self.total = self.total._replace(
+                **{name: getattr(self.total, name) + sign * getattr(file.lineage, name) for name in names}
+            )
+
+
+def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, FileLineage]:
+    """The advance without the events for which its job has no room, and what its file has come to before."""
+    file, rows, before = advance.file, advance.rows, job.of(advance.file)
+    kept: list[LineageRow] = []
+    left_out: list[Finding] = []
+    evaluations = before.evaluations
+    ends = [event.byte_offset for event in rows.lineage_events[1:]] + [rows.end]
+    for event, end in zip(rows.lineage_events, ends, strict=True):
+        if reason := bounds.of_job(job.total, event, most):
+            path, place = relative_path(file.train_id, file.name), (event.byte_offset, end)
+            left_out.append(finding("beyond_bounds", path, byte_range=place, reason=reason))
+            continue
+        if event.kind == "eval":
+            evaluations += 1
+            event = event._replace(evaluation_no=evaluations)
+        kept.append(event)
+        job.total = bounds.plus(job.total, event)
+    if left_out:
+        rows = rows._replace(folded=None, problems=(*rows.problems, *joined(left_out)))
+    return advance._replace(rows=rows._replace(lineage_events=tuple(kept))), before
+
+
+def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[FileOfJob]]]:
+    portion: dict[int, list[FileOfJob]] = {}
+    weight = 0
+    for job, of_job in files.items():
+        portion[job] = of_job
+        weight += sum(file.lineage.content_bytes for file in of_job)
+        if weight >= PORTION_BYTES:
+            yield portion
+            portion, weight = {}, 0
+    if portion:
+        yield portion
+
+
+def _fold(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> None:
+    """Fold some jobs: from the events that bind, and the user-defined values of the files that count."""
+    bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
+    places = {
+        (job, kind): (job, files[job][number].file_no, at)
+        for job, (found, _) in bound.items()
+        for kind, (number, at) in found.items()
+    }
+    contents = lineage.contents(connection, places.values())
+    counting = {job: [file.key for file in files[job][first:]] for job, (_, first) in bound.items()}
+    users = lineage.user_info(connection, [key for keys in counting.values() for key in keys])
+    folds = {}
+    for job, (found, _) in bound.items():
+        user: dict[str, object] = {}
+        for key in counting[job]:
+            user |= json.loads(users.pop(key))
+        folds[job] = come_to({kind: contents[places[job, kind]] for kind in found}, user)
+    lineage.replace_lineage(connection, folds)

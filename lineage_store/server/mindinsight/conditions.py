@@ -1,0 +1,140 @@
+"""What MindInsight refuses in a search condition, in its words and its order. Pure.
+
+In: the JSON of a request's body. Out: the condition for the store, or the refusal. The store knows more operators, and
+refuses in other words; a client of MindInsight's expects these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lineage_store.fields import (
+    BY_NAME,
+    CONTROL_KEYS,
+    METRIC_PREFIX,
+    SEARCHABLE,
+    USER_PREFIX,
+    FieldType,
+    LineageField,
+)
+from lineage_store.server.mindinsight.importance import LOSS
+from lineage_store.server.mindinsight.protocol import RefusedError
+
+_OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
+_OF_TEXT = ("eq", "in", "not_in")
+_FIELDS = [field.name for field in SEARCHABLE]
+_LINEAGE_TYPE = "lineage_type"
+_LARGEST = 2**63 - 1
+_NUMBER = "It should be a dict and the value should be a float or a integer"
+_BOUNDS = {"limit": (1, 100, "0 < limit <= 100"), "offset": (0, 100_000, "0 <= offset <= 100000")}
+_COUNT = "integer between 0 and pow(2, 63) -1."
+_SORTED_NAME = f"The sorted_name must be in {_FIELDS} or start with `{METRIC_PREFIX}` or `{USER_PREFIX}`."
+
+
+def refused(detail: str) -> RefusedError:
+    """The refusal of a condition."""
+    return RefusedError("50542218", f"Search_condition param error: {detail}")
+
+
+def read_condition(body: object) -> Mapping[str, Any]:
+    """The condition in a request's body, as the store takes it. Raises a refusal."""
+    if not isinstance(body, dict):
+        raise refused("TypeError. Invalid search_condition type, it should be dict.")
+    page = {name: body[name] for name in _BOUNDS if name in body}
+    for name, value in page.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise refused(f"TypeError. The {name} must be int.")
+    _check_order(body)
+    asked = {name: each for name, each in body.items() if name not in CONTROL_KEYS or name == _LINEAGE_TYPE}
+    for name, comparisons in asked.items():
+        _check_attribute(name, comparisons)
+    for name, value in page.items():
+        least, greatest, text = _BOUNDS[name]
+        if not least <= value <= greatest:
+            raise refused(f"Invalid input {name}. {text}")
+    for name in sorted((*_FIELDS, _LINEAGE_TYPE)):
+        for operator, value in asked.get(name, {}).items():
+            _check_value(name, operator, value)
+    if "sorted_by" in body:
+        raise refused("ValueError. The search attribute not supported.")
+    return body
+
+
+def _check_order(body: Mapping[str, Any]) -> None:
+    if "sorted_name" in body and not _is_sortable(body["sorted_name"]):
+        raise refused(f"ValueError. {_SORTED_NAME}")
+    if "sorted_type" not in body:
+        return
+    if "sorted_name" not in body:
+        raise refused("ValueError. The sorted_name must exist when sorted_type exists.")
+    if body["sorted_type"] not in ("ascending", "descending", None):
+        raise refused("ValueError. The sorted_type must be ascending or descending.")
+
+
+def _is_sortable(name: object) -> bool:
+    return isinstance(name, str) and (name in _FIELDS or name == "tag" or _is_prefixed(name))
+
+
+def _is_prefixed(name: str) -> bool:
+    return any(name.startswith(prefix) and name != prefix for prefix in (METRIC_PREFIX, USER_PREFIX))
+
+
+def _check_attribute(name: str, comparisons: object) -> None:
+    if name not in (*_FIELDS, _LINEAGE_TYPE) and not _is_prefixed(name):
+        raise refused("ValueError. The search attribute not supported.")
+    if not isinstance(comparisons, dict):
+        if name == _LINEAGE_TYPE:
+            raise _invalid(name, "It should be 'dataset' or 'model'.")
+        raise refused(f"TypeError. The search_condition element {name} should be dict.")
+    for operator, value in comparisons.items():
+        if operator not in _OPERATORS:
+            raise refused(f"ValueError. The compare condition should be in {_OPERATORS}.")
+        if name.startswith(METRIC_PREFIX) and not _fits("float", operator, value):
+            raise _invalid(name, _NUMBER)
+
+
+def _check_value(name: str, operator: str, value: object) -> None:
+    is_type = name == _LINEAGE_TYPE
+    type_ = "text" if is_type else BY_NAME[name].type
+    if type_ == "text" and operator not in _OF_TEXT:
+        raise _invalid(name, "Its operation should be `eq`, `in` or `not_in`.")
+    if _takes_list(type_, operator) and not isinstance(value, list):
+        raise _invalid(name, "The value of `in` operation must be list or tuple.")
+    named = value if isinstance(value, list) else [value]
+    if is_type and not all(each in ("dataset", "model") for each in named):
+        raise _invalid(name, "It should be 'dataset' or 'model'.")
+    if not _fits(type_, operator, value):
+        raise _invalid(name, _expected(BY_NAME[name]))
+
+
+def _expected(field: LineageField) -> str:
+    """What MindInsight says of a value that does not fit a field."""
+    if field.type == "text":
+        is_mark = field.name == "dataset_mark"
+        return f"It should be a {'' if is_mark else 'dict and the value should be a '}string."
+    if field.type == "float":
+        return "It should be a float." if field.name == LOSS else f"{_NUMBER}."
+    if field.group == "hyper_parameters":
+        return f"It should be a {'positive' if field.name == 'epoch' else 'non-negative'} integer."
+    if field.group == "model":
+        return f"It should be an {_COUNT}"
+    return f"It should be a dict and the value should be a {_COUNT}"
+
+
+def _takes_list(type_: FieldType, operator: str) -> bool:
+    return operator == "in" or (operator == "not_in" and type_ != "float")
+
+
+def _fits(type_: FieldType, operator: str, value: object) -> bool:
+    if _takes_list(type_, operator):
+        return isinstance(value, list)
+    if type_ == "text":
+        return isinstance(value, str)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return type_ == "float" or (isinstance(value, int) and 0 <= value <= _LARGEST)
+
+
+def _invalid(name: str, detail: str) -> RefusedError:
+    return refused(f"The parameter {name} is invalid. {detail}")

@@ -1,0 +1,47 @@
+"""`datavisual/image/metadata` and `datavisual/image/single-image`: which images there are, and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lineage_store.errors import PayloadUnavailableError
+from lineage_store.plugins import IMAGE
+from lineage_store.server.mindinsight.protocol import Picture, Query, RefusedError, read_integer
+from lineage_store.server.mindinsight.samples import NO_DATA, kept_payloads, stored_tag
+from lineage_store.server.mindinsight.site import Site
+
+NEWEST = -1
+
+
+def metadata(site: Site, query: Query) -> dict[str, Any]:
+    """The images of a tag that MindInsight would have kept."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    job = site.job(train_id)
+    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, _no_image(NO_DATA)))
+    shown = []
+    for sample in samples:
+        height, width = (sample.shape or (0, 0))[:2]
+        shown.append({"wall_time": sample.wall_time, "step": sample.step, "width": width, "height": height})
+    return {"metadatas": shown}
+
+
+def single_image(site: Site, query: Query) -> Picture:
+    """The bytes of an image as they were recorded, of any step that was."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    step = read_integer("step", query.required("step"))
+    job = site.job(train_id)
+    stored = stored_tag(job, IMAGE, tag, _no_image(NO_DATA))
+    samples = kept_payloads(site, job, IMAGE, stored)
+    found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
+    if not found:
+        found = site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1)
+    if not found:
+        raise _no_image("Can not find the step with given train job id and tag.")
+    try:
+        return Picture(found[0].read().png)
+    except PayloadUnavailableError:
+        raise _no_image("Its log file is gone or has changed.") from None
+
+
+def _no_image(detail: str) -> RefusedError:
+    return RefusedError("5054500D", f"Image is not exist. Detail: {detail}")

@@ -1,0 +1,86 @@
+"""`lineagemgr/lineages` and `datasets/dataset_graph`: what was trained, on what; labels and remarks.
+
+Conditions are checked in MindInsight's words first; what it takes, the store answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.json_values import for_json
+from lineage_store.server.mindinsight.conditions import read_condition, refused
+from lineage_store.server.mindinsight.importance import analysed
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
+from lineage_store.server.mindinsight.site import Site
+
+_WITH_MODEL = {"lineage_type": {"eq": "model"}}
+_LARGEST_TAG, _LONGEST_REMARK = 10, 128
+
+
+def lineages(site: Site, body: Any) -> dict[str, Any]:
+    """The jobs that match, with what is asked for of each."""
+    found: dict[str, Any] = for_json(search(site, body))
+    return found
+
+
+def search(site: Site, body: Any) -> dict[str, Any]:
+    """The store's answer to the condition in a request's body."""
+    condition = read_condition({} if body is None else body)
+    if not site.base_dir:
+        return {"customized": {}, "object": [], "count": 0}
+    try:
+        return site.store.filter_lineage(condition, base_dir=site.base_dir)
+    except LineageSearchConditionParamError as error:
+        raise refused(str(error)) from None
+
+
+def targets(site: Site, body: Any) -> dict[str, Any]:
+    """Which hyper-parameters of the jobs that match go with which results."""
+    return analysed(search(site, {**read_condition({} if body is None else body), **_WITH_MODEL})["object"])
+
+
+def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
+    """Whose label or remark a request sets, and to what."""
+    if not isinstance(body, dict):
+        raise wrong_value("The request body should be a dict.")
+    train_id = _relative(query.get("train_id"))
+    if not body.keys() <= {"tag", "remark"}:
+        raise _invalid("Keys of added_info must be in ['tag', 'remark'].")
+    tag, remark = body.get("tag", 0), body.get("remark", "")
+    if not isinstance(tag, int) or isinstance(tag, bool):
+        raise _invalid("'tag' must be int.")
+    if not 0 <= tag <= _LARGEST_TAG:
+        raise _invalid(f"The tag should in [0, {_LARGEST_TAG}].")
+    if not isinstance(remark, str):
+        raise _invalid("'remark' must be str.")
+    if len(remark) > _LONGEST_REMARK:
+        raise _invalid(f"The length of remark should in [0, {_LONGEST_REMARK}].")
+    return train_id, body
+
+
+def require_lineage(site: Site, train_id: str) -> None:
+    """Refuse to annotate a job that is not there, or recorded nothing of what was trained."""
+    site.job(train_id, no_such_job(train_id))
+    if site.lineage_of(train_id, "dataset") is None:
+        raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
+
+
+def dataset_graph(site: Site, query: Query) -> dict[str, Any]:
+    """A job's dataset pipeline."""
+    train_id = _relative(query.get("train_id"))
+    found = site.lineage_of(train_id, "dataset")
+    if found is None or not found["dataset_graph"]:
+        return {}
+    return {"dataset_graph": for_json(found["dataset_graph"]), "summary_dir": train_id}
+
+
+def _relative(train_id: str | None) -> str:
+    if train_id is None or not train_id.startswith("./") or train_id.count("/") > 1:
+        raise wrong_value("Summary dir should be relative path starting with './'.")
+    return train_id
+
+
+def _invalid(detail: str) -> RefusedError:
+    return RefusedError("50542081", f"ValueError. {detail}")

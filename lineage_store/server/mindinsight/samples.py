@@ -1,0 +1,70 @@
+"""The samples of a tag that MindInsight would have kept, for every endpoint that shows some.
+
+In: a job, a plugin, a tag. Out: the samples that survive its sampling, ascending by step. What is asked for by its step
+comes from the store, which has every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from lineage_store.plugins import SCALAR
+from lineage_store.server.mindinsight.protocol import RefusedError
+from lineage_store.server.mindinsight.sampling import Run, kept
+from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import PayloadSample, Recorded
+
+T = TypeVar("T")
+NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
+
+
+def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
+    """(wall time, step, value) of a scalar, by the store's tag."""
+    parts = _in_reading_order(site.store.recorded_scalars(site.base_dir, job.train_id, tag))
+    runs = [Run(part.file_time, part.samples.steps.tolist()) for part in parts]
+    rows = [
+        list(
+            zip(
+                part.samples.wall_times.tolist(),
+                run.steps,
+                part.samples.values.tolist(),
+                strict=True,
+            )
+        )
+        for part, run in zip(parts, runs, strict=True)
+    ]
+    return [rows[run][index] for run, index in kept(runs, SAMPLES[SCALAR] * site.limits)]
+
+
+def kept_payloads(
+    site: Site,
+    job: Job,
+    plugin: str,
+    tag: str,
+    counts: Callable[[PayloadSample], bool] = lambda sample: True,
+) -> list[PayloadSample]:
+    """The payloads of a tag, by the store's plugin and tag; those that do not count were never taken in."""
+    parts = _in_reading_order(site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag))
+    taken = [list(filter(counts, part.samples)) for part in parts]
+    runs = [
+        Run(part.file_time, [sample.step for sample in samples])
+        for part, samples in zip(parts, taken, strict=True)
+    ]
+    return [taken[run][index] for run, index in kept(runs, SAMPLES[plugin] * site.limits)]
+
+
+def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
+    """What the store calls a tag. Raises a refusal where the job has none such."""
+    found = job.stored_tag(plugin, tag)
+    if found is None:
+        raise otherwise
+    return found
+
+
+def _in_reading_order(recorded: list[Recorded[T]]) -> list[Recorded[T]]:
+    """As MindInsight reads files: of those begun in one second the last name first."""
+    by_name = sorted(recorded, key=lambda part: part.log_file, reverse=True)
+    return sorted(by_name, key=lambda part: part.file_time)

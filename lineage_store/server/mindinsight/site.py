@@ -1,0 +1,124 @@
+"""What an endpoint asks: one base dir of the store, and of each job what MindInsight would have loaded.
+
+In: an open store, settings. Out: `Site`, and by it `Job` with its tags as MindInsight calls them. Promises: no endpoint
+misses a job because it is not "in the cache"; only how many tags there are has MindInsight's bounds, which the setting
+`mindinsight_limits` multiplies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_store.api import LineageStore
+from lineage_store.api.reports import JobContents
+from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
+from lineage_store.server.mindinsight.protocol import RefusedError, no_such_job
+
+OPTIMIZED_GRAPH, LOSS_LANDSCAPE = "optimized_graph", "loss_landscape"
+PLUGIN_NAMES = {
+    IMAGE: IMAGE,
+    SCALAR: SCALAR,
+    GRAPH: GRAPH,
+    OPTIMIZED_GRAPH: GRAPH,
+    HISTOGRAM: HISTOGRAM,
+    TENSOR: TENSOR,
+    LOSS_LANDSCAPE: LANDSCAPE,
+}
+"""What MindInsight calls our plugins, in its order."""
+OPTIMIZED = " (optimized)"
+SAMPLES = {SCALAR: 1000, IMAGE: 10, TENSOR: 20, HISTOGRAM: 50, LANDSCAPE: 500}
+MOST_TAGS, MOST_TENSOR_TAGS, LOADED_JOBS = 300, 6, 15
+IN_CACHE = "Can not find the given train job in cache."
+IN_MANAGER = "Can not find the train job in data manager."
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A train job and its tags."""
+
+    train_id: str
+    contents: JobContents
+    tags: Mapping[str, Sequence[str]]
+    """By MindInsight's plugin, sorted, as it calls them: with the plugin's suffix."""
+
+    def stored_tag(self, plugin: str, tag: str) -> str | None:
+        """What the store calls a tag of one of its plugins; None where the job has no such tag."""
+        name = LOSS_LANDSCAPE if plugin == LANDSCAPE else plugin
+        if tag not in self.tags[name]:
+            return None
+        return tag if plugin == GRAPH else tag.removesuffix(BY_NAME[plugin].suffixes[0])
+
+    def has_tag(self, tag: str) -> bool:
+        """Whether any plugin has it."""
+        return any(tag in tags for tags in self.tags.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One base dir of a store, for one request."""
+
+    store: LineageStore
+    base_dir: str
+    """"" where the store knows none."""
+    limits: int
+    """How many times MindInsight's limits are in force."""
+    opened: set[str]
+    """Jobs that somebody opened since the server's start."""
+
+    def jobs(self, train_ids: Sequence[str]) -> dict[str, Job]:
+        """Those of the jobs that the store knows."""
+        if not (self.base_dir and train_ids):
+            return {}
+        found = self.store.job_contents(self.base_dir, list(dict.fromkeys(train_ids)))
+        return {
+            train_id: Job(train_id, contents, tags_of(contents, self.limits))
+            for train_id, contents in found.items()
+        }
+
+    def job(self, train_id: str, otherwise: RefusedError | str = IN_CACHE) -> Job:
+        """A job; what is raised otherwise tells that there is none."""
+        found = self.jobs([train_id]).get(train_id)
+        if found is None:
+            raise no_such_job(otherwise) if isinstance(otherwise, str) else otherwise
+        return found
+
+    def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
+        """A job's lineage, of it the part `model` or `dataset`; None where it recorded none."""
+        if not self.base_dir:
+            return None
+        condition = {"summary_dir": {"eq": train_id}, "lineage_type": {"eq": part}}
+        found = self.store.filter_lineage(condition, base_dir=self.base_dir, count=False)["object"]
+        return found[0] if found else None
+
+    def loaded(self) -> set[str]:
+        """The jobs that MindInsight would keep in memory, and those that were opened."""
+        if not self.base_dir:
+            return set()
+        newest = self.store.train_jobs(self.base_dir, with_samples=True, limit=LOADED_JOBS * self.limits)
+        return self.opened | {job.train_id for job in newest}
+
+
+def tags_of(contents: JobContents, limits: int = 1) -> dict[str, list[str]]:
+    """The tags that MindInsight would have kept, by its plugins."""
+    seen = [(plugin, tag) for plugin, tag in contents.tags if plugin != GRAPH]
+    graphs = sorted((tag for plugin, tag in contents.tags if plugin == GRAPH), key=_file_order)
+    tensors = [each for each in seen if each[0] == TENSOR]
+    dropped = set(tensors[: max(0, len(tensors) - MOST_TENSOR_TAGS * limits)])
+    kept = [each for each in seen if each not in dropped]
+    room = MOST_TAGS * limits - 2 * bool(graphs)
+    tags: dict[str, list[str]] = {name: [] for name in PLUGIN_NAMES}
+    for plugin, tag in kept[max(0, len(kept) - room) :]:
+        name = LOSS_LANDSCAPE if plugin == LANDSCAPE else plugin
+        tags[name].append(f"{tag}{BY_NAME[plugin].suffixes[0]}")
+    for graph in graphs[-1:]:
+        tags[GRAPH], tags[OPTIMIZED_GRAPH] = [graph], [f"{graph}{OPTIMIZED}"]
+    return {name: sorted(of_plugin) for name, of_plugin in tags.items()}
+
+
+def _file_order(name: str) -> tuple[int, list[int]]:
+    """By the timestamp in a log file's name, then the names in descending order, as MindInsight reads them."""
+    timestamp = re.search(r"summary\.(\d+)", name)
+    return int(timestamp[1]) if timestamp else 0, [-ord(character) for character in name]
