@@ -18,6 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_WITHIN_S = 10.0
 STOPS_WITHIN_S = 5
+LONGEST_HEAD = 128 << 10
+"""Bytes of a request up to its body: MindInsight's page compares a thousand jobs in one URL."""
 MOST_CONNECTIONS = 4000
 _OTHER_FILES = 256
 """What a process has open beside connections: databases, log files."""
@@ -34,6 +36,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
             limit_concurrency=_allowed_connections(),
             timeout_graceful_shutdown=STOPS_WITHIN_S,
         )

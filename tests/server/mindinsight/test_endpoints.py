@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +122,19 @@ def test_every_answer_has_the_headers_of_its_server(client: httpx.Client) -> Non
         assert "'unsafe-eval'" in headers["content-security-policy"]
         assert (headers["cache-control"], headers["x-frame-options"]) == ("no-store", "SAMEORIGIN")
     assert client.head(f"{BEGIN}/ui-config").status_code == 405
+
+
+def test_a_comparison_of_a_thousand_jobs_fits_into_a_url(client: httpx.Client) -> None:
+    asked = "&".join(
+        ["tag=loss/scalar", *(f"train_id=./a_job_with_a_long_name_{number}" for number in range(1000))]
+    )
+    address = client.base_url.host, client.base_url.port
+    with socket.create_connection((str(address[0]), address[1] or 0)) as connection:
+        start, end = f"GET {BEGIN}/datavisual/scalars?", f"{asked} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for part in (start, end[:20_000], end[20_000:]):
+            connection.sendall(part.encode())
+            time.sleep(0.05)  # so that it arrives in parts
+        assert connection.recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_store_without_base_dirs_has_no_jobs(sqlite_url: str) -> None:
