@@ -30,7 +30,7 @@ demo: .venv/package ## Ingest a few real jobs and look at them
 	@.venv/bin/python examples/demo.py
 
 .PHONY: serve
-serve: .venv/package ## Serve the example jobs at http://127.0.0.1:8080 (ARGS="--port 0" for another port)
+serve: page ## Serve the example jobs at http://127.0.0.1:8080 (ARGS="--port 0" for another port)
 	@mkdir -p build/serve
 	.venv/bin/lineage-store --database sqlite:///build/serve/store.db serve examples/summary_base $(ARGS)
 
@@ -79,6 +79,19 @@ test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .ven
 	.venv-mindspore/bin/python $(PIP_INSTALL) --no-deps --no-index --force-reinstall build/wheel/*.whl
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
 	.venv/bin/python -m pytest tests/server -m mindinsight $(ARGS)
+
+.PHONY: page
+page: .venv/package ## Build the page in web/ for the server (needs npm, or brings it)
+	@.venv/bin/python tools/build_page.py
+
+.PHONY: test-page
+test-page: page ## Lint and test the page: its pure parts, then all of it in a browser
+	@.venv/bin/python tools/build_page.py run check test
+	.venv/bin/python $(PYTEST) tests/page -m page $(ARGS)
+
+.PHONY: pictures
+pictures: page ## Take the pictures of the page anew that README shows
+	.venv/bin/python tools/pictures.py
 
 .PHONY: prove
 prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)

@@ -131,6 +131,13 @@ class Questions(OpenedStore):
         with self._reading() as connection:
             require(connection, asked)
 
+    def names(self) -> dict[str, list[str]]:
+        """Names of the metrics (`metric`) and user-defined values (`user_defined`) that jobs have."""
+        from lineage_store.query.names import all_names
+
+        with self._reading() as connection:
+            return dict(all_names(connection))
+
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
     ) -> None:

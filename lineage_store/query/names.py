@@ -40,6 +40,11 @@ def require(connection: Connection, asked: Iterable[Subject]) -> None:
             raise _refused(from_stored(subject.name), prefix, kind, _names(connection, table))
 
 
+def all_names(connection: Connection) -> dict[str, list[str]]:
+    """The names of metrics and of user-defined values that jobs have, up to so many of each."""
+    return {kind: _names(connection, table) for kind, (table, _, _) in _TABLES.items()}
+
+
 def _names(connection: Connection, table: Table) -> list[str]:
     """The names that jobs have, each found by a step in the index."""
     names = select(func.min(table.c.name_key).label("key")).cte("names", recursive=True)

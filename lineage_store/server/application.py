@@ -11,30 +11,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from starlette.responses import HTMLResponse
 
 import lineage_store
 from lineage_store.config import Settings
-from lineage_store.server import metrics, mindinsight, problems
+from lineage_store.server import metrics, mindinsight, page, problems
 from lineage_store.server.guard import Guard, policy_of
-from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series
+from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
 
 OWN: tuple[APIRouter, ...] = (
-    *(health.router, changes.router, events.router, jobs.router),
+    *(health.router, changes.router, events.router, jobs.router, vocabulary.router),
     *(job.router, series.router, payloads.router),
 )
 """Every family of endpoints of our own, below API."""
 API = "/api/v1"
-_START = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>lineage-store</title><h1>lineage-store</h1>
-<ul>
-<li><a href="api/v1/train-jobs">Jobs</a>, <a href="api/v1/health">how the store stands</a></li>
-<li><a href="api/v1/openapi.json">What else can be asked</a> (OpenAPI)</li>
-</ul>
-</html>
-"""
 _PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "What is wrong, and what to do",
@@ -71,19 +62,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store, app.state.watcher = state, watcher
     app.state.metrics = metrics.ServerMetrics(state, watcher, f"{prefix}{API}")
     problems.install(app)
-    app.add_api_route(f"{prefix}/", _start, include_in_schema=False, response_class=HTMLResponse)
     for router in OWN:
         app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
     app.include_router(metrics.router, prefix=prefix)
+    app.include_router(page.router_at(prefix))
     mindinsight.install(app, prefix, state)
     app.add_middleware(Guard, policy=policy)
     app.add_middleware(metrics.Counted, metrics=app.state.metrics)
     return app
-
-
-async def _start() -> HTMLResponse:
-    """Where to go on, for who comes with a browser."""
-    return HTMLResponse(_START)
 
 
 def prefix_of(settings: Settings) -> str:

@@ -23,8 +23,8 @@ from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 
 T = TypeVar("T")
-HEAVY_WAIT_S = 1.0
-"""How long a heavy read waits for those under way."""
+HEAVY_WAIT_S = 5.0
+"""How long a heavy read waits for those under way: bursts are answered, a flood is not."""
 _QUICK_S = 0.05
 """Until then nobody looks whether the client is still there."""
 

@@ -63,8 +63,9 @@ class Followed:
 @contextmanager
 def believing() -> Iterator[None]:
     """Take every checksum for the right one."""
-    believed = {name: mock.Mock(return_value=mock.ANY) for name in ("length_checksum", "masked_crc32c")}
-    with mock.patch.multiple(framing, **believed):
+    payloads = mock.Mock(**{"return_value.of.return_value": mock.ANY})
+    lengths = mock.Mock(return_value=mock.ANY)
+    with mock.patch.multiple(framing, length_checksum=lengths, SliceChecksums=payloads):
         yield
 
 

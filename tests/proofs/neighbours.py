@@ -161,7 +161,7 @@ def _proportional_bytes(pid: int) -> int:
 
 def _await_all(place: Place, engine: Engine) -> None:
     """Wait until what is hostile has been looked at too."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     read = (
         "SELECT count(*) FROM log_file WHERE current AND state <> 'missing'"
         " AND (byte_offset > 0 OR suspect_since IS NOT NULL OR state <> 'live')"

@@ -51,7 +51,7 @@ def give_up(ask: Callable[[], object]) -> None:
 
 def test_who_waits_too_long_for_room_is_told_when_to_ask_again(database_url: str) -> None:
     with one_at_a_time(database_url) as client, ThreadPoolExecutor(1) as other:
-        asked = other.submit(give_up, lambda: client.get("/endless", timeout=10.0))
+        asked = other.submit(give_up, lambda: client.get("/endless", timeout=20.0))
         statuses = set()
         while 429 not in statuses:
             assert not asked.done(), "nobody was refused"
@@ -74,6 +74,15 @@ def test_a_statement_that_takes_too_long_is_ended_and_told(database_url: str) ->
         answer = client.get("/endless")
         assert (answer.status_code, answer.json()["kind"]) == (503, "database_timeout")
         assert client.get("/quick").status_code == 200
+
+
+def test_the_server_ends_though_a_question_is_under_way(database_url: str) -> None:
+    with ThreadPoolExecutor(1) as other:
+        with one_at_a_time(database_url) as client:
+            asked = other.submit(httpx.get, client.base_url.join("/endless"), timeout=100)
+            while client.get("/quick").status_code != 429:
+                assert not asked.done(), "the question ended"
+        assert asked.result(60).status_code == 500
 
 
 def test_a_cancelled_question_begins_nothing_more(database_url: str) -> None:

@@ -108,6 +108,22 @@ class TrainJobs(BaseModel):
     jobs: list[Job]
 
 
+class FieldName(BaseModel):
+    """A lineage field."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+class Names(BaseModel):
+    """What conditions may name: fields, and metrics and user-defined values, which have their kind before them."""
+
+    fields: list[FieldName]
+    metric: list[str]
+    user_defined: list[str]
+
+
 class JobReport(BaseModel):
     """Everything about one job: rows of the views."""
 

@@ -1,0 +1,177 @@
+"""What people see and do on the page, each on both kinds of database."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright")
+expect, Page = sync_api.expect, sync_api.Page
+
+pytestmark = pytest.mark.page
+
+
+def key_of(served: httpx.Client) -> str:
+    key: str = served.get("/api/v1/base-dirs").json()["base_dirs"][0]["key"]
+    return key
+
+
+def row(page: Any, name: str) -> Any:
+    return page.get_by_role("row").filter(has_text=name)
+
+
+def test_jobs_are_filtered_sorted_and_opened(page: Any) -> None:
+    page.goto("/")
+    expect(page.get_by_role("status").filter(has_text="10 jobs")).to_be_visible()
+    expect(page.get_by_text("● live")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("optimizer=Ad")
+    expect(page.get_by_role("option", name="Adam")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
+    page.get_by_role("columnheader", name="accuracy").get_by_role("button").click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("sweep_9")
+    page.get_by_role("link", name="sweep_9").click()
+    expect(page.get_by_role("heading", name="sweep_9")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
+
+
+def test_a_wrong_condition_is_told_where_it_stands(page: Any) -> None:
+    page.goto("/jobs?where=metric/acuracy>0.5")
+    expect(page.get_by_role("alert")).to_contain_text("Did you mean metric/accuracy?")
+
+
+def test_a_brush_in_the_link_picks_jobs_and_escape_clears_it(page: Any) -> None:
+    page.goto("/jobs?brush=metric/accuracy~0.65~1")
+    expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("status").filter(has_text="10 jobs")).to_be_visible()
+
+
+def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:
+    page.goto("/jobs?cols=remark,label")
+    row(page, "sweep_3").get_by_role("button").click()
+    page.keyboard.type("good <b>one</b>")
+    page.keyboard.press("Enter")
+    row(page, "sweep_3").get_by_role("combobox").select_option("4")
+    expect(row(page, "sweep_3")).to_contain_text("good <b>one</b>")
+    page.reload()
+    expect(row(page, "sweep_3")).to_contain_text("good <b>one</b>")
+    expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("4")
+
+
+def test_what_is_shown_is_downloaded_exactly_and_safe_for_spreadsheets(page: Any, tmp_path: Path) -> None:
+    page.goto("/jobs?cols=learning_rate,user_defined/owner&where=metric/accuracy>=0.8")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    download.value.save_as(tmp_path / "jobs.csv")
+    rows = list(csv.reader((tmp_path / "jobs.csv").read_text().splitlines()))
+    assert sorted(rows[1:]) == [["./sweep_8", "0.0001", "'=1+1"], ["./sweep_9", "0.00001", "'=1+1"]]
+
+
+def test_selected_jobs_are_compared(page: Any) -> None:
+    page.goto("/jobs")
+    for name in ("sweep_1", "sweep_2"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("link", name="Compare 2 jobs").click()
+    expect(page.get_by_role("heading", name="2 jobs")).to_be_visible()
+    expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
+    expect(page.get_by_text("2 NaN")).to_be_visible()
+    page.get_by_label("differences").check()
+    differing = page.get_by_role("region", name="Differences")
+    expect(differing.get_by_role("row").filter(has_text="optimizer")).to_contain_text("Momentum")
+    expect(differing.get_by_role("row").filter(has_text="network")).to_have_count(0)
+
+
+TABS = {
+    "overview": "sweep_0",
+    "curves": "loss",
+    "evaluations": "accuracy",
+    "images": "step 1",
+    "histograms": "2 steps",
+    "tensors": "not finite 1",
+    "graph": "Default (3)",
+    "landscape": "loss from 1 to 9",
+    "files": "summary",
+}
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_part_of_a_job_is_shown(page: Any, served: httpx.Client, tab: str) -> None:
+    page.goto(f"/job/{key_of(served)}/sweep_0/{tab}")
+    expect(page.get_by_role("main")).to_contain_text(TABS[tab])
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_job_that_starts_appears_and_its_curve_grows(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    page.goto("/jobs?cols=network")
+    expect(page.get_by_text("● live")).to_be_visible()
+    Log().train(network="LeNet5").write_lineage(base_dir / "newcomer")
+    Log().version().scalar(1, "loss", 1.0).scalar(2, "loss", float("nan")).write_summary(
+        base_dir / "newcomer"
+    )
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+        expect(page.get_by_role("link", name="newcomer")).to_be_visible()
+        page.get_by_role("link", name="newcomer").click()
+        page.get_by_role("link", name="Curves").click()
+        expect(page.get_by_text("1 NaN")).to_be_visible()
+        (path,) = (base_dir / "newcomer").glob("*_MS")
+        path.chmod(0o600)
+        with path.open("ab") as stream:
+            stream.write(Log().scalar(3, "loss", float("nan")).content)
+        store.ingest(base_dir)
+        expect(page.get_by_text("2 NaN")).to_be_visible()
+
+
+def test_health_tells_of_every_base_dir(page: Any, base_dir: Path) -> None:
+    page.goto("/health")
+    expect(page.get_by_text(str(base_dir)).first).to_be_visible()
+
+
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(page: Any, served: httpx.Client, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    key = key_of(served)
+    of_job = [f"/job/{key}/sweep_0/{tab}" for tab in (*TABS, "dataset")]
+    compared = f"/compare?jobs={key}%2Fsweep_0,{key}%2Fsweep_1&diff=1&pipelines=1"
+    more = "group=optimizer&ranking=metric/accuracy&scatter=learning_rate,metric/accuracy"
+    for path in ("/jobs", f"/jobs?{more}", compared, "/health", *of_job):
+        page.goto(path)
+        expect(page.get_by_role("main")).not_to_contain_text("Loading")
+        page.evaluate(AXE.read_text())  # a script tag would be refused by the page's policy
+        found = page.evaluate(
+            "axe.run().then(({violations}) => violations.map(v => [v.id, v.nodes[0].html]))"
+        )
+        assert found == [], path
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_hangs_over_the_side(page: Any, served: httpx.Client, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    key = key_of(served)
+    for path in (
+        "/jobs",
+        f"/job/{key}/sweep_0",
+        f"/compare?jobs={key}%2Fsweep_0,{key}%2Fsweep_1&diff=1",
+        "/health",
+    ):
+        page.goto(path)
+        expect(page.get_by_role("main")).not_to_contain_text("Loading")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path

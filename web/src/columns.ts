@@ -1,0 +1,124 @@
+// Many jobs as columns: numbers side by side, words as codes. What the table, the plots and the groups read. Pure.
+
+export interface Numbers {
+  kind: "number";
+  values: Float64Array; // NaN: missing
+}
+
+export interface Words {
+  kind: "word";
+  words: readonly string[];
+  codes: Int32Array; // −1: missing
+}
+
+export type Column = Numbers | Words;
+
+export interface Columns {
+  count: number;
+  byName: ReadonlyMap<string, Column>;
+}
+
+/** The numbers of a column; of words their places in the alphabet, so that they have an axis too. */
+export function asNumbers(column: Column): Float64Array {
+  if (column.kind === "number") return column.values;
+  const order = column.words
+    .map((_, n) => n)
+    .sort((a, b) => compareWords(column.words[a]!, column.words[b]!));
+  const places = new Float64Array(order.length);
+  order.forEach((word, place) => {
+    places[word] = place;
+  });
+  return Float64Array.from(column.codes, (code) => (code < 0 ? Number.NaN : places[code]!));
+}
+
+export function wordOf(column: Words, row: number): string | null {
+  const code = column.codes[row]!;
+  return code < 0 ? null : column.words[code]!;
+}
+
+export interface SortKey {
+  name: string;
+  down: boolean;
+}
+
+/** The order of rows by several keys; what is missing comes last, whichever way; equal rows keep their order. */
+export function sorted(columns: Columns, rows: ArrayLike<number>, keys: readonly SortKey[]): Int32Array {
+  const order = Int32Array.from(rows);
+  const by = keys.flatMap(({ name, down }) => {
+    const column = columns.byName.get(name);
+    return column ? [{ values: asNumbers(column), sign: down ? -1 : 1 }] : [];
+  });
+  if (!by.length) return order;
+  return order.sort((a, b) => {
+    for (const { values, sign } of by) {
+      const [x, y] = [values[a]!, values[b]!];
+      if (x === y) continue;
+      const [noX, noY] = [Number.isNaN(x), Number.isNaN(y)];
+      if (noX && noY) continue;
+      if (noX || noY) return noX ? 1 : -1;
+      return x < y ? -sign : sign;
+    }
+    return a - b;
+  });
+}
+
+/** What is selected on an axis: places between two values, or (words) some of them. */
+export interface Brush {
+  name: string;
+  low: number;
+  high: number;
+}
+
+/** The rows that lie within every brush; several on one axis are either-or. */
+export function within(columns: Columns, brushes: readonly Brush[]): Int32Array {
+  const axes = [...new Set(brushes.map((brush) => brush.name))].flatMap((name) => {
+    const column = columns.byName.get(name);
+    const of = brushes.filter((brush) => brush.name === name);
+    return column ? [{ values: asNumbers(column), of }] : [];
+  });
+  const rows: number[] = [];
+  for (let row = 0; row < columns.count; row += 1) {
+    if (
+      axes.every(({ values, of }) => of.some(({ low, high }) => values[row]! >= low && values[row]! <= high))
+    ) {
+      rows.push(row);
+    }
+  }
+  return Int32Array.from(rows);
+}
+
+export interface Group {
+  word: string;
+  rows: number[];
+}
+
+/** Rows by the value of a field, the largest group first. */
+export function grouped(
+  columns: Columns,
+  rows: ArrayLike<number>,
+  name: string,
+  show: (value: number) => string,
+): Group[] {
+  const column = columns.byName.get(name);
+  const groups = new Map<string, number[]>();
+  if (!column) return [];
+  for (let n = 0; n < rows.length; n += 1) {
+    const row = rows[n]!;
+    const word =
+      column.kind === "word"
+        ? wordOf(column, row)
+        : (missing(column.values[row]!) ?? show(column.values[row]!));
+    const of = groups.get(word ?? "");
+    if (of) of.push(row);
+    else groups.set(word ?? "", [row]);
+  }
+  return [...groups].map(([word, of]) => ({ word, rows: of })).sort((a, b) => b.rows.length - a.rows.length);
+}
+
+function missing(value: number): string | undefined {
+  return Number.isNaN(value) ? "" : undefined;
+}
+
+function compareWords(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,283 @@
+// One tag of some jobs: lines, a box a bucket, ticks for NaN, triangles for what lies beyond the axis.
+
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { duration, number, time } from "../format";
+import { dark } from "../parts/theme";
+import { beginning, type Curve, type Drawn, drawn, means, rangeOf, upTo, type X } from "./curve";
+
+export interface Named {
+  name: string;
+  colour: string;
+}
+
+interface Props {
+  title: string;
+  jobs: readonly Named[];
+  curves: readonly Curve[];
+  x: X;
+  log: boolean;
+  halfLife: number;
+  range: [number, number] | null; // steps
+  height?: number;
+  /** Which group a job is of, by the place of its colour and name; null: each job is drawn. */
+  groupOf?: ((job: number) => number) | null;
+  onRange: (range: [number, number] | null) => void;
+}
+
+const MARK = 5;
+
+export function Chart(props: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const { curves, x, log, halfLife, jobs } = props;
+  const all = useMemo(() => {
+    const of = new Map<number, number>();
+    const lines = curves.map((curve) => {
+      const since = of.get(curve.job) ?? beginning(curves.filter((each) => each.job === curve.job));
+      of.set(curve.job, since);
+      return drawn(curve, x, curve.superseded ? 0 : halfLife, since);
+    });
+    return props.groupOf ? means(lines, props.groupOf) : lines;
+  }, [curves, x, halfLife, props.groupOf]);
+  const latest = useRef({ ...props, all });
+  latest.current = { ...props, all };
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const made = new uPlot(
+      options(element, latest),
+      [
+        [0, 1],
+        [null, null],
+      ],
+      element,
+    );
+    plot.current = made;
+    const seen = new ResizeObserver(() =>
+      made.setSize({ width: element.clientWidth, height: props.height ?? 260 }),
+    );
+    seen.observe(element);
+    return () => {
+      seen.disconnect();
+      made.destroy();
+    };
+  }, [log, x, dark.value]);
+  useEffect(() => {
+    const ends = xRange(all, x, props.range);
+    plot.current?.setScale("x", { min: ends[0], max: ends[1] });
+  }, [all, props.range, log, x, jobs, dark.value]);
+  const beyond = useMemo(() => notes(all, log), [all, log]);
+  return (
+    <figure class="chart">
+      <figcaption>
+        <span title={props.title}>{props.title}</span> <small>{beyond}</small>
+      </figcaption>
+      <div ref={box} role="img" aria-label={`${props.title} of ${jobs.length} jobs`} />
+      <div class="readout" aria-live="off" />
+    </figure>
+  );
+}
+
+type Latest = { current: Props & { all: Drawn[] } };
+
+function options(element: HTMLElement, latest: Latest): uPlot.Options {
+  const { x, log, height = 260 } = latest.current;
+  const [ink, grid] = dark.value ? ["#aab3c0", "#2a303b"] : ["#5a6472", "#e4e8ee"];
+  const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+  return {
+    width: element.clientWidth || 400,
+    height,
+    legend: { show: false },
+    cursor: {
+      sync: { key: `x-${x}` },
+      drag: { x: true, y: false, setScale: false },
+      points: { show: false },
+    },
+    scales: {
+      x: { time: x === "wall" },
+      y: { distr: log ? 3 : 1, range: () => rangeOf(latest.current.all, log) ?? (log ? [0.1, 10] : [0, 1]) },
+    },
+    axes: [
+      {
+        ...axis,
+        values:
+          x === "wall"
+            ? null
+            : (_, ticks) => ticks.map((tick) => (x === "step" ? number(tick) : duration(tick))),
+      } as uPlot.Axis,
+      {
+        ...axis,
+        size: 62,
+        values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, 3))),
+      },
+    ],
+    series: [{}, { stroke: "transparent" }],
+    hooks: {
+      draw: [(plot) => paint(plot, latest.current)],
+      setCursor: [(plot) => readOut(plot, element, latest.current)],
+      setSelect: [(plot) => select(plot, latest.current)],
+      ready: [(plot) => plot.over.addEventListener("dblclick", () => latest.current.onRange(null))],
+    },
+  };
+}
+
+function xRange(all: readonly Drawn[], x: X, range: [number, number] | null): [number, number] {
+  if (range && x === "step") return [range[0], Math.max(range[1] - 1, range[0] + 1)];
+  let [low, high] = [Infinity, -Infinity];
+  for (const each of all) {
+    low = Math.min(low, each.x[0] ?? Infinity);
+    high = Math.max(high, each.x[each.x.length - 1] ?? -Infinity);
+  }
+  if (low > high) return [0, 1];
+  return low === high ? [low - 1, high + 1] : [low, high];
+}
+
+function paint(plot: uPlot, { all, jobs, log }: Latest["current"]): void {
+  const { ctx: context, bbox } = plot;
+  context.save();
+  context.beginPath();
+  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  context.clip();
+  for (const each of all) {
+    const colour = jobs[each.curve.job]?.colour ?? "#888";
+    context.globalAlpha = each.curve.superseded ? 0.45 : 1;
+    if (each.boxes) paintBoxes(plot, each.boxes, colour, log);
+    paintLine(plot, each, colour);
+    context.globalAlpha = 1;
+  }
+  for (const each of all) paintMarks(plot, each, jobs[each.curve.job]?.colour ?? "#888", log);
+  context.restore();
+}
+
+function paintBoxes(
+  plot: uPlot,
+  { from, to, low, high }: NonNullable<Drawn["boxes"]>,
+  colour: string,
+  log: boolean,
+): void {
+  const { ctx: context, scales } = plot;
+  const [least, greatest] = [scales.y!.min!, scales.y!.max!];
+  const alpha = context.globalAlpha;
+  context.globalAlpha = alpha * 0.22;
+  context.fillStyle = colour;
+  for (let n = 0; n < from.length; n += 1) {
+    if (Number.isNaN(low[n]!) || (log && high[n]! <= 0)) continue;
+    const left = plot.valToPos(from[n]!, "x", true);
+    const right = plot.valToPos(to[n]!, "x", true);
+    const top = plot.valToPos(Math.min(high[n]!, greatest), "y", true);
+    const bottom = plot.valToPos(Math.max(low[n]!, least), "y", true);
+    context.fillRect(left, top, Math.max(1, right - left), Math.max(1, bottom - top));
+  }
+  context.globalAlpha = alpha;
+}
+
+function paintLine(plot: uPlot, { x, y, curve }: Drawn, colour: string): void {
+  const { ctx: context } = plot;
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  context.setLineDash(curve.superseded ? [4, 3] : []);
+  context.beginPath();
+  let open = false;
+  for (let n = 0; n < x.length; n += 1) {
+    if (Number.isNaN(y[n]!)) {
+      open = false;
+      continue;
+    }
+    const [left, top] = [plot.valToPos(x[n]!, "x", true), plot.valToPos(y[n]!, "y", true)];
+    if (open) context.lineTo(left, top);
+    else context.moveTo(left, top);
+    if (!open && (n + 1 === x.length || Number.isNaN(y[n + 1]!))) context.arc(left, top, 1.5, 0, 2 * Math.PI);
+    open = true;
+  }
+  context.stroke();
+  context.setLineDash([]);
+}
+
+/** Ticks below the axis for NaN, triangles at its ends for what lies beyond. */
+function paintMarks(plot: uPlot, each: Drawn, colour: string, log: boolean): void {
+  const { ctx: context, bbox, scales } = plot;
+  const [least, greatest] = [scales.y!.min!, scales.y!.max!];
+  context.fillStyle = colour;
+  const triangle = (at: number, up: boolean) => {
+    const left = plot.valToPos(at, "x", true);
+    const [tip, foot] = up
+      ? [bbox.top, bbox.top + 2 * MARK]
+      : [bbox.top + bbox.height, bbox.top + bbox.height - 2 * MARK];
+    context.beginPath();
+    context.moveTo(left, tip);
+    context.lineTo(left - MARK, foot);
+    context.lineTo(left + MARK, foot);
+    context.fill();
+  };
+  for (const { x, kind } of each.odd) {
+    if (kind === "nan")
+      context.fillRect(plot.valToPos(x, "x", true) - 1, bbox.top + bbox.height - 2 * MARK, 2, 2 * MARK);
+    else triangle(x, kind === "+inf");
+  }
+  const [xs, lows, highs] = each.boxes
+    ? [each.boxes.from, each.boxes.low, each.boxes.high]
+    : [each.x, each.y, each.y];
+  for (let n = 0; n < xs.length; n += 1) {
+    if (highs[n]! > greatest) triangle(xs[n]!, true);
+    if (lows[n]! < least && !(log && lows[n]! <= 0)) triangle(xs[n]!, false);
+  }
+}
+
+function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, curves }: Latest["current"]): void {
+  const readout = element.parentElement?.querySelector<HTMLElement>(".readout");
+  const left = plot.cursor.left ?? -1;
+  if (!readout) return;
+  if (left < 0 || !curves.length) {
+    readout.textContent = "";
+    return;
+  }
+  const at = plot.posToVal(left, "x");
+  const head = x === "step" ? `step ${number(Math.round(at))}` : x === "wall" ? time(at) : duration(at);
+  const values = all.flatMap((each) => {
+    const n = upTo(each.x, at);
+    return n < 0 || Number.isNaN(each.y[n]!) ? [] : [{ value: each.y[n]!, job: jobs[each.curve.job]! }];
+  });
+  values.sort((a, b) => b.value - a.value);
+  const shown = values.slice(0, 8).map(({ value, job }) => {
+    const item = document.createElement("span");
+    item.style.setProperty("--colour", job.colour);
+    item.textContent = `${job.name} ${number(value)}`;
+    return item;
+  });
+  readout.replaceChildren(head, ...shown, values.length > 8 ? `and ${values.length - 8} more` : "");
+}
+
+function select(plot: uPlot, { onRange, x }: Latest["current"]): void {
+  const { left, width } = plot.select;
+  if (width < 4) return;
+  const [from, to] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  if (x === "step") onRange([Math.floor(from), Math.ceil(to) + 1]);
+  else plot.setScale("x", { min: from, max: to });
+}
+
+function notes(all: readonly Drawn[], log: boolean): string {
+  const nan = all.reduce(
+    (sum, { odd }) => sum + odd.reduce((n, each) => n + (each.kind === "nan" ? each.count : 0), 0),
+    0,
+  );
+  const range = rangeOf(all, log);
+  let [beyond, farthest, where] = [0, 0, 0];
+  if (range) {
+    for (const { x, y, boxes } of all) {
+      const [xs, lows, highs] = boxes ? [boxes.from, boxes.low, boxes.high] : [x, y, y];
+      for (let n = 0; n < xs.length; n += 1) {
+        const far = Math.max(highs[n]! - range[1], range[0] - lows[n]!);
+        if (!(far > 0)) continue;
+        beyond += 1;
+        if (far > farthest) [farthest, where] = [far, xs[n]!];
+      }
+    }
+  }
+  const parts = [];
+  if (beyond) parts.push(`${number(beyond)} beyond the axis, the farthest near ${number(where)}`);
+  if (nan) parts.push(`${number(nan)} NaN`);
+  return parts.join(" · ");
+}

@@ -1,0 +1,161 @@
+// A curve as the server tells it, in columns of float64: samples, or buckets that leave none of them out. Pure.
+
+import { smoothed } from "../smoothing";
+
+export type X = "step" | "relative" | "wall";
+
+export interface Curve {
+  job: number; // place of its job among those compared
+  device: number | null;
+  superseded: boolean;
+  columns: Readonly<Record<string, Float64Array>>;
+}
+
+/** What is drawn of a curve: a line, and where there are buckets a box for each. */
+export interface Drawn {
+  curve: Curve;
+  x: Float64Array;
+  y: Float64Array;
+  boxes: { from: Float64Array; to: Float64Array; low: Float64Array; high: Float64Array } | null;
+  /** Where samples are no number, or infinite. */
+  odd: { x: number; kind: "nan" | "+inf" | "-inf"; count: number }[];
+}
+
+export function isBucketed(curve: Curve): boolean {
+  return "count" in curve.columns;
+}
+
+export function drawn(curve: Curve, mode: X, halfLife: number, since: number): Drawn {
+  return isBucketed(curve)
+    ? ofBuckets(curve, mode, halfLife, since)
+    : ofSamples(curve, mode, halfLife, since);
+}
+
+function ofSamples(curve: Curve, mode: X, halfLife: number, since: number): Drawn {
+  const { step, wall_time, value } = curve.columns as Record<"step" | "wall_time" | "value", Float64Array>;
+  const x = places(step, wall_time, mode, since);
+  const odd: Drawn["odd"] = [];
+  value.forEach((each, n) => {
+    if (!Number.isFinite(each)) odd.push({ x: x[n]!, kind: kindOf(each), count: 1 });
+  });
+  return { curve, x, y: finite(smoothed(step, value, halfLife)), boxes: null, odd };
+}
+
+function ofBuckets(curve: Curve, mode: X, halfLife: number, since: number): Drawn {
+  const c = curve.columns;
+  const from = places(c.first_step!, c.first_wall_time!, mode, since);
+  const to = places(c.last_step!, c.last_wall_time!, mode, since);
+  const [low, high] = [c.min!, c.max!];
+  const count = from.length;
+  const x = new Float64Array(2 * count);
+  const y = new Float64Array(2 * count);
+  const steps = new Float64Array(2 * count);
+  const odd: Drawn["odd"] = [];
+  for (let n = 0; n < count; n += 1) {
+    [x[2 * n], x[2 * n + 1]] = [from[n]!, to[n]!];
+    [y[2 * n], y[2 * n + 1]] = [c.first![n]!, c.last![n]!];
+    [steps[2 * n], steps[2 * n + 1]] = [c.first_step![n]!, c.last_step![n]!];
+    const middle = (from[n]! + to[n]!) / 2;
+    if (c.nan_count![n]! > 0) odd.push({ x: middle, kind: "nan", count: c.nan_count![n]! });
+    if (high[n] === Infinity) odd.push({ x: middle, kind: "+inf", count: 1 });
+    if (low[n] === -Infinity) odd.push({ x: middle, kind: "-inf", count: 1 });
+  }
+  return { curve, x, y: finite(smoothed(steps, y, halfLife)), boxes: { from, to, low, high }, odd };
+}
+
+function places(steps: Float64Array, times: Float64Array, mode: X, since: number): Float64Array {
+  if (mode === "step") return steps;
+  return mode === "wall" ? times : times.map((time) => time - since);
+}
+
+function finite(values: Float64Array): Float64Array {
+  return values.map((value) => (Number.isFinite(value) ? value : Number.NaN));
+}
+
+function kindOf(value: number): "nan" | "+inf" | "-inf" {
+  return Number.isNaN(value) ? "nan" : value > 0 ? "+inf" : "-inf";
+}
+
+/** When a job's first sample was written: what relative time begins with. */
+export function beginning(curves: readonly Curve[]): number {
+  const times = curves.map(
+    ({ columns }) => (columns.wall_time ?? columns.first_wall_time)?.[0] ?? Number.NaN,
+  );
+  return Math.min(...times.filter(Number.isFinite));
+}
+
+/** The axis that shows what matters: without the few values that would leave the others a flat line. */
+export function rangeOf(all: readonly Drawn[], log: boolean): [number, number] | null {
+  const values: number[] = [];
+  for (const { y, boxes } of all) {
+    for (const part of boxes ? [y, boxes.low, boxes.high] : [y]) {
+      for (const value of part) if (Number.isFinite(value) && (!log || value > 0)) values.push(value);
+    }
+  }
+  if (!values.length) return null;
+  const order = Float64Array.from(values).sort();
+  const [least, greatest] = [order[0]!, order[order.length - 1]!];
+  if (log) return [least, greatest === least ? least * 10 : greatest];
+  const [low, high] = [0.005, 0.995].map((share) => order[Math.floor(share * (order.length - 1))]!) as [
+    number,
+    number,
+  ];
+  const spread = (high - low) * 1.5 || Math.abs(high) || 1;
+  const shown: [number, number] = [Math.max(least, low - spread), Math.min(greatest, high + spread)];
+  const margin = (shown[1] - shown[0]) * 0.04 || Math.abs(shown[1]) * 0.1 || 1;
+  return [shown[0] - margin, shown[1] + margin];
+}
+
+/** The place of the last x that is not beyond a value; −1: none. */
+export function upTo(x: Float64Array, value: number): number {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle]! <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+const GRID = 400;
+
+/** Of each group the mean of its lines, and from the least to the greatest of them as boxes. */
+export function means(all: readonly Drawn[], groupOf: (job: number) => number): Drawn[] {
+  const groups = new Map<number, Drawn[]>();
+  for (const each of all) {
+    if (!each.curve.superseded && each.x.length)
+      groups.set(groupOf(each.curve.job), [...(groups.get(groupOf(each.curve.job)) ?? []), each]);
+  }
+  return [...groups].map(([group, of]) => mean(group, of));
+}
+
+function mean(group: number, of: readonly Drawn[]): Drawn {
+  const low = Math.min(...of.map(({ x }) => x[0]!));
+  const high = Math.max(...of.map(({ x }) => x[x.length - 1]!));
+  const x = Float64Array.from({ length: GRID }, (_, n) => low + ((high - low) * n) / (GRID - 1));
+  const [y, least, greatest] = [new Float64Array(GRID), new Float64Array(GRID), new Float64Array(GRID)];
+  x.forEach((at, n) => {
+    const values = of.map((each) => between(each, at)).filter(Number.isFinite);
+    y[n] = values.reduce((sum, value) => sum + value, 0) / values.length;
+    [least[n], greatest[n]] = values.length
+      ? [Math.min(...values), Math.max(...values)]
+      : [Number.NaN, Number.NaN];
+  });
+  const half = (high - low) / (GRID - 1) / 2;
+  const boxes = { from: x.map((at) => at - half), to: x.map((at) => at + half), low: least, high: greatest };
+  return {
+    curve: { job: group, device: null, superseded: false, columns: {} },
+    x,
+    y,
+    boxes,
+    odd: of.flatMap(({ odd }) => odd),
+  };
+}
+
+/** The line's value at a place between its first and last; NaN beyond. */
+function between({ x, y }: Drawn, at: number): number {
+  const n = upTo(x, at);
+  if (n < 0 || at > x[x.length - 1]!) return Number.NaN;
+  if (n + 1 >= x.length || x[n + 1] === x[n]) return y[n]!;
+  return y[n]! + ((y[n + 1]! - y[n]!) * (at - x[n]!)) / (x[n + 1]! - x[n]!);
+}

@@ -1,0 +1,76 @@
+// Numbers, times, durations and sizes as people write them. Pure.
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** A number in at most `digits` significant digits; whole numbers in full, with thin grouping. */
+export function number(value: number | null | undefined, digits = 4): string {
+  if (value === null || value === undefined) return "";
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
+  if (Number.isInteger(value) && Math.abs(value) < 1e15)
+    return value.toLocaleString("en-US").replace("-", "−");
+  const size = Math.abs(value);
+  const text = size >= 1e-4 && size < 1e7 ? plain(value, digits) : exponent(value, digits);
+  return text.replace("-", "−");
+}
+
+function plain(value: number, digits: number): string {
+  const fixed = Number(value.toPrecision(digits));
+  return fixed.toLocaleString("en-US", { maximumSignificantDigits: digits });
+}
+
+function exponent(value: number, digits: number): string {
+  const [mantissa = "", power = ""] = value.toExponential(digits - 1).split("e");
+  return `${Number(mantissa)}e${power.replace("+", "")}`;
+}
+
+/** Bytes in the largest unit that leaves at least one. */
+export function bytes(count: number): string {
+  let unit = 0;
+  let rest = count;
+  while (rest >= 1024 && unit < UNITS.length - 1) {
+    rest /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? rest : Number(rest.toPrecision(3))} ${UNITS[unit]}`;
+}
+
+/** Seconds in the two largest units. */
+export function duration(seconds: number): string {
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;
+  const whole = Math.round(seconds);
+  const [days, hours, minutes] = [
+    Math.floor(whole / 86400),
+    Math.floor(whole / 3600) % 24,
+    Math.floor(whole / 60) % 60,
+  ];
+  if (days) return `${days} d ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
+}
+
+/** A moment in the reader's zone, to the second; today without its date. */
+export function time(moment: string | number | null | undefined, now = new Date()): string {
+  if (moment === null || moment === undefined || moment === "") return "";
+  const at = new Date(typeof moment === "number" ? moment * 1000 : moment);
+  if (Number.isNaN(at.getTime())) return String(moment);
+  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return at.toDateString() === now.toDateString() ? clock : `${date} ${clock}`;
+}
+
+/** How long ago a moment was. */
+export function ago(moment: string | null | undefined, now = Date.now()): string {
+  if (!moment) return "";
+  const seconds = (now - new Date(moment).getTime()) / 1000;
+  return seconds < 1 ? "now" : `${duration(Math.round(seconds))} ago`;
+}
+
+/** A count with its noun. */
+export function counted(count: number, noun: string, nouns = `${noun}s`): string {
+  return `${number(count)} ${count === 1 ? noun : nouns}`;
+}
+
+function two(part: number): string {
+  return String(part).padStart(2, "0");
+}

@@ -1,0 +1,185 @@
+// A computational graph with its scopes collapsed: what is shown, how it is connected, and where it stands. Pure.
+
+export interface GraphNode {
+  name: string; // with its scopes, as in Default/network/conv1/Conv2D-op1
+  type: string;
+  inputs: readonly string[];
+}
+
+export interface Box {
+  id: string;
+  label: string;
+  type: string; // of a scope: ""
+  nodes: number; // how many are inside
+  x: number;
+  y: number;
+  width: number;
+  layer: number;
+}
+
+export interface Edge {
+  from: string;
+  to: string;
+  count: number;
+}
+
+export interface Layout {
+  boxes: Box[];
+  edges: Edge[];
+  width: number;
+  height: number;
+}
+
+export const BOX_HEIGHT = 26;
+const LAYER = 58;
+const GAP = 14;
+
+/** The shown ancestor of a node: the outermost scope on its way that is not open. */
+export function shownAs(name: string, open: ReadonlySet<string>, isScope: (id: string) => boolean): string {
+  const parts = name.split("/");
+  for (let depth = 1; depth < parts.length; depth += 1) {
+    const scope = parts.slice(0, depth).join("/");
+    if (isScope(scope) && !open.has(scope)) return scope;
+  }
+  return name;
+}
+
+/** Scopes of all nodes with the number of nodes in each. A scope of a single node is left out. */
+export function scopesOf(nodes: readonly GraphNode[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { name } of nodes) {
+    for (let at = name.indexOf("/"); at > 0; at = name.indexOf("/", at + 1)) {
+      const scope = name.slice(0, at);
+      counts.set(scope, (counts.get(scope) ?? 0) + 1);
+    }
+  }
+  for (const [scope, count] of counts) if (count < 2) counts.delete(scope);
+  return counts;
+}
+
+export function layout(
+  nodes: readonly GraphNode[],
+  open: ReadonlySet<string>,
+  focus: string | null = null,
+): Layout {
+  const scopes = scopesOf(nodes);
+  const isScope = (id: string) => scopes.has(id);
+  const of = new Map(nodes.map((node) => [node.name, shownAs(node.name, open, isScope)]));
+  const types = new Map(nodes.map((node) => [node.name, node.type]));
+  const edges = edgesOf(nodes, of);
+  const ids = [...new Set(of.values())].filter(
+    (id) =>
+      focus === null ||
+      id === focus ||
+      edges.some(
+        (edge) => (edge.from === focus && edge.to === id) || (edge.to === focus && edge.from === id),
+      ),
+  );
+  const kept = new Set(ids);
+  const shown = edges.filter((edge) => kept.has(edge.from) && kept.has(edge.to));
+  const layers = layersOf(ids, shown);
+  return placed(ids, shown, layers, (id) => ({
+    label: id.slice(id.lastIndexOf("/") + 1),
+    type: types.get(id) ?? "",
+    nodes: scopes.get(id) ?? 1,
+  }));
+}
+
+function edgesOf(nodes: readonly GraphNode[], of: ReadonlyMap<string, string>): Edge[] {
+  const found = new Map<string, Edge>();
+  for (const node of nodes) {
+    const to = of.get(node.name)!;
+    for (const input of node.inputs) {
+      const from = of.get(input);
+      if (from === undefined || from === to) continue;
+      const key = `${from}\n${to}`;
+      const edge = found.get(key);
+      if (edge) edge.count += 1;
+      else found.set(key, { from, to, count: 1 });
+    }
+  }
+  return [...found.values()];
+}
+
+/** The longest way to each box from one without inputs; what closes a circle (scopes may) is passed over. */
+function layersOf(ids: readonly string[], edges: readonly Edge[]): Map<string, number> {
+  const outputs = new Map<string, string[]>();
+  for (const { from, to } of edges) outputs.set(from, [...(outputs.get(from) ?? []), to]);
+  const waiting = new Map(ids.map((id) => [id, 0]));
+  for (const { to } of edges) waiting.set(to, waiting.get(to)! + 1);
+  const layers = new Map<string, number>(ids.map((id) => [id, 0]));
+  const done = new Set<string>();
+  let ready = ids.filter((id) => waiting.get(id) === 0);
+  while (done.size < ids.length) {
+    if (!ready.length) ready = [ids.find((id) => !done.has(id))!]; // a circle: begin anywhere in it
+    const next: string[] = [];
+    for (const id of ready) {
+      if (done.has(id)) continue;
+      done.add(id);
+      for (const to of outputs.get(id) ?? []) {
+        if (done.has(to)) continue;
+        layers.set(to, Math.max(layers.get(to)!, layers.get(id)! + 1));
+        waiting.set(to, waiting.get(to)! - 1);
+        if (waiting.get(to) === 0) next.push(to);
+      }
+    }
+    ready = next;
+  }
+  return layers;
+}
+
+function placed(
+  ids: readonly string[],
+  edges: readonly Edge[],
+  layers: ReadonlyMap<string, number>,
+  about: (id: string) => Pick<Box, "label" | "type" | "nodes">,
+): Layout {
+  const inputs = new Map<string, string[]>();
+  for (const { from, to } of edges) inputs.set(to, [...(inputs.get(to) ?? []), from]);
+  const rows: string[][] = [];
+  for (const id of ids) {
+    const layer = layers.get(id)!;
+    rows[layer] = [...(rows[layer] ?? []), id];
+  }
+  const boxes = new Map<string, Box>();
+  let width = 0;
+  rows.forEach((row, layer) => {
+    const centre = (id: string) => {
+      const before = (inputs.get(id) ?? []).flatMap((from) => boxes.get(from) ?? []);
+      return before.length ? before.reduce((sum, box) => sum + box.x + box.width / 2, 0) / before.length : 0;
+    };
+    const order = layer ? [...row].sort((a, b) => centre(a) - centre(b)) : row;
+    let x = 0;
+    for (const id of order) {
+      const found = about(id);
+      const size = Math.min(
+        240,
+        40 + 7 * Math.max(found.label.length, found.type.length + (found.nodes > 1 ? 8 : 0)),
+      );
+      x = Math.max(x, centre(id) - size / 2);
+      boxes.set(id, { id, ...found, layer, x, y: layer * LAYER, width: size });
+      x += size + GAP;
+    }
+    width = Math.max(width, x);
+  });
+  return { boxes: [...boxes.values()], edges: [...edges], width, height: rows.length * LAYER + BOX_HEIGHT };
+}
+
+/** Nodes whose name or type has all words of a search, at most so many. */
+export function search(nodes: readonly GraphNode[], text: string, most = 50): GraphNode[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return [];
+  const found: GraphNode[] = [];
+  for (const node of nodes) {
+    const whole = `${node.name} ${node.type}`.toLowerCase();
+    if (words.every((word) => whole.includes(word))) found.push(node);
+    if (found.length === most) break;
+  }
+  return found;
+}
+
+/** What must be open for a node to be shown. */
+export function wayTo(name: string): string[] {
+  const parts = name.split("/");
+  return parts.slice(0, -1).map((_, depth) => parts.slice(0, depth + 1).join("/"));
+}

@@ -1,0 +1,176 @@
+// Histograms of a tag over its steps: as ridges, or as a heat map.
+
+import { useEffect, useRef } from "preact/hooks";
+import { type JobId, numeric, type PayloadRow, type Place, payload } from "../api";
+import { ramp } from "../colours";
+import { number } from "../format";
+import { Show, useLoaded } from "../parts/loaded";
+import { dark } from "../parts/theme";
+import { parameter, set } from "../state";
+import { type Heat, type Histogram, heatOf } from "./heat";
+import type { TabProps } from "./page";
+import { chosenTag, TagPicker, useRows } from "./steps";
+
+/** So many histograms are shown, evenly chosen among the steps, the last always. */
+const MOST = 40;
+const SIZE = { width: 900, height: 420, left: 70, bottom: 30, top: 30 };
+
+export function HistogramsTab({ job, tags }: TabProps) {
+  const all = tags.tags.histogram ?? [];
+  const place = { plugin: "histogram", tag: chosenTag(all) };
+  const rows = useRows(job, place);
+  if (!all.length) return <p class="empty">No histogram was recorded.</p>;
+  return (
+    <section>
+      <div class="bar">
+        <TagPicker tags={all} />
+        <label>
+          as{" "}
+          <select
+            value={parameter("as") || "ridges"}
+            onChange={(event) => set({ as: event.currentTarget.value })}
+          >
+            <option value="ridges">ridges</option>
+            <option value="heat">heat map</option>
+          </select>
+        </label>
+      </div>
+      <Show of={rows.value}>{(found) => <Histograms job={job} place={place} rows={found} />}</Show>
+    </section>
+  );
+}
+
+interface Wire {
+  step: number;
+  left: (number | string)[];
+  width: (number | string)[];
+  count: number[];
+}
+
+function Histograms({ job, place, rows }: { job: JobId; place: Place; rows: readonly PayloadRow[] }) {
+  const chosen = evenly(rows, MOST);
+  const loaded = useLoaded(JSON.stringify([job, place, chosen.map((row) => row.step)]), (signal) =>
+    Promise.all(chosen.map(async (row) => histogramOf(await payload<Wire>(job, place, row, {}, signal)))),
+  );
+  return (
+    <>
+      <p class="quiet">
+        {number(rows.length)} steps{chosen.length < rows.length && `, ${chosen.length} of them shown`}
+      </p>
+      <Show of={loaded.value}>
+        {(histograms) => (
+          <Picture histograms={histograms} ridges={parameter("as") !== "heat"} title={place.tag} />
+        )}
+      </Show>
+    </>
+  );
+}
+
+function histogramOf({ step, left, width, count }: Wire): Histogram {
+  return { step, buckets: left.map((from, n) => [numeric(from), numeric(width[n]), count[n]!]) };
+}
+
+function evenly<T>(all: readonly T[], most: number): T[] {
+  if (all.length <= most) return [...all];
+  return Array.from({ length: most }, (_, n) => all[Math.round((n * (all.length - 1)) / (most - 1))]!);
+}
+
+function Picture({
+  histograms,
+  ridges,
+  title,
+}: {
+  histograms: readonly Histogram[];
+  ridges: boolean;
+  title: string;
+}) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    const heat = heatOf(histograms, ridges ? 96 : 64);
+    if (!context || !heat) return;
+    context.clearRect(0, 0, SIZE.width, SIZE.height);
+    context.font = "11px system-ui";
+    (ridges ? paintRidges : paintHeat)(context, heat, histograms);
+  }, [histograms, ridges, dark.value]);
+  return (
+    <canvas
+      ref={canvas}
+      width={SIZE.width}
+      height={SIZE.height}
+      style={{ maxWidth: "100%" }}
+      role="img"
+      aria-label={`${title}: ${histograms.length} histograms from step ${histograms[0]?.step} to ${histograms.at(-1)?.step}`}
+    />
+  );
+}
+
+const ink = () => (dark.value ? "#a2acba" : "#59636f");
+
+function paintHeat(context: CanvasRenderingContext2D, heat: Heat, histograms: readonly Histogram[]): void {
+  const [width, height] = [SIZE.width - SIZE.left - 10, SIZE.height - SIZE.bottom - SIZE.top];
+  const rows = heat.columns[0]?.length ?? 1;
+  heat.columns.forEach((column, n) => {
+    column.forEach((share, row) => {
+      if (!share) return;
+      context.fillStyle = ramp(Math.sqrt(share / heat.greatest));
+      const left = SIZE.left + (n * width) / heat.columns.length;
+      context.fillRect(
+        left,
+        SIZE.top + height - ((row + 1) * height) / rows,
+        Math.ceil(width / heat.columns.length),
+        Math.ceil(height / rows),
+      );
+    });
+  });
+  context.fillStyle = ink();
+  context.textAlign = "right";
+  for (const share of [0, 0.5, 1])
+    context.fillText(
+      number(heat.low + share * (heat.high - heat.low), 3),
+      SIZE.left - 6,
+      SIZE.top + height * (1 - share) + 4,
+    );
+  context.textAlign = "center";
+  for (const n of new Set([0, Math.floor((histograms.length - 1) / 2), histograms.length - 1])) {
+    context.fillText(
+      `step ${number(histograms[n]!.step)}`,
+      SIZE.left + ((n + 0.5) * width) / histograms.length,
+      SIZE.height - 10,
+    );
+  }
+}
+
+function paintRidges(context: CanvasRenderingContext2D, heat: Heat, histograms: readonly Histogram[]): void {
+  const width = SIZE.width - SIZE.left - 10;
+  const step = (SIZE.height - SIZE.bottom - SIZE.top - 40) / Math.max(1, heat.columns.length);
+  const rows = heat.columns[0]?.length ?? 1;
+  heat.columns.forEach((column, n) => {
+    const foot = SIZE.top + 50 + n * step;
+    context.beginPath();
+    context.moveTo(SIZE.left, foot);
+    column.forEach((share, row) => {
+      context.lineTo(SIZE.left + ((row + 0.5) * width) / rows, foot - (share / heat.greatest) * 60);
+    });
+    context.lineTo(SIZE.left + width, foot);
+    context.globalAlpha = 0.75;
+    context.fillStyle = ramp(n / Math.max(1, heat.columns.length - 1));
+    context.fill();
+    context.globalAlpha = 1;
+    context.strokeStyle = dark.value ? "#15181d" : "#fff";
+    context.stroke();
+    if (n % Math.ceil(heat.columns.length / 12) === 0) {
+      context.fillStyle = ink();
+      context.textAlign = "right";
+      context.fillText(number(histograms[n]!.step), SIZE.left - 6, foot + 4);
+    }
+  });
+  context.fillStyle = ink();
+  context.textAlign = "center";
+  for (const share of [0, 0.25, 0.5, 0.75, 1])
+    context.fillText(
+      number(heat.low + share * (heat.high - heat.low), 3),
+      SIZE.left + share * width,
+      SIZE.height - 8,
+    );
+}

@@ -1,0 +1,70 @@
+// The axes of the parallel coordinates: where every job stands on each of them. Pure.
+
+import { asNumbers, type Column, type Columns } from "../columns";
+import { fitting, type Scale, ticksBetween } from "../scales";
+
+export interface Axis {
+  name: string;
+  title: string;
+  column: Column;
+  /** A place between 0 (low) and 1 per job; NaN: missing. */
+  places: Float32Array;
+  values: Float64Array;
+  scale: Scale;
+  ticks: { place: number; text: string; value: number }[];
+}
+
+/** How far words are spread around their tick, in shares of the distance of two. */
+const JITTER = 0.28;
+
+export function axisOf(
+  columns: Columns,
+  name: string,
+  title: string,
+  show: (value: number) => string,
+  wanted?: "linear" | "log",
+): Axis | null {
+  const column = columns.byName.get(name);
+  if (!column) return null;
+  const values = asNumbers(column);
+  const scale = column.kind === "word" ? wordScale(column.words.length) : fitting(values, wanted);
+  const jitter = column.kind === "word" ? JITTER / Math.max(1, column.words.length) : 0;
+  const places = Float32Array.from(values, (value, job) => placed(scale, value) + jitter * spread(job));
+  return { name, title, column, values, scale, places, ticks: ticksOf(column, scale, show) };
+}
+
+function placed(scale: Scale, value: number): number {
+  const place = scale.at(value);
+  return Number.isNaN(place) ? place : Math.min(1, Math.max(0, place));
+}
+
+/** Words stand in the middle of equal shares of the axis. */
+function wordScale(count: number): Scale {
+  const low = -0.5;
+  const span = Math.max(1, count);
+  return {
+    kind: "linear",
+    low,
+    high: low + span,
+    ticks: [],
+    at: (value) => (value - low) / span,
+    value: (place) => low + place * span,
+  };
+}
+
+function ticksOf(column: Column, scale: Scale, show: (value: number) => string): Axis["ticks"] {
+  if (column.kind === "word") {
+    const words = [...column.words].sort();
+    const every = Math.max(1, Math.ceil(words.length / 24));
+    return words.flatMap((text, value) =>
+      value % every ? [] : [{ place: scale.at(value), text: text || "(empty)", value }],
+    );
+  }
+  const ticks = scale.kind === "log" ? scale.ticks : ticksBetween(scale.low, scale.high);
+  return ticks.map((value) => ({ place: scale.at(value), text: show(value), value }));
+}
+
+/** A fixed, even spread over −1 to 1 by the job's number. */
+function spread(job: number): number {
+  return (((job * 0.61803398875) % 1) - 0.5) * 2;
+}

@@ -1,0 +1,67 @@
+// The text of a condition: terms joined by `and`, each a comparison as `lineage-store filter --where` takes it. Pure.
+
+import type { Names } from "../api";
+
+const OPERATORS = ["=", "!=", "<", "<=", ">", ">=", " in ", " not in ", " like ", " is null", " is not null"];
+
+/** The terms of a text: parted by `and` between blanks, but not within double quotes or brackets. */
+export function terms(text: string): string[] {
+  const found: string[] = [];
+  let [term, quoted, depth] = ["", false, 0];
+  for (const part of text.split(/(\s+and\s+|["[\]])/i)) {
+    if (part === '"') quoted = !quoted;
+    if (!quoted && part === "[") depth += 1;
+    if (!quoted && part === "]") depth = Math.max(0, depth - 1);
+    if (/^\s+and\s+$/i.test(part) && !quoted && depth === 0) {
+      found.push(term.trim());
+      term = "";
+    } else term += part;
+  }
+  return [...found, term.trim()].filter(Boolean);
+}
+
+/** The last term of a text up to the cursor, in its parts. */
+export function atCursor(text: string): {
+  start: number;
+  name: string;
+  operator: string | null;
+  value: string;
+} {
+  const before = /^(.*\s+and\s+)?(.*)$/is.exec(text)!;
+  const start = before[1]?.length ?? 0;
+  const term = before[2] ?? "";
+  const parts = /^(\S+?)(\s*(?:[<>!=]=?)\s*|\s+(?:not\s+in|in|like)\s+)(.*)$/is.exec(term);
+  if (!parts) return { start, name: term, operator: null, value: "" };
+  return { start, name: parts[1]!, operator: parts[2]!, value: parts[3]! };
+}
+
+/** What the text may go on with, each as the whole text that it makes. */
+export function completions(
+  text: string,
+  names: Names,
+  valuesOf: (name: string) => readonly string[],
+): { text: string; shown: string; hint: string }[] {
+  const { start, name, operator, value } = atCursor(text);
+  const head = text.slice(0, start);
+  if (operator !== null) {
+    const last = value.split(",").at(-1)!.trim();
+    const kept = text.slice(0, text.length - last.length);
+    return valuesOf(name)
+      .filter((each) => each !== last && each.toLowerCase().includes(last.toLowerCase()))
+      .slice(0, 30)
+      .map((each) => ({ text: `${kept}${each}`, shown: each, hint: "" }));
+  }
+  const all = [
+    ...names.fields.map((field) => ({ name: field.name, hint: field.meaning })),
+    ...names.metric.map((each) => ({ name: `metric/${each}`, hint: "metric" })),
+    ...names.user_defined.map((each) => ({ name: `user_defined/${each}`, hint: "user-defined" })),
+  ];
+  if (all.some((each) => each.name === name.trim())) {
+    return OPERATORS.map((each) => ({ text: `${head}${name.trim()}${each}`, shown: each.trim(), hint: "" }));
+  }
+  return all
+    .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()))
+    .sort((a, b) => Number(!a.name.startsWith(name)) - Number(!b.name.startsWith(name)))
+    .slice(0, 30)
+    .map((each) => ({ text: `${head}${each.name}`, shown: each.name, hint: each.hint }));
+}

@@ -1,0 +1,246 @@
+// Parallel coordinates: a line a job, an axis a field. Axes are brushed by dragging along them, moved by their titles.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Brush } from "../columns";
+import { px } from "../parts/px";
+import { dark } from "../parts/theme";
+import type { Axis } from "./axes";
+import { drawLines, type Frame, frameOf, nearest, y } from "./draw";
+
+interface Props {
+  axes: readonly Axis[];
+  /** Jobs that the condition leaves, and those of them within the brushes. */
+  jobs: ArrayLike<number>;
+  picked: ArrayLike<number>;
+  brushes: readonly Brush[];
+  colour: string;
+  hovered: number | null;
+  nameOf: (job: number) => string;
+  onBrush: (brushes: Brush[]) => void;
+  onMove: (name: string, to: number) => void;
+  onColour: (name: string) => void;
+  onHover: (job: number | null) => void;
+  onOpen: (job: number) => void;
+}
+
+const HEIGHT = 360;
+const GRIP = 14; // pixels beside an axis that belong to it
+
+export function Parallel(props: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const width = useSignal(0);
+  const { axes } = props;
+  const frame = useMemo(() => frameOf(width.value, HEIGHT, axes.length), [width.value, axes.length]);
+  useEffect(() => {
+    const seen = new ResizeObserver(([entry]) => {
+      if (entry) width.value = Math.floor(entry.contentRect.width);
+    });
+    if (box.current) seen.observe(box.current);
+    return () => seen.disconnect();
+  }, []);
+  return (
+    <div class="parallel" ref={box} style={{ height: px(HEIGHT + 28) }}>
+      {width.value > 0 && axes.length > 1 && (
+        <>
+          <Titles {...props} frame={frame} />
+          <Lines {...props} frame={frame} />
+          <Brushes {...props} frame={frame} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Titles({ axes, frame, colour, onMove, onColour }: Props & { frame: Frame }) {
+  const move = (name: string, from: number, to: number) => {
+    if (to >= 0 && to < axes.length && to !== from) onMove(name, to);
+  };
+  return (
+    <div class="titles">
+      {axes.map((axis, n) => (
+        <button
+          key={axis.name}
+          type="button"
+          draggable
+          class={axis.name === colour ? "colour" : ""}
+          style={{ left: px(frame.x[n]), maxWidth: px((frame.x[1] ?? 160) - (frame.x[0] ?? 0) - 6 || 160) }}
+          title={`${axis.title}: click to colour by it, drag or Shift and ← → to move it`}
+          onClick={() => onColour(axis.name)}
+          onKeyDown={(event) => {
+            const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+            if (event.shiftKey && by) move(axis.name, n, n + by);
+          }}
+          onDragStart={(event) => event.dataTransfer?.setData("text/plain", String(n))}
+          onDragOver={(event) => event.preventDefault()}
+          onDrop={(event) => {
+            const from = Number(event.dataTransfer?.getData("text/plain") || Number.NaN);
+            const moved = axes[from];
+            if (moved) move(moved.name, from, n);
+          }}
+        >
+          {axis.title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Lines({
+  axes,
+  jobs,
+  picked,
+  brushes,
+  colour,
+  hovered,
+  frame,
+  nameOf,
+  onHover,
+  onOpen,
+}: Props & { frame: Frame }) {
+  const all = useRef<HTMLCanvasElement>(null);
+  const some = useRef<HTMLCanvasElement>(null);
+  const one = useRef<HTMLCanvasElement>(null);
+  const by = axes.find((axis) => axis.name === colour) ?? null;
+  const quiet = dark.value ? "#8a93a3" : "#9aa3b0";
+  useEffect(
+    () =>
+      draw(
+        all.current,
+        frame,
+        (context) => brushes.length && drawLines(context, frame, axes, jobs, null, quiet),
+      ),
+    [axes, jobs, frame, brushes.length > 0, quiet],
+  );
+  useEffect(() => {
+    const request = requestAnimationFrame(() =>
+      draw(some.current, frame, (context) => drawLines(context, frame, axes, picked, by, null)),
+    );
+    return () => cancelAnimationFrame(request);
+  }, [axes, picked, frame, by]);
+  useEffect(() => {
+    draw(one.current, frame, (context) => {
+      if (hovered === null) return;
+      context.strokeStyle = dark.value ? "#fff" : "#000";
+      context.lineWidth = 2;
+      context.beginPath();
+      axes.forEach((axis, n) => {
+        context.lineTo(frame.x[n]!, y(frame, axis.places[hovered]!));
+      });
+      context.stroke();
+    });
+  }, [axes, hovered, frame]);
+  const find = (event: MouseEvent) => nearest(frame, axes, picked, event.offsetX, event.offsetY);
+  return (
+    <>
+      <canvas ref={all} aria-hidden="true" />
+      <canvas ref={some} aria-hidden="true" />
+      <canvas
+        ref={one}
+        role="img"
+        aria-label={`${picked.length} jobs as lines over ${axes.map((axis) => axis.title).join(", ")}; the table below has the same`}
+        title={hovered === null ? "" : nameOf(hovered)}
+        onMouseMove={(event) => onHover(find(event))}
+        onMouseLeave={() => onHover(null)}
+        onClick={(event) => {
+          const job = find(event);
+          if (job !== null) onOpen(job);
+        }}
+      />
+    </>
+  );
+}
+
+function Brushes({ axes, brushes, frame, onBrush }: Props & { frame: Frame }) {
+  const dragging = useSignal<{ axis: number; from: number; to: number } | null>(null);
+  const place = (event: PointerEvent) => {
+    const box = (event.currentTarget as Element).closest("svg")!.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (frame.bottom - (event.clientY - box.top)) / (frame.bottom - frame.top)));
+  };
+  const end = (also: boolean) => {
+    const drag = dragging.value;
+    dragging.value = null;
+    if (!drag) return;
+    const axis = axes[drag.axis]!;
+    const kept = brushes.filter((brush) => also || brush.name !== axis.name);
+    const [low, high] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
+    const tiny = high - low < 0.005;
+    onBrush(
+      tiny ? kept : [...kept, { name: axis.name, low: axis.scale.value(low), high: axis.scale.value(high) }],
+    );
+  };
+  const boxes = brushes.flatMap((brush) => {
+    const n = axes.findIndex((axis) => axis.name === brush.name);
+    return n < 0 ? [] : [{ n, low: axes[n]!.scale.at(brush.low), high: axes[n]!.scale.at(brush.high) }];
+  });
+  if (dragging.value) {
+    const { axis: n, from, to } = dragging.value;
+    boxes.push({ n, low: Math.min(from, to), high: Math.max(from, to) });
+  }
+  return (
+    <svg class="axes" width={frame.width} height={frame.height} aria-hidden="true">
+      {axes.map((axis, n) => (
+        <g key={axis.name} transform={`translate(${frame.x[n]},0)`}>
+          <line y1={frame.top} y2={frame.bottom} />
+          {axis.ticks.map((tick) => (
+            <text
+              key={tick.value}
+              x={n === axes.length - 1 ? 6 : -6}
+              y={y(frame, tick.place) + 4}
+              text-anchor={n === axes.length - 1 ? "start" : "end"}
+            >
+              {tick.text.length > 14 ? `${tick.text.slice(0, 13)}…` : tick.text}
+              <title>{tick.text}</title>
+            </text>
+          ))}
+          {axis.places.some(Number.isNaN) && (
+            <text class="lane" x={-6} y={frame.lane + 4} text-anchor="end">
+              none
+            </text>
+          )}
+          <rect
+            class="grip"
+            x={-GRIP}
+            width={2 * GRIP}
+            y={frame.top - 6}
+            height={frame.bottom - frame.top + 12}
+            onPointerDown={(event) => {
+              event.currentTarget.setPointerCapture(event.pointerId);
+              dragging.value = { axis: n, from: place(event), to: place(event) };
+            }}
+            onPointerMove={(event) => {
+              if (dragging.value) dragging.value = { ...dragging.value, to: place(event) };
+            }}
+            onPointerUp={(event) => end(event.shiftKey)}
+          />
+        </g>
+      ))}
+      {boxes.map(({ n, low, high }) => (
+        <rect
+          key={`${n} ${low} ${high}`}
+          class="brush"
+          x={(frame.x[n] ?? 0) - 7}
+          width={14}
+          y={y(frame, Math.min(1, high))}
+          height={Math.max(2, (Math.min(1, high) - Math.max(0, low)) * (frame.bottom - frame.top))}
+        />
+      ))}
+    </svg>
+  );
+}
+
+function draw(
+  canvas: HTMLCanvasElement | null,
+  frame: Frame,
+  paint: (context: CanvasRenderingContext2D) => unknown,
+): void {
+  const context = canvas?.getContext("2d");
+  if (!canvas || !context) return;
+  const dense = window.devicePixelRatio || 1;
+  canvas.width = frame.width * dense;
+  canvas.height = frame.height * dense;
+  canvas.style.width = `${frame.width}px`;
+  canvas.style.height = `${frame.height}px`;
+  context.scale(dense, dense);
+  paint(context);
+}

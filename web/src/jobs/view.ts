@@ -1,0 +1,91 @@
+// What the jobs page shows, out of its URL and the columns that were loaded.
+
+import type { Names } from "../api";
+import type { Brush, Columns, SortKey } from "../columns";
+import { joined, list, parameter } from "../state";
+
+/** What the table shows unless somebody chooses. */
+export const DEFAULT_COLUMNS = [
+  "state",
+  "network",
+  "optimizer",
+  "learning_rate",
+  "batch_size",
+  "epoch",
+  "loss",
+];
+const DEFAULT_AXES = ["network", "optimizer", "learning_rate", "batch_size", "epoch", "loss"];
+const MOST_AXES = 8;
+/** Columns that the server gives with every job. */
+export const OF_EVERY_JOB = ["train_id", "state", "updated_at", "label", "remark", "base"];
+
+export function chosenColumns(names: Names): string[] {
+  const chosen = list("cols");
+  return chosen.length
+    ? chosen
+    : [...DEFAULT_COLUMNS, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
+}
+
+export function wantedAxes(names: Names): string[] {
+  const chosen = list("axes");
+  return chosen.length
+    ? chosen
+    : [...DEFAULT_AXES, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
+}
+
+/** The axes to draw: those chosen; else those on which jobs differ. */
+export function axesOf(columns: Columns, wanted: readonly string[]): string[] {
+  if (list("axes").length) return wanted.filter((name) => columns.byName.has(name));
+  return wanted.filter((name) => varies(columns, name)).slice(0, MOST_AXES);
+}
+
+function varies(columns: Columns, name: string): boolean {
+  const column = columns.byName.get(name);
+  if (!column) return false;
+  if (column.kind === "word") return column.words.length > 1;
+  const first = column.values.find((value) => !Number.isNaN(value));
+  return first !== undefined && column.values.some((value) => !Number.isNaN(value) && value !== first);
+}
+
+export function sortKeys(): SortKey[] {
+  return list("sort").map((text) =>
+    text.startsWith("-") ? { name: text.slice(1), down: true } : { name: text, down: false },
+  );
+}
+
+export function sortText(keys: readonly SortKey[]): string {
+  return joined(keys.map(({ name, down }) => `${down ? "-" : ""}${name}`));
+}
+
+/** Sorting by a column: down first (the best of most metrics), then up, then not at all. */
+export function resorted(keys: readonly SortKey[], name: string, also: boolean): SortKey[] {
+  const before = keys.find((key) => key.name === name);
+  const others = also ? keys.filter((key) => key.name !== name) : [];
+  if (!before) return [...others, { name, down: true }];
+  return before.down ? [...others, { name, down: false }] : others;
+}
+
+export function brushes(): Brush[] {
+  return list("brush").flatMap((text) => {
+    const [name, low, high] = text.split("~");
+    return name && low && high ? [{ name, low: Number(low), high: Number(high) }] : [];
+  });
+}
+
+export function brushText(found: readonly Brush[]): string {
+  return joined(
+    found.map(
+      ({ name, low, high }) => `${name}~${Number(low.toPrecision(6))}~${Number(high.toPrecision(6))}`,
+    ),
+  );
+}
+
+export function grouping(): string {
+  return parameter("group");
+}
+
+/** A column's title: without the prefix that its kind has, unless it would be taken for a field. */
+export function titleOf(name: string): string {
+  const short = name.replace(/^(metric|user_defined)\//, "");
+  return DEFAULT_COLUMNS.includes(short) ? name : short;
+}

@@ -1,0 +1,70 @@
+// Dataset pipelines as trees, and two or more of them side by side with what differs marked. Pure.
+
+export interface Pipeline {
+  operation: string;
+  parameters: Record<string, unknown>;
+  children: Pipeline[];
+}
+
+type Raw = Record<string, unknown> & { children?: Raw[] };
+
+/** What the store answers (MindInsight's shape): parameters beside `op_type`, `operations`, `sampler`, `children`. */
+export function pipelineOf(raw: Raw | null | undefined): Pipeline | null {
+  if (!raw) return null;
+  const { children = [], op_type, op_module, ...parameters } = raw;
+  return {
+    operation: String(op_type ?? op_module ?? "pipeline"),
+    parameters,
+    children: children.flatMap((child) => pipelineOf(child) ?? []),
+  };
+}
+
+export interface Line {
+  depth: number;
+  key: string;
+  /** Per pipeline; undefined where it has no such line. */
+  values: (string | undefined)[];
+  differs: boolean;
+}
+
+/** One line an operation or parameter, of all pipelines: matched by the place of the operation and the parameter's name. */
+export function compared(pipelines: readonly (Pipeline | null)[]): Line[] {
+  const lines: Line[] = [];
+  const walk = (nodes: readonly (Pipeline | undefined)[], depth: number) => {
+    add(
+      lines,
+      depth,
+      "",
+      nodes.map((node) => node?.operation),
+    );
+    const names = new Set(nodes.flatMap((node) => Object.keys(node?.parameters ?? {})));
+    for (const name of [...names].sort())
+      add(
+        lines,
+        depth + 1,
+        name,
+        nodes.map((node) => shown(node?.parameters[name])),
+      );
+    const most = Math.max(0, ...nodes.map((node) => node?.children.length ?? 0));
+    for (let n = 0; n < most; n += 1)
+      walk(
+        nodes.map((node) => node?.children[n]),
+        depth + 1,
+      );
+  };
+  walk(
+    pipelines.map((pipeline) => pipeline ?? undefined),
+    0,
+  );
+  return lines;
+}
+
+function add(lines: Line[], depth: number, key: string, values: (string | undefined)[]): void {
+  if (values.every((value) => value === undefined)) return;
+  lines.push({ depth, key, values, differs: new Set(values).size > 1 });
+}
+
+function shown(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,67 @@
+// Where the reader is: a route and its parameters. All of it is in the URL, so that a link brings back the same view.
+
+import { computed, signal } from "@preact/signals";
+
+const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
+const current = signal(new URL(location.href));
+
+/** The path below the page's own, in its parts, each decoded. */
+export const route = computed(() =>
+  current.value.pathname.slice(base.length).split("/").filter(Boolean).map(decodeURIComponent),
+);
+export const query = computed(() => current.value.searchParams);
+
+export function parameter(name: string): string {
+  return query.value.get(name) ?? "";
+}
+
+/** A list that a parameter holds; names may have commas in them, which are escaped. */
+export function list(name: string): string[] {
+  const text = parameter(name);
+  return text ? text.split(",").map(decodeURIComponent) : [];
+}
+
+export function joined(names: readonly string[]): string {
+  return names.map((name) => name.replace(/[%,]/g, encodeURIComponent)).join(",");
+}
+
+/** Change some parameters; null or "" takes one away. `keep` leaves the view before it in the history. */
+export function set(changes: Record<string, string | null>, keep = false): void {
+  const next = new URL(current.value);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) next.searchParams.set(name, value);
+    else next.searchParams.delete(name);
+  }
+  show(next, keep);
+}
+
+/** The address of a route with parameters. */
+export function href(parts: readonly string[], parameters: Record<string, string> = {}): string {
+  const search = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString();
+  return `${base}/${parts.map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
+}
+
+export function go(to: string): void {
+  show(new URL(to, current.value), true);
+}
+
+function show(next: URL, keep: boolean): void {
+  if (next.href === current.value.href) return;
+  history[keep ? "pushState" : "replaceState"](null, "", next);
+  current.value = next;
+}
+
+addEventListener("popstate", () => {
+  current.value = new URL(location.href);
+});
+
+// Links within the page change the route, and load nothing.
+addEventListener("click", (event) => {
+  const link = (event.target as Element | null)?.closest?.("a");
+  const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  if (!link || !plain || link.target || link.origin !== location.origin || link.hasAttribute("download"))
+    return;
+  if (!link.pathname.startsWith(`${base}/`) || link.pathname.startsWith(`${base}/api/`)) return;
+  event.preventDefault();
+  go(link.href);
+});

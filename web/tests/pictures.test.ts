@@ -1,0 +1,249 @@
+import { describe, expect, it } from "vitest";
+import { type Columns, grouped, sorted, within } from "../src/columns";
+import { beginning, type Curve, drawn, isBucketed, rangeOf, upTo } from "../src/compare/curve";
+import { contours, levelsOf } from "../src/job/contour";
+import { type GraphNode, layout, scopesOf, search, shownAs, wayTo } from "../src/job/graph";
+import { heatOf } from "../src/job/heat";
+import { axisOf } from "../src/jobs/axes";
+import { compared, pipelineOf } from "../src/pipelines";
+
+const jobs: Columns = {
+  count: 4,
+  byName: new Map([
+    ["loss", { kind: "number", values: Float64Array.of(0.3, Number.NaN, 0.1, 0.3) }],
+    ["network", { kind: "word", words: ["VGG", "LeNet"], codes: Int32Array.of(0, 1, -1, 1) }],
+  ]),
+};
+
+describe("many jobs", () => {
+  it("are sorted by several keys, what is missing last", () => {
+    expect([...sorted(jobs, [0, 1, 2, 3], [{ name: "loss", down: true }])]).toEqual([0, 3, 2, 1]);
+    expect([
+      ...sorted(
+        jobs,
+        [0, 1, 2, 3],
+        [
+          { name: "loss", down: true },
+          { name: "network", down: false },
+        ],
+      ),
+    ]).toEqual([3, 0, 2, 1]);
+    expect([...sorted(jobs, [3, 1], [])]).toEqual([3, 1]);
+  });
+
+  it("lie within all brushed axes, and within one of several brushes of an axis", () => {
+    expect([...within(jobs, [{ name: "loss", low: 0.2, high: 0.4 }])]).toEqual([0, 3]);
+    expect([
+      ...within(jobs, [
+        { name: "loss", low: 0, high: 1 },
+        { name: "network", low: -0.5, high: 0.5 },
+      ]),
+    ]).toEqual([3]);
+    expect([
+      ...within(jobs, [
+        { name: "loss", low: 0.2, high: 0.4 },
+        { name: "loss", low: 0, high: 0.15 },
+      ]),
+    ]).toEqual([0, 2, 3]);
+  });
+
+  it("are grouped, the largest group first", () => {
+    expect(grouped(jobs, [0, 1, 2, 3], "network", String).map(({ word, rows }) => [word, rows])).toEqual([
+      ["LeNet", [1, 3]],
+      ["VGG", [0]],
+      ["", [2]],
+    ]);
+  });
+
+  it("stand on an axis of words near their word, and have no place where they have none", () => {
+    const axis = axisOf(jobs, "network", "network", String)!;
+    expect(axis.ticks.map((tick) => tick.text)).toEqual(["LeNet", "VGG"]);
+    expect(axis.places[1]!).toBeLessThan(0.5);
+    expect(axis.places[0]!).toBeGreaterThan(0.5);
+    expect(axis.places[2]!).toBeNaN();
+  });
+});
+
+describe("curves", () => {
+  const samples: Curve = {
+    job: 0,
+    device: 0,
+    superseded: false,
+    columns: {
+      step: Float64Array.of(1, 2, 3),
+      wall_time: Float64Array.of(100, 110, 120),
+      value: Float64Array.of(1, Number.NaN, 3),
+    },
+  };
+  const buckets: Curve = {
+    ...samples,
+    columns: Object.fromEntries(
+      Object.entries({
+        first_step: [0, 10],
+        first_wall_time: [0, 10],
+        first: [1, 1],
+        last_step: [9, 19],
+        last_wall_time: [9, 19],
+        last: [1, 1],
+        min_step: [3, 12],
+        min: [1, 1],
+        max_step: [4, 13],
+        max: [1, 900],
+        count: [10, 10],
+        nan_count: [0, 2],
+      }).map(([name, values]) => [name, Float64Array.from(values)]),
+    ),
+  };
+
+  it("break where there is no number, and tell it", () => {
+    const found = drawn(samples, "step", 0, 0);
+    expect([...found.y]).toEqual([1, Number.NaN, 3]);
+    expect(found.odd).toEqual([{ x: 2, kind: "nan", count: 1 }]);
+  });
+
+  it("stand by time since their job began, or by the clock", () => {
+    expect(beginning([samples])).toBe(100);
+    expect([...drawn(samples, "relative", 0, 100).x]).toEqual([0, 10, 20]);
+    expect([...drawn(samples, "wall", 0, 100).x]).toEqual([100, 110, 120]);
+  });
+
+  it("show a bucket's extremes as a box and its ends as the line", () => {
+    expect([isBucketed(samples), isBucketed(buckets)]).toEqual([false, true]);
+    const found = drawn(buckets, "step", 0, 0);
+    expect([...found.x]).toEqual([0, 9, 10, 19]);
+    expect([...found.boxes!.high]).toEqual([1, 900]);
+    expect(found.odd).toEqual([{ x: 14.5, kind: "nan", count: 2 }]);
+  });
+
+  it("are not flattened by one spike", () => {
+    const value = Float64Array.from({ length: 1000 }, (_, n) => (n === 500 ? 1e6 : n / 1000));
+    const step = Float64Array.from(value.keys());
+    const flat = drawn({ ...samples, columns: { step, wall_time: step, value } }, "step", 0, 0);
+    expect(rangeOf([flat], false)![1]).toBeLessThan(10);
+  });
+
+  it("are found under the pointer by halving", () => {
+    expect([0, 1, 2.5, 9].map((x) => upTo(Float64Array.of(1, 2, 3), x))).toEqual([-1, 0, 1, 2]);
+  });
+});
+
+describe("graphs", () => {
+  const nodes: GraphNode[] = [
+    { name: "data", type: "Data", inputs: [] },
+    { name: "net/conv/op1", type: "Conv2D", inputs: ["data"] },
+    { name: "net/conv/op2", type: "Bias", inputs: ["net/conv/op1"] },
+    { name: "net/loss", type: "Loss", inputs: ["net/conv/op2", "data"] },
+  ];
+
+  it("show scopes closed, and what is in those that are open", () => {
+    expect(scopesOf(nodes)).toEqual(
+      new Map([
+        ["net", 3],
+        ["net/conv", 2],
+      ]),
+    );
+    expect(layout(nodes, new Set()).boxes.map((box) => box.id)).toEqual(["data", "net"]);
+    const opened = layout(nodes, new Set(["net"]));
+    expect(opened.boxes.map((box) => [box.id, box.layer])).toEqual([
+      ["data", 0],
+      ["net/conv", 1],
+      ["net/loss", 2],
+    ]);
+    expect(opened.edges).toHaveLength(3);
+    expect(shownAs("net/conv/op1", new Set(["net"]), (id) => scopesOf(nodes).has(id))).toBe("net/conv");
+  });
+
+  it("survive circles", () => {
+    const circle = [
+      { name: "a", type: "", inputs: ["b"] },
+      { name: "b", type: "", inputs: ["a"] },
+    ];
+    expect(layout(circle, new Set()).boxes).toHaveLength(2);
+  });
+
+  it("are searched by name and type", () => {
+    expect(search(nodes, "conv BIAS").map((node) => node.name)).toEqual(["net/conv/op2"]);
+    expect(wayTo("net/conv/op2")).toEqual(["net", "net/conv"]);
+  });
+
+  it("lay out thousands of nodes", () => {
+    const many = Array.from({ length: 5000 }, (_, n) => ({
+      name: `s${n % 50}/n${n}`,
+      type: "X",
+      inputs: n ? [`s${(n - 1) % 50}/n${n - 1}`] : [],
+    }));
+    expect(layout(many, new Set(["s1", "s2"])).boxes).toHaveLength(48 + 200);
+  });
+});
+
+describe("landscapes", () => {
+  it("have lines where the loss crosses a level", () => {
+    const [line] = contours(
+      [
+        [0, 0],
+        [1, 1],
+      ],
+      [0.5],
+    );
+    expect([line!.y1, line!.y2]).toEqual([0.5, 0.5]);
+    expect(
+      contours(
+        [
+          [0, Number.NaN],
+          [1, 1],
+        ],
+        [0.5],
+      ),
+    ).toEqual([]);
+    expect(levelsOf([[1, 1]])).toEqual([]);
+    expect(
+      levelsOf(
+        [
+          [0, 1],
+          [2, 3],
+        ],
+        2,
+      ),
+    ).toEqual([0, 2]);
+  });
+});
+
+describe("histograms", () => {
+  it("share what overlaps several ranges among them", () => {
+    const heat = heatOf(
+      [
+        {
+          step: 1,
+          buckets: [
+            [0, 2, 10],
+            [2, 2, 30],
+          ],
+        },
+      ],
+      4,
+    )!;
+    expect([heat.low, heat.high]).toEqual([0, 4]);
+    expect([...heat.columns[0]!]).toEqual([0.125, 0.125, 0.375, 0.375]);
+  });
+
+  it("may be of one value, or of none", () => {
+    expect(heatOf([{ step: 1, buckets: [[3, 0, 5]] }])!.greatest).toBe(1);
+    expect(heatOf([{ step: 1, buckets: [] }])).toBeNull();
+  });
+});
+
+describe("pipelines", () => {
+  it("are compared line by line", () => {
+    const one = pipelineOf({
+      op_type: "Batch",
+      batch_size: 32,
+      children: [{ op_type: "MNIST", children: [] }],
+    });
+    const two = pipelineOf({ op_type: "Batch", batch_size: 64, children: [] });
+    expect(compared([one, two]).map(({ key, values, differs }) => [key, values, differs])).toEqual([
+      ["", ["Batch", "Batch"], false],
+      ["batch_size", ["32", "64"], true],
+      ["", ["MNIST", undefined], true],
+    ]);
+  });
+});

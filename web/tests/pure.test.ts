@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest";
+import type { Names } from "../src/api";
+import { ago, bytes, counted, duration, number, time } from "../src/format";
+import { completions, terms } from "../src/jobs/condition";
+import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
+import { smoothed } from "../src/smoothing";
+import { FEWEST_JOBS, rankCorrelation, ranks } from "../src/statistics";
+
+describe("numbers and times", () => {
+  it.each([
+    [0, "0"],
+    [12345, "12,345"],
+    [-3, "−3"],
+    [0.123456, "0.1235"],
+    [0.00001234, "1.234e−5"],
+    [1.5e9 + 0.5, "1.5e9"],
+    [Number.NaN, "NaN"],
+    [Number.NEGATIVE_INFINITY, "−∞"],
+    [null, ""],
+  ])("writes %s as %s", (value, text) => expect(number(value)).toBe(text));
+
+  it("writes sizes, durations and counts in their largest units", () => {
+    expect([bytes(0), bytes(1536), bytes(3 * 2 ** 40)]).toEqual(["0 B", "1.5 KiB", "3 TiB"]);
+    expect([duration(0.25), duration(59), duration(61), duration(3700), duration(90000)]).toEqual([
+      "250 ms",
+      "59 s",
+      "1 min 1 s",
+      "1 h 1 min",
+      "1 d 1 h",
+    ]);
+    expect([counted(1, "job"), counted(10000, "job")]).toEqual(["1 job", "10,000 jobs"]);
+  });
+
+  it("leaves out the date of today, and says how long ago a moment was", () => {
+    const now = new Date(2026, 10, 23, 12, 0, 0);
+    expect(time(new Date(2026, 10, 23, 9, 5, 1).toISOString(), now)).toBe("09:05:01");
+    expect(time(new Date(2026, 10, 22, 9, 5, 1).toISOString(), now)).toBe("2026-11-22 09:05:01");
+    expect(ago(new Date(now.getTime() - 65_000).toISOString(), now.getTime())).toBe("1 min 5 s ago");
+  });
+});
+
+describe("scales", () => {
+  it("takes a log axis by itself where positive values span decades", () => {
+    expect(fitting([1e-5, 0.1]).kind).toBe("log");
+    expect(fitting([0, 0.1]).kind).toBe("linear");
+    expect(fitting([1, 50]).kind).toBe("linear");
+  });
+
+  it("ignores what is not finite, and has a place for a single value", () => {
+    expect(extent([Number.NaN, 3, Number.POSITIVE_INFINITY, 1])).toEqual([1, 3]);
+    expect(extent([Number.NaN])).toBeNull();
+    expect(linear(2, 2).at(2)).toBe(0.5);
+  });
+
+  it("finds the value that stands at a place", () => {
+    for (const scale of [linear(-2, 8), logarithmic(1e-4, 10)]) {
+      for (const place of [0, 0.3, 1]) expect(scale.at(scale.value(place))).toBeCloseTo(place);
+    }
+  });
+
+  it("has round ticks", () => {
+    expect(ticksBetween(0, 1)).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
+    expect(logarithmic(1e-3, 10).ticks).toEqual([0.001, 0.01, 0.1, 1, 10]);
+  });
+});
+
+describe("smoothing", () => {
+  it("forgets by steps, not by points", () => {
+    const dense = smoothed([0, 1, 2, 3, 4], [0, 1, 1, 1, 1], 2);
+    const sparse = smoothed([0, 4], [0, 1], 2);
+    expect(sparse[1]).toBeCloseTo(0.8);
+    expect(dense[4]!).toBeGreaterThan(sparse[1]!);
+  });
+
+  it("leaves NaN where it is, and the curve behind it unharmed", () => {
+    expect([...smoothed([0, 1, 2], [1, Number.NaN, 1], 5)]).toEqual([1, Number.NaN, 1]);
+  });
+});
+
+describe("rank correlation", () => {
+  const up = Array.from({ length: 20 }, (_, n) => n);
+
+  it("is 1 for what grows together, however unevenly", () => {
+    const found = rankCorrelation(
+      up,
+      up.map((n) => n ** 3),
+    );
+    expect(found?.rho).toBeCloseTo(1);
+    expect(found?.chance).toBeLessThan(0.001);
+  });
+
+  it("says nothing of too few jobs, or of what never changes", () => {
+    expect(rankCorrelation(up.slice(0, FEWEST_JOBS - 1), up)).toBeNull();
+    expect(
+      rankCorrelation(
+        up,
+        up.map(() => 3),
+      ),
+    ).toBeNull();
+  });
+
+  it("gives equal values equal ranks", () => expect(ranks([5, 1, 5, 9])).toEqual([2.5, 1, 2.5, 4]));
+});
+
+describe("conditions", () => {
+  const names: Names = {
+    fields: [
+      { name: "optimizer", type: "text", meaning: "" },
+      { name: "loss", type: "float", meaning: "" },
+    ],
+    metric: ["accuracy"],
+    user_defined: ["owner"],
+  };
+  const values = (name: string) => (name === "optimizer" ? ["Adam", "AdamW", "SGD"] : []);
+  const shown = (text: string) => completions(text, names, values).map((each) => each.shown);
+
+  it("are parted by and, but not within quotes or lists", () => {
+    expect(terms("a=1 and b like x%  AND c in [1, 2]")).toEqual(["a=1", "b like x%", "c in [1, 2]"]);
+    expect(terms('remark="you and me"')).toEqual(['remark="you and me"']);
+    expect(terms("  ")).toEqual([]);
+  });
+
+  it("are completed: names, then operators, then known values", () => {
+    expect(shown("op")).toEqual(["optimizer"]);
+    expect(shown("acc")).toEqual(["metric/accuracy"]);
+    expect(shown("optimizer")).toContain("not in");
+    expect(shown("optimizer=ad")).toEqual(["Adam", "AdamW"]);
+    expect(completions("loss>1 and optimizer in SGD,Ad", names, values)[0]!.text).toBe(
+      "loss>1 and optimizer in SGD,Adam",
+    );
+  });
+});
