@@ -148,7 +148,9 @@ function Head({
           {column.title} {mark}
         </button>
       ) : (
-        <span title={column.hint ?? column.title}>{column.title || <span class="hidden">{column.hint}</span>}</span>
+        <span title={column.hint ?? column.title}>
+          {column.title || <span class="hidden">{column.hint}</span>}
+        </span>
       )}
     </div>
   );
