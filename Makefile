@@ -86,7 +86,7 @@ page: .venv/package ## Build the page in web/ for the server (needs npm, or brin
 
 .PHONY: test-page
 test-page: page ## Lint and test the page: its pure parts, then all of it in a browser
-	@.venv/bin/python tools/build_page.py run check test
+	@.venv/bin/python tools/build_page.py check test
 	.venv/bin/python $(PYTEST) tests/page -m page $(ARGS)
 
 .PHONY: pictures
