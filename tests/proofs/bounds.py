@@ -17,6 +17,7 @@ from typing import Any
 
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
+from lineage_store import beneath
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon import follower
 from lineage_store.ingest.daemon.follower import Follower
@@ -89,7 +90,7 @@ def _growth(
 
 
 def _keep_descriptors_open() -> None:
-    vars(directory_cache)["os"] = _Tampered(os, close=lambda _: None)
+    vars(beneath)["os"] = _Tampered(os, close=lambda _: None)
 
 
 def _keep_some_of_each_cycle() -> None:
