@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -90,9 +91,14 @@ _FAILURES = DatabaseUnavailableError, LineageQuerySummaryDataError
 
 def looked_again(follower: Follower) -> list[str]:
     """What a follower gives whose database has failed: connections of before are found out by failing once."""
-    with suppress(*_FAILURES):
-        return [words(change) for answer in follower.look() for change in answer.changes]
-    return [words(change) for answer in follower.look() for change in answer.changes]
+    deadline = time.monotonic() + 60
+    while True:
+        with suppress(*_FAILURES):
+            told = [words(change) for answer in follower.look() for change in answer.changes]
+            if told:
+                return told
+        assert time.monotonic() < deadline, "nothing was told"
+        time.sleep(0.05)
 
 
 def stamp(store: LineageStore, base_dir: Path, *train_ids: str) -> None:
