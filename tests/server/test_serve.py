@@ -111,7 +111,7 @@ def test_without_a_base_dir_it_shows_what_is_there(sqlite_url: str, tmp_path: Pa
         store.ingest(tmp_path / "base")
     with served(sqlite_url) as (process, client):
         assert jobs(client) == 1
-        assert "api/v1/train-jobs" in client.get("").text
+        assert "lineage_store" in client.get("").text
         assert daemon_of(process) is None
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0

@@ -53,11 +53,11 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         url.encode()
-    except (ArgumentError, ValueError) as error:  # a port that is no number, text that is no UTF-8
+    except (ArgumentError, ValueError):  # a port that is no number, text that is no UTF-8
         raise ConfigError(
             f"{shown_url(url)!r} is not a database URL.",
             hint="Use sqlite:///file, sqlite:////absolute/path/to/file or postgresql://user@host:5432/name.",
-        ) from error
+        ) from None  # it may quote the URL, and with it a password
     if "@" in (parsed.host or ""):
         raise ConfigError(
             f"The database URL {shown_url(url)!r} has an @ too many.",
