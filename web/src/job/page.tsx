@@ -112,9 +112,9 @@ function Overview({ job }: TabProps) {
                   <p class="quiet">None was recorded.</p>
                 )}
                 <h2>In Python</h2>
-                <pre>{python(base_dir, train_id)}</pre>
+                <pre tabIndex={0}>{python(base_dir, train_id)}</pre>
                 <h2>In SQL</h2>
-                <pre>{sql(base_dir, train_id)}</pre>
+                <pre tabIndex={0}>{sql(base_dir, train_id)}</pre>
               </section>
             </div>
           </>
