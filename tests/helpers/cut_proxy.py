@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy.engine import make_url
+from helpers.postgres_socket import server_socket, standing_before
 
 TO_SERVER, TO_CLIENT = "to server", "to client"
 
@@ -21,8 +21,8 @@ TO_SERVER, TO_CLIENT = "to server", "to client"
 class CutProxy:
     """What passes, and when it is cut."""
 
-    url: str
     server: str
+    url: str = ""
     passed: dict[str, int] = field(default_factory=dict)
     """Bytes in each direction since the last `cut_after`."""
     _left: dict[str, int] = field(default_factory=dict)
@@ -61,23 +61,7 @@ class CutProxy:
 @contextmanager
 def cut_proxy(url: str, directory: Path) -> Iterator[CutProxy]:
     """A proxy for the length of a block."""
-    parsed = make_url(url)
-    name = f".s.PGSQL.{parsed.port or parsed.query.get('port', 5432)}"
-    through = parsed.update_query_dict({"host": str(directory)}).render_as_string(hide_password=False)
-    proxy = CutProxy(through, f"{parsed.query['host']}/{name}")
+    proxy = CutProxy(server_socket(url))
     proxy.cut_after()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"{directory}/{name}")
-        listening.listen()
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    client, _ = listening.accept()
-                    threading.Thread(target=proxy.serve, args=(client,), daemon=True).start()
-
-        accepting = threading.Thread(target=accept, daemon=True)
-        accepting.start()
+    with standing_before(url, directory, proxy.serve) as proxy.url:
         yield proxy
-        listening.shutdown(socket.SHUT_RDWR)
-        accepting.join()

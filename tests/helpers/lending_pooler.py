@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy.engine import make_url
+from helpers.postgres_socket import server_socket, standing_before
 
 _SESSIONS = 2
 _GREETING = b"R" + struct.pack("!ii", 8, 0)
@@ -137,23 +137,8 @@ def _received(source: socket.socket, size: int = 65536) -> bytes:
 @contextmanager
 def lending_pooler(url: str, directory: Path) -> Iterator[str]:
     """The URL through a pooler for the length of a block."""
-    parsed = make_url(url)
-    name = f".s.PGSQL.{parsed.port or parsed.query.get('port', 5432)}"
-    pooler = LendingPooler(f"{parsed.query['host']}/{name}")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"{directory}/{name}")
-        listening.listen()
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    client, _ = listening.accept()
-                    threading.Thread(target=pooler.serve, args=(client,), daemon=True).start()
-
-        accepting = threading.Thread(target=accept, daemon=True)
-        accepting.start()
-        yield parsed.update_query_dict({"host": str(directory)}).render_as_string(hide_password=False)
-        listening.shutdown(socket.SHUT_RDWR)
-        accepting.join()
-        for session in (each for sessions in pooler.idle.values() for each in sessions):
-            session.server.close()
+    pooler = LendingPooler(server_socket(url))
+    with standing_before(url, directory, pooler.serve) as through:
+        yield through
+    for session in (each for sessions in pooler.idle.values() for each in sessions):
+        session.server.close()

@@ -7,15 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
+from helpers.empty_store import engine
 from lineage_store.store.database.engine import open_engine
 
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    """On an empty, migrated database."""
-    engine = open_engine(database_url)
-    yield engine
-    engine.dispose()
+__all__ = ["empty_engine", "engine"]
 
 
 @pytest.fixture

@@ -1,0 +1,45 @@
+"""A socket in front of a PostgreSQL server: what stands there is asked in the server's place.
+
+In: the server's URL, the directory of its socket's double, and who serves a client. Out: the URL through it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+
+def socket_name(url: str) -> str:
+    """What PostgreSQL calls the socket of its port, in whichever directory."""
+    parsed = make_url(url)
+    return f".s.PGSQL.{parsed.port or parsed.query.get('port', 5432)}"
+
+
+def server_socket(url: str) -> str:
+    """The path of the server's own socket."""
+    return f"{make_url(url).query['host']}/{socket_name(url)}"
+
+
+@contextmanager
+def standing_before(url: str, directory: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The URL through a socket in a directory, for the length of a block; each client is served in a thread."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{directory}/{socket_name(url)}")
+        listening.listen()
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listening.accept()
+                    threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
+        yield make_url(url).update_query_dict({"host": str(directory)}).render_as_string(hide_password=False)
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join()
