@@ -110,7 +110,7 @@ class Row:
     """A target before this one, and why it went."""
     shown: Shown = "ratio"
     unit: str = "x"
-    group: Literal["default", "long", "peers"] = "default"
+    group: Literal["default", "long", "peers", "page"] = "default"
 
 
 def alternate(
