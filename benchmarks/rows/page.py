@@ -43,7 +43,7 @@ _AXES = (
     "loss",
     "model_size",
     "metric/Accuracy",
-    "metric/Loss",
+    "metric/eval_loss",
 )
 _RUNS, _SPIKE = 20, 1000.0
 _PARALLEL_IN_ECHARTS = """([names, rows]) => new Promise((resolve) => {

@@ -7,6 +7,7 @@ import { duration } from "./format";
 import type { Health } from "./health";
 import { href } from "./state";
 
+const FIRST_LOOK_MS = 3000; // after what people came for
 const LOOKS_EVERY_MS = 60_000;
 const LATE = ["unattended_base_dir", "unsearched_base_dir"];
 
@@ -24,7 +25,7 @@ export function Behind() {
       const age = typeof row?.last_cycle_age_s === "number" ? row.last_cycle_age_s : null;
       late.value = found[0] ? { subject: found[0].subject, age, more: found.length - 1 } : null;
     };
-    const first = setTimeout(look, 1000); // after what people came for
+    const first = setTimeout(look, FIRST_LOOK_MS);
     const every = setInterval(look, LOOKS_EVERY_MS);
     return () => {
       clearTimeout(first);

@@ -44,6 +44,9 @@ describe("scales", () => {
     expect(fitting([1e-5, 0.1]).kind).toBe("log");
     expect(fitting([0, 0.1]).kind).toBe("linear");
     expect(fitting([1, 50]).kind).toBe("linear");
+    expect(fitting([0.001, 0.01, 0.1, 0.1, 0.01, 0.001]).kind).toBe("log");
+    const even = Array.from({ length: 1000 }, (_, n) => (n + 0.01) / 1000);
+    expect(fitting(even).kind).toBe("linear"); // the few that are very small do not count
   });
 
   it("ignores what is not finite, and has a place for a single value", () => {

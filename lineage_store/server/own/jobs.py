@@ -193,7 +193,7 @@ def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
     places: dict[Any, int] = {key: place for place, key in enumerate(words)}
     return {
         "name": name,
-        "words": for_json(list(words.values())),
+        "words": [word if isinstance(word, str) else for_json(word) for word in words.values()],
         "codes": [places.get(key) for key in keys],
     }
 
