@@ -7,6 +7,7 @@ refused holds nothing open. Knows no question: those are in `questions`, `sample
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings = settings or config.load().settings
+        self.settings, self._here = settings or config.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
@@ -93,9 +94,22 @@ class OpenedStore:
             raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What this thread asks in the block is answered as of one moment; for blocks that wait for nothing else."""
+        with self._reading() as connection:
+            self._here.connection = connection
+            try:
+                yield
+            finally:
+                self._here.connection = None
+
+    @contextmanager
     def _reading(self) -> Iterator[Connection]:
         from lineage_store.store.database import engine as engines
 
+        if (here := getattr(self._here, "connection", None)) is not None:
+            yield here
+            return
         with self._named_failures(), engines.reading(self._engine) as connection:
             yield connection
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import Column, Connection, bindparam, delete, func, literal_column, select, update
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
@@ -55,8 +55,13 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
 
 def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
     """The id of a job by its stored train id; None when the store does not know it."""
-    wanted = and_(train_job.c.base_dir_id == base_dir_id, train_job.c.train_id == train_id)
-    return connection.execute(select(train_job.c.id).where(wanted)).scalar()
+    rows = run(connection, _BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
+    return rows[0][0] if rows else None
+
+
+_BY_TRAIN_ID = select(train_job.c.id).where(
+    train_job.c.base_dir_id == bindparam("of_base_dir"), train_job.c.train_id == bindparam("of_train_id")
+)
 
 
 def known_files(
