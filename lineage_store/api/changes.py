@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
 from lineage_store.errors import LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
     from lineage_store.query.changes import Changes
@@ -20,6 +21,7 @@ NOW = "now"
 MOST_CHANGES = 10_000
 
 
+@all_asked_again
 class Following(OpenedStore):
     """A store whose changes can be followed."""
 
@@ -56,10 +58,15 @@ class Following(OpenedStore):
         wanted = None if condition is None else parse(condition)
         begin = {} if since in (None, NOW) else decode(since or "")
         end = None if until is None else decode(until)
-        with self._reading() as connection:
+        engine = self.read_engine
+        with self._reading(engine) as connection:
             if since == NOW:
-                return changes.Changes((), changes.current(connection), more=False)
-            return changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+                answer = changes.Changes((), changes.current(connection), more=False)
+            else:
+                answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+        if engine is not self._followed:
+            self.see_latest()  # to a standby that is behind the token, the store would have gone back
+        return answer
 
     def follow(self, since: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
         """Somebody who looks again and again; close it, best by `with`. Arguments as for `changes`."""
@@ -77,7 +84,7 @@ class Follower:
 
         unsafe = store.settings.allow_network_filesystem
         self._store, self._condition = store, condition
-        self._watch = CommitWatch(store.engine, SIGN, allow_network_filesystem=unsafe)
+        self._watch = CommitWatch(store._followed, SIGN, allow_network_filesystem=unsafe)
         self.since = store.changes(NOW).since if since == NOW else since
         """The token behind what was given last."""
 
