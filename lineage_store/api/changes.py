@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
 from lineage_store.errors import LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
     from lineage_store.query.changes import Changes
@@ -22,6 +23,7 @@ NOW = "now"
 MOST_CHANGES = 10_000
 
 
+@all_asked_again
 class Following(OpenedStore):
     """A store whose changes can be followed."""
 
@@ -58,10 +60,15 @@ class Following(OpenedStore):
         wanted = None if condition is None else parse(condition)
         begin = {} if since in (None, NOW) else decode(since or "")
         end = None if until is None else decode(until)
-        with self._reading() as connection:
+        engine = self.read_engine
+        with self._reading(engine) as connection:
             if since == NOW:
-                return changes.Changes((), changes.current(connection), more=False)
-            return changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+                answer = changes.Changes((), changes.current(connection), more=False)
+            else:
+                answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+        if engine is not self._followed:
+            self.see_latest()  # to a standby that is behind the token, the store would have gone back
+        return answer
 
     def now(self) -> Now:
         """Somebody who is asked for the token of now again and again; close it."""
@@ -82,7 +89,7 @@ class Now:
     def since(self) -> str:
         """The token behind all that was committed before it is asked for. Raises as `changes` does."""
         with self._asking:
-            if self._watch.may_have_changed():
+            if self._watch.may_have_changed() or not self._store.answers_as_followed():
                 self._since = ""
             self._since = self._since or self._store.changes(NOW).since
             return self._since
@@ -137,4 +144,4 @@ def _watch(store: Following) -> CommitWatch:
     from lineage_store.query.changes import SIGN
     from lineage_store.store.database.commit_watch import CommitWatch
 
-    return CommitWatch(store.engine, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem)
+    return CommitWatch(store._followed, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem)
