@@ -20,6 +20,7 @@ from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, among_rows, execute_rows, total, upsert
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
 from lineage_store.texts import key
 
@@ -185,7 +186,9 @@ def _ensure_jobs(
     execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
     found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
-    return {row.train_id: row.id for row in found}
+    jobs = {row.train_id: row.id for row in found}
+    partitions.ensure(connection, jobs.values())
+    return jobs
 
 
 def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, object]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
 from lineage_store.store.writes.lineage import remove_lineage
-from lineage_store.store.writes.removal import name_while_leaving, remove_series
+from lineage_store.store.writes.removal import SAMPLES, name_while_leaving, remove_series
 from lineage_store.texts import key
 
 
@@ -53,8 +54,11 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
     """Remove about `most_rows` rows at most; whether there is more to remove."""
     jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
-    for job_id in connection.execute(jobs.limit(most_rows)).scalars().all():
-        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows)
+    some = connection.execute(jobs.limit(most_rows)).scalars().all()
+    whole = partitions.going_whole(connection, base_dir_id, some)
+    for job_id in some:
+        samples = () if job_id in whole else SAMPLES
+        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows, samples)
         if most_rows <= 0:
             return True
         remove_lineage(connection, [job_id])
