@@ -27,7 +27,7 @@ from lineage_store.texts import without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
-"""Set by shells that ask for completions: `eval "$(_LINEAGE_STORE_COMPLETE=bash_source lineage-store)"`."""
+"""Set by shells that ask for completions, as the script does that `completion` prints."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -57,6 +57,7 @@ VERBS = {
     "publish": "setup",
     "db": "setup",
     "config": "settings",
+    "completion": "completion",
 }
 """Every verb and the module that holds it, in the order in which help lists them."""
 
