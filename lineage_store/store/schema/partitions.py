@@ -4,7 +4,7 @@ In: a connection. Out: the layout; partitions for jobs that are made; which jobs
 Promises: no job is without its partitions, for whoever makes a job makes them in the same transaction: no insert fails,
 and none needs a DEFAULT partition; a partition is dropped only when no job of its range is left. Both are functions of
 the database, run with the rights of the tables' owner: the ingest role owns nothing. Unpartitioned stores have neither.
-Does not know how a store comes to be partitioned (admin/partitioning.py).
+Does not know how a store comes to be partitioned (store/admin/partitioning.py).
 """
 
 from __future__ import annotations

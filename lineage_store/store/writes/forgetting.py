@@ -12,8 +12,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from lineage_store.store.catalog import registry
 from lineage_store.store.schema import partitions
-from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
+from lineage_store.store.schema.tables import (
+    annotation,
+    base_dir,
+    ingest_problem,
+    log_file,
+    series,
+    train_job,
+)
 from lineage_store.store.writes.lineage import remove_lineage
 from lineage_store.store.writes.removal import SAMPLES, name_while_leaving, remove_series
 from lineage_store.texts import key
@@ -62,10 +70,12 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
         if most_rows <= 0:
             return True
         remove_lineage(connection, [job_id])
+        for table in (log_file, ingest_problem):  # whose foreign keys a distributed store has not
+            connection.execute(delete(table).where(table.c.job_id == job_id))
         connection.execute(delete(train_job).where(train_job.c.id == job_id))
         most_rows -= 1
     if most_rows > 0:
-        connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
+        registry.drop_base_dir(connection, base_dir_id)
     return most_rows <= 0
 
 
