@@ -29,7 +29,7 @@ if (
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
 DATABASES = [pytest.param("postgres", id="postgresql")]
-if not databases.BY_JOBS:  # which SQLite has not
+if not (databases.BY_JOBS or databases.DISTRIBUTED):  # which SQLite has not
     DATABASES.insert(0, pytest.param("sqlite", id="sqlite"))
 
 

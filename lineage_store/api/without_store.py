@@ -99,6 +99,20 @@ def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], Non
         return partitioning.lay_out(engine, by_jobs, told)
 
 
+def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = False) -> Sequence[str]:
+    """Distribute `samples` or `all` over the workers of Citus: the statements that do it (`dry_run`: would).
+
+    Raises LineageStoreError where that cannot be, such as without the extension.
+    """
+    from lineage_store.store.admin import distributing
+    from lineage_store.store.schema import upgrade
+    from lineage_store.store.schema.distribution import Part
+
+    with _engine(settings) as engine:
+        upgrade.check(engine)
+        return (distributing.planned if dry_run else distributing.distribute)(engine, Part(part), shards)
+
+
 def layout(settings: Settings) -> str:
     """How the samples are laid out, in a sentence; empty where that is as usual."""
     from lineage_store.operations.doctor import layout_of

@@ -27,3 +27,11 @@ def test_the_verbs_partition_check_and_undo(
 def test_sqlite_is_refused(on_sqlite: str, run: Run) -> None:
     refused = run("db", "partition", "--by-jobs", 3)
     assert (refused.code, refused.err.splitlines()[0]) == (1, "Error: Only PostgreSQL has partitions.")
+
+
+def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> None:
+    for flags in (["--samples"], ["--all", "--dry-run"]):
+        refused = run("db", "distribute", *flags)
+        assert (refused.code, refused.out) == (1, "")
+        assert "docs/citus.md" in refused.err
+    assert run("db", "distribute").code == 2

@@ -1,11 +1,11 @@
 """Real databases for tests: a PostgreSQL server of our own, and fresh databases on it.
 
-In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; jobs of a partition, if samples are to have those, in
-LINEAGE_STORE_TEST_PARTITIONED.
+In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; how samples are to be laid out, in
+LINEAGE_STORE_TEST_PARTITIONED (jobs of a partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples` or `all`, by Citus).
 Out: URLs with the driver named, `postgresql+psycopg://…`.
 Promises: our own server listens on a unix socket only, works for root too, and is gone after the session; on
-a given server we touch only databases that we created. Where its user may create none, they are schemas of the database
-that is given, which then is for the tests of one process alone.
+a given server we touch only databases that we created. Where its user may create none, and for Citus, which is a
+database's own, they are schemas of the database that is given, which then is for the tests of one process alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sqlalchemy.engine import make_url
 
 SERVER_VARIABLE = "LINEAGE_STORE_TEST_POSTGRES_URL"
 BY_JOBS = int(os.environ.get("LINEAGE_STORE_TEST_PARTITIONED", "0"))
+DISTRIBUTED = os.environ.get("LINEAGE_STORE_TEST_DISTRIBUTED", "")
 
 # Test databases need no protection against power cuts, nor a disk: making one takes a third of the CPU in memory.
 _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
@@ -84,25 +85,29 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
 
 def make_store(url: str) -> None:
     """Make an empty store, laid out as the tests are to have it."""
+    from lineage_store.store.admin.distributing import distribute
     from lineage_store.store.admin.partitioning import lay_out
     from lineage_store.store.database.engine import open_engine
+    from lineage_store.store.schema.distribution import Part
     from lineage_store.store.schema.upgrade import upgrade
 
     upgrade(url)
     engine = open_engine(url)
     if BY_JOBS:
         lay_out(engine, BY_JOBS)
+    if DISTRIBUTED:
+        distribute(engine, Part(DISTRIBUTED), shards=2)
     engine.dispose()
 
 
 @cache
 def _only_schemas(server_url: str) -> bool:
-    """Whether databases of our own cannot be had."""
+    """Whether databases of our own cannot be had, or would not be what is to be tested."""
     with psycopg.connect(_plain(server_url)) as connection:
         (may,) = connection.execute(
             "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
         ).fetchone() or (False,)
-    return not may
+    return bool(DISTRIBUTED) or not may
 
 
 @contextmanager

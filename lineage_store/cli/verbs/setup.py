@@ -102,6 +102,37 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
     click.echo(layout if changed else f"Nothing to do. {layout}")
 
 
+@db_verb.command("distribute")
+@click.option("--samples", "part", flag_value="samples", help="The samples: nearly all of the bytes.")
+@click.option("--all", "part", flag_value="all", help="The jobs too, with whatever hangs on them.")
+@click.option(
+    "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards a table."
+)
+@click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
+@pass_session
+def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bool) -> None:
+    """Spread a PostgreSQL store over the workers of Citus, by job.
+
+    In one transaction, for which writes wait; run again it does what is left. docs/citus.md says what to install, how
+    many shards, and what is slower then.
+
+    \b
+    lineage-store db distribute --samples --dry-run
+    lineage-store db distribute --all --shards 64
+    """
+    from lineage_store.api import without_store
+
+    if part is None:
+        raise click.UsageError("Give --samples or --all.")
+    statements = without_store.distribute(session.settings().settings, part, shards, dry_run=dry_run)
+    if dry_run:
+        click.echo("\n".join(f"{statement};" for statement in statements))
+    else:
+        click.echo(
+            f"Distributed ({len(statements)} statements)." if statements else "Nothing was left to do."
+        )
+
+
 @db_verb.command("grant")
 @click.option("--owner", metavar="ROLE", help="Owns the tables: upgrades.")
 @click.option("--ingest", metavar="ROLE", help="Reads and writes rows: the daemon.")
