@@ -13,6 +13,7 @@ from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
 from benchmarks.rows import (
     collect,
+    cookbook,
     footprint,
     ingest,
     limits,
@@ -32,6 +33,7 @@ ROWS: Sequence[Row] = [
     *polling.ROWS,
     *live.ROWS,
     *query.ROWS,
+    *cookbook.ROWS,
     *serving.ROWS,
     *load.ROWS,
     *peers.ROWS,
