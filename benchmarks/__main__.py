@@ -13,10 +13,12 @@ from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
 from benchmarks.rows import (
     collect,
+    cookbook,
     footprint,
     ingest,
     limits,
     live,
+    load,
     page,
     peers,
     polling,
@@ -32,8 +34,10 @@ ROWS: Sequence[Row] = [
     *polling.ROWS,
     *live.ROWS,
     *query.ROWS,
+    *cookbook.ROWS,
     *serving.ROWS,
     *page.ROWS,
+    *load.ROWS,
     *peers.ROWS,
     *collect.ROWS,
     *training.ROWS,

@@ -272,7 +272,7 @@ def _live(sizes: Sizes) -> Samples:
     path.chmod(0o600)
     os.utime(path)
     latencies: list[float] = []
-    with fresh("sqlite") as url, served(url, str(base_dir)) as (_, address), browser() as chromium:
+    with fresh("sqlite") as url, served(url, base_dir) as (_, address), browser() as chromium:
         _append(path, 0)
         base = _known_base(address)
         with view(chromium, f"http://{address}/job/{base}/run/curves") as seen:

@@ -50,9 +50,13 @@ async def unless_known(
     known = request.headers.get("if-none-match", "")
 
     def answer(store: LineageStore) -> tuple[dict[str, str], bytes | None]:
-        since = store.changes("now").since
+        since = ask.state.since()
         etag = _etag(since, str(request.url))
-        return {"ETag": etag, SINCE: since}, None if etag in known else to_json(question(store))
+        headers = {"ETag": etag, SINCE: since}
+        if etag in known:
+            return headers, None
+        with store.snapshot():
+            return headers, to_json(question(store))
 
     headers, content = await ask(answer, heavy=heavy)
     if content is None:

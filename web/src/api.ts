@@ -1,6 +1,6 @@
 // What the server answers, in the page's own types.
 
-import { get, jobPath, sent, url } from "./client";
+import { get, jobPath, Problem, sent, url } from "./client";
 import type { Column, Columns } from "./columns";
 import type { Curve } from "./compare/curve";
 import { terms } from "./jobs/condition";
@@ -177,10 +177,24 @@ export async function foundJobs(
         signal,
       )
     ).jobs;
-  const wanted = new Set(asked.ids.map(idText));
   const condition = JSON.stringify(named(asked.ids.map(({ name }) => name)));
   const { jobs } = await get<{ jobs: FoundJob[] }>("jobs", { condition, limit: 100, count: false }, signal);
-  return jobs.filter((job) => wanted.has(idText({ base: job.base, name: nameOf(job) }))).slice(0, limit);
+  const known = new Map(jobs.map((job) => [idText({ base: job.base, name: nameOf(job) }), job]));
+  const found = await Promise.all(
+    asked.ids.slice(0, limit).map((id) => known.get(idText(id)) ?? withoutLineage(id, signal)),
+  );
+  return found.filter((job) => job !== null);
+}
+
+/** A job of which nobody wrote what was trained: its curves are there all the same. */
+async function withoutLineage({ base, name }: JobId, signal: AbortSignal): Promise<FoundJob | null> {
+  try {
+    const { job } = await get<{ job: FoundJob }>(jobPath(base, name), {}, signal);
+    return { ...job, base, train_id: `./${name}`, fields: {}, metric: {}, user_defined: {} };
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
 }
 
 /** The condition that finds jobs by their names; the server tells names that are no Unicode escaped. */

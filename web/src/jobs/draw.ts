@@ -47,7 +47,7 @@ export function drawLines(
   context.globalAlpha = quiet
     ? Math.max(0.02, Math.min(0.16, 200 / jobs.length))
     : jobs.length > DENSE
-      ? 0.35
+      ? Math.max(0.12, Math.min(0.35, 35 / Math.sqrt(jobs.length)))
       : jobs.length > 200
         ? 0.6
         : 0.9;
