@@ -312,6 +312,13 @@ _STORE = (
         "Upgrade the server.",
     ),
     Kind(
+        "unfinished_layout",
+        _NOTE,
+        "`lineage-store db partition` is at work, or was interrupted: samples are stored twice and written slowly.",
+        "Let it end. If it was interrupted, run it again, and it goes on; the opposite (`--undo`, or the size before) "
+        "takes back what it has done.",
+    ),
+    Kind(
         "large_write_ahead_log",
         _NOTE,
         "The write-ahead log has {size_bytes:,} bytes; reads get slower, and the disk may fill.",

@@ -9,6 +9,7 @@ primary is away; whoever writes by it sees that in what is read next. Knows no q
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +54,7 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings = settings or config.load().settings
+        self.settings, self._here = settings or config.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
@@ -131,6 +132,10 @@ class OpenedStore:
             return self._engine
         return standby.engine
 
+    def answers_as_followed(self) -> bool:
+        """Whether questions are put to the one that is watched for changes."""
+        return self._standby is None or self.read_engine is self._followed
+
     def see_latest(self) -> None:
         """Let what is read from now on be no older than what the primary holds now, also where a standby answers."""
         if self._standby is not None:
@@ -192,10 +197,24 @@ class OpenedStore:
             raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What this thread asks in the block is answered as of one moment; for blocks that wait for nothing else."""
+        with self._reading() as connection:
+            self._here.connection = connection
+            try:
+                yield
+            finally:
+                self._here.connection = None
+
+    @contextmanager
     def _reading(self, engine: Engine | None = None) -> Iterator[Connection]:
-        """A transaction on an engine; None: on the one that questions are put to."""
+        """A transaction on an engine; None: on the one that questions are put to, or the snapshot's own."""
         from lineage_store.store.database import engine as engines
 
+        here = getattr(self._here, "connection", None)
+        if engine is None and here is not None:
+            yield here
+            return
         with self._named_failures(), engines.reading(engine or self.read_engine) as connection:
             yield connection
 

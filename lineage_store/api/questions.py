@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lineage_store.query.search.tree import SearchCondition
 
 LARGEST_LABEL = 10
+LISTED_JOBS = 1_000
 LONGEST_REMARK = 128
 
 
@@ -185,17 +186,25 @@ class Questions(OpenedStore):
         state: str | None = None,
         train_ids: Iterable[str] | None = None,
         with_samples: bool = False,
-        limit: int | None = None,
+        limit: int = LISTED_JOBS,
         page: int = 0,
+        after: str | None = None,
     ) -> list[TrainJob]:
-        """The jobs of a base dir, or of all, most recently updated first.
+        """A page of the jobs of a base dir, or of all, most recently updated first.
+
+        Page after page by cursor, each job that does not change meanwhile is told once; one that does goes to the
+        beginning of the list.
 
         Args:
             state: only those that are live, stalled, finished or missing.
             train_ids: only those of these ids.
             with_samples: only those that recorded scalars, histograms, images and the like.
-            limit: so many a page; None for all of them.
-            page: which page, from 0.
+            limit: so many a page.
+            page: which page, from 0; finding one far down takes as long as all before it.
+            after: the `cursor` of the last job of the page before: the page behind it, found at once.
+
+        Raises:
+            LineageParamValueError: `limit` or `page` is none, or `after` no cursor.
         """
         from lineage_store.query import jobs
         from lineage_store.store.database.paging import Page
@@ -205,7 +214,13 @@ class Questions(OpenedStore):
             ids = _ids(connection, base_dir)
             named = None if train_ids is None else list(map(to_stored, train_ids))
             return jobs.train_jobs(
-                connection, ids, state=state, train_ids=named, with_samples=with_samples, page=part
+                connection,
+                ids,
+                state=state,
+                train_ids=named,
+                with_samples=with_samples,
+                after=after,
+                page=part,
             )
 
     def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:

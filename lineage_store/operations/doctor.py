@@ -25,11 +25,11 @@ from lineage_store.ingest.problems import access_of, me, path_problems, unlistab
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
-from lineage_store.store.admin import replay, wal
+from lineage_store.store.admin import partitioning, replay, wal
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.schema import upgrade
+from lineage_store.store.schema import partitions, upgrade
 from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
@@ -60,6 +60,8 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
         yield from _location(url, settings)
         with _opened(url) as engine:
             yield _schema(engine)
+            if not upgrade.is_empty(engine):
+                yield from _layout(engine)
             yield from _server(engine)
             if settings.read_database_url and engine.dialect.name == "postgresql":
                 yield _standby(engine, settings.read_database_url)
@@ -91,6 +93,24 @@ def _schema(engine: Engine) -> Finding:
         return _ok("schema", "There is no store there yet; the first ingest makes it.")
     upgrade.check(engine)
     return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
+
+
+def layout_of(engine: Engine) -> str:
+    """How the samples are laid out, in a sentence; empty where that is as usual."""
+    with reading(engine) as connection:
+        found = partitions.layouts(connection)
+    if not found:
+        return ""
+    jobs, count = next(iter(found.values()))
+    return f"Samples are in {count:,} partitions of {jobs:,} jobs."
+
+
+def _layout(engine: Engine) -> Iterator[Finding]:
+    if words := layout_of(engine):
+        yield _ok("samples", words)
+    with reading(engine) as connection:
+        if partitioning.unfinished(connection):
+            yield finding("unfinished_layout", THE_STORE)
 
 
 def _server(engine: Engine) -> Iterator[Finding]:

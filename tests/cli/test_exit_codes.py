@@ -257,7 +257,7 @@ def test_help_costs_no_heavy_library() -> None:
 
 def test_every_verb_has_help_with_an_example(run: Run) -> None:
     listed = run("--help").out
-    groups = {"db": ["upgrade", "current", "check", "grant"], "config": ["show"]}
+    groups = {"db": ["upgrade", "current", "check", "partition", "distribute", "grant"], "config": ["show"]}
     for verb in VERBS:
         assert f"\n  {verb} " in listed
         for words in [[verb, word] for word in groups.get(verb, [])] or [[verb]]:

@@ -112,5 +112,5 @@ async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a view, without what names the job in each."""
-    left_out = ("base_dir", "train_id")
+    left_out = ("base_dir", "train_id", "job_id")
     return [{name: for_json(value) for name, value in row.items() if name not in left_out} for row in rows]
