@@ -160,18 +160,19 @@ class OpenedStore:
         return self._engine if self._standby is None else self._standby.engine
 
     def _require_fit(self) -> None:
+        if self._is_fit:
+            return
         from lineage_store.store.schema import upgrade
 
-        if not self._is_fit:
-            upgrade.check(self._primary)
-            self._is_fit = True
+        upgrade.check(self._primary)
+        self._is_fit = True
 
     def _require_copy(self, standby: Standby) -> bool:
         """Raise what is wrong with a standby that cannot answer for the store; else it is one from then on."""
-        from lineage_store.store.schema import upgrade
-
         if self._is_copy:
             return True
+        from lineage_store.store.schema import upgrade
+
         try:
             upgrade.check(standby.engine)
         except (SchemaTooOldError, NotAStoreError) as error:
