@@ -11,7 +11,19 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, serving, training
+from benchmarks.rows import (
+    collect,
+    footprint,
+    ingest,
+    limits,
+    live,
+    peers,
+    polling,
+    query,
+    serving,
+    shards,
+    training,
+)
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -19,6 +31,7 @@ ROWS: Sequence[Row] = [
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,
+    *shards.ROWS,
     *query.ROWS,
     *serving.ROWS,
     *peers.ROWS,

@@ -56,9 +56,9 @@ def _live(sizes: Sizes) -> tuple[list[float], float]:
         LineageStore(url) as store,
         _daemon(url, base_dir, store.engine, len(names)) as daemon,
     ):
-        began, before = time.monotonic(), _cpu_seconds(daemon)
+        began, before = time.monotonic(), cpu_of_daemon(daemon)
         latencies = _append_and_ask(paths, store.engine, sizes.live_seconds)
-        cpu = (_cpu_seconds(daemon) - before) / (time.monotonic() - began)
+        cpu = (cpu_of_daemon(daemon) - before) / (time.monotonic() - began)
     shutil.rmtree(base_dir)
     return latencies, cpu
 
@@ -122,8 +122,8 @@ def _job_count(engine: Engine) -> int:
         return connection.execute(select(func.count()).select_from(train_job)).scalar_one()
 
 
-def _cpu_seconds(process: int) -> float:
-    """Of the daemon and its reading process."""
+def cpu_of_daemon(process: int) -> float:
+    """CPU seconds of a daemon and its reading processes so far."""
     children = Path(f"/proc/{process}/task").glob("*/children")
     processes = [process, *(int(child) for path in children for child in path.read_text().split())]
     return sum(map(cpu_seconds, processes))

@@ -1,0 +1,105 @@
+"""What many live jobs cost when several daemons share them, by shards, against one daemon that has them all.
+
+Daemons of the command line run with default settings on PostgreSQL. This process appends one event to every job, and
+again as soon as all are visible: each change is read once, however slowly the looks follow each other. What counts is
+CPU time, of the daemons and their reading processes; they all share the machine's few CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sqlalchemy import text
+
+from benchmarks import corpora, events
+from benchmarks.databases import fresh
+from benchmarks.measuring import Bound, Row, Samples, Sizes
+from benchmarks.rows.live import cpu_of_daemon
+from lineage_store import LineageStore
+
+DAEMONS = 4
+ROUNDS = 5
+_LONGEST_S = 600.0
+
+
+def _live_shards_cpu(sizes: Sizes) -> Samples:
+    one, four = (_cpu_a_change(sizes.sharded_jobs, daemons) for daemons in (1, DAEMONS))
+    note = f"{sizes.sharded_jobs:,} jobs, {ROUNDS} changes of each; {1e6 * one:.0f} and {1e6 * four:.0f} µs"
+    return Samples((four,), (one,), note=note)
+
+
+def _cpu_a_change(jobs: int, daemons: int) -> float:
+    """CPU seconds of all daemons for each change of a job."""
+    base_dir = corpora.CACHE / "shared"
+    shutil.rmtree(base_dir, ignore_errors=True)
+    names = [f"run_{number:05d}" for number in range(jobs)]
+    paths = [corpora.write_log(base_dir / name, "_MS", [events.version()]) for name in names]
+    for path in paths:
+        path.chmod(0o600)
+        os.utime(path)
+    with (
+        fresh("postgresql") as url,
+        LineageStore(url) as store,
+        _daemons(url, base_dir, daemons) as processes,
+    ):
+
+        def number(query: str) -> int:
+            with store.engine.connect() as connection:
+                return int(connection.execute(text(query)).scalar_one() or 0)
+
+        shared = "SELECT count(DISTINCT split_part(leader, ':', 2)) FROM v_shard"
+        read = "SELECT sum(event_count) FROM log_file"
+        _await(lambda: number(shared) == daemons)
+        _await(lambda: number(read) == jobs)
+        time.sleep(2)
+        before = sum(map(cpu_of_daemon, processes))
+        for step in range(1, ROUNDS + 1):
+            frame = events.summary(step, [events.scalar("loss", 1 / step)])
+            for path in paths:
+                with path.open("ab", buffering=0) as stream:
+                    stream.write(frame)
+            _await(lambda step=step: number(read) == jobs * (step + 1))  # type: ignore[misc]
+        spent = sum(map(cpu_of_daemon, processes)) - before
+    shutil.rmtree(base_dir)
+    return spent / (jobs * ROUNDS)
+
+
+@contextmanager
+def _daemons(url: str, base_dir: Path, count: int) -> Iterator[list[int]]:
+    """The process ids of so many daemons, on as many shards."""
+    environment = os.environ | {"LINEAGE_STORE_DATABASE_URL": url}
+    script = "from lineage_store.cli import main; main()"
+    command = [sys.executable, "-W", "ignore", "-c", script, "daemon", "--shards", str(count), str(base_dir)]
+    with ExitStack() as lifetime:
+        processes = []
+        for _ in range(count):
+            started = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+            processes.append(lifetime.enter_context(started))
+            lifetime.callback(started.terminate)
+        yield [each.pid for each in processes]
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _LONGEST_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"The daemons are not there after {_LONGEST_S:.0f} s.")
+        time.sleep(0.25)
+
+
+ROWS = [
+    Row(
+        "live-shards-cpu",
+        "CPU a change of a live job costs four daemons on four shards, against one daemon",
+        _live_shards_cpu,
+        Bound(1.2),
+        Bound(1.0),
+    ),
+]
