@@ -49,6 +49,7 @@ class Sizes:
     live_jobs: int = 1_000
     live_seconds: int = 30
     sharded_jobs: int = 10_000
+    growing_jobs: int = 100
     idle_client_seconds: int = 10_000
     stored_jobs: int = 100_000
     many_stored_jobs: int = 1_000_000
@@ -69,6 +70,7 @@ QUICK = Sizes(
     live_jobs=50,
     live_seconds=6,
     sharded_jobs=200,
+    growing_jobs=20,
     idle_client_seconds=1_000,
     stored_jobs=3_000,
     many_stored_jobs=10_000,

@@ -8,7 +8,6 @@ CPU time, of the daemons and their reading processes; they all share the machine
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,10 +17,10 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from benchmarks import corpora, events
+from benchmarks import events
 from benchmarks.databases import fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes
-from benchmarks.rows.live import cpu_of_daemon
+from benchmarks.rows.live import cpu_of_daemon, live_jobs
 from lineage_store import LineageStore
 
 DAEMONS = 4
@@ -37,17 +36,11 @@ def _live_shards_cpu(sizes: Sizes) -> Samples:
 
 def _cpu_a_change(jobs: int, daemons: int) -> float:
     """CPU seconds of all daemons for each change of a job."""
-    base_dir = corpora.CACHE / "shared"
-    shutil.rmtree(base_dir, ignore_errors=True)
-    names = [f"run_{number:05d}" for number in range(jobs)]
-    paths = [corpora.write_log(base_dir / name, "_MS", [events.version()]) for name in names]
-    for path in paths:
-        path.chmod(0o600)
-        os.utime(path)
     with (
+        live_jobs("shared", jobs) as paths,
         fresh("postgresql") as url,
         LineageStore(url) as store,
-        _daemons(url, base_dir, daemons) as processes,
+        _daemons(url, paths[0].parents[1], daemons) as processes,
     ):
 
         def number(query: str) -> int:
@@ -66,9 +59,7 @@ def _cpu_a_change(jobs: int, daemons: int) -> float:
                 with path.open("ab", buffering=0) as stream:
                     stream.write(frame)
             _await(lambda step=step: number(read) == jobs * (step + 1))  # type: ignore[misc]
-        spent = sum(map(cpu_of_daemon, processes)) - before
-    shutil.rmtree(base_dir)
-    return spent / (jobs * ROUNDS)
+        return (sum(map(cpu_of_daemon, processes)) - before) / (jobs * ROUNDS)
 
 
 @contextmanager

@@ -7,12 +7,14 @@ is asked wrongly raises before anything is read. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike, real_path
-from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamTypeError, LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ LARGEST_LABEL = 10
 LONGEST_REMARK = 128
 
 
+@all_asked_again
 class Questions(OpenedStore):
     """A store that answers questions about trainings."""
 
@@ -66,10 +69,10 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.search import listing
 
-        wanted = _question(condition, base_dir)
-        with self._reading() as connection:
+        wanted, engine = _question(condition, base_dir), self.read_engine  # the same one throughout
+        with self._reading(engine) as connection:
             ids = _ids(connection, base_dir)
-        yield from listing.iter_lineage(self._reading, wanted, ids)
+        yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -149,17 +152,24 @@ class Questions(OpenedStore):
             LineageParamValueError: outside those bounds, or neither is given.
             TrainJobNotFoundError: the store knows no such job.
             ReadOnlyStoreError: the store is open for reading only.
+            DatabaseUnavailableError: it cannot be written to now, also where a standby answers questions.
         """
         from lineage_store.store.database import engine as engines
         from lineage_store.store.writes import remarks
 
-        engines.require_writable(self._engine)
+        engines.require_writable(self._primary)
         changes = _annotation(tag, remark)
-        with self._job(base_dir, train_id) as (_, place, _):
-            pass  # it is there
-        with self._named_failures(), engines.writing(self._engine) as connection:
-            now = engines.database_time(connection)
-            remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+        try:
+            with self._job(base_dir, train_id, self._engine) as (_, place, _):
+                pass  # it is there
+            with self._named_failures(), engines.writing(self._engine) as connection:
+                now = engines.database_time(connection)
+                remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+        except DatabaseUnavailableError as error:
+            if self._standby is not None:
+                told = f"Labels and remarks are written there; questions are answered by {self._standby}."
+                error.hint = f"{error.hint or ''} {told}".lstrip()
+            raise
 
     def base_dirs(self) -> list[str]:
         """The base dirs that the store knows."""

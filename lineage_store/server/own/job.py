@@ -89,8 +89,7 @@ async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotatio
 
     def write(store: LineageStore) -> None:
         base_dir = base_dir_of(store, base)
-        remark = annotation.remark
-        ask.state.writable().annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=remark)
+        ask.state.annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=annotation.remark)
 
     await ask(write)
 
