@@ -1,8 +1,8 @@
 """What many live jobs cost when several daemons share them, by shards, against one daemon that has them all.
 
-Daemons of the command line run with default settings on PostgreSQL. This process appends one event to every job, and
-again as soon as all are visible: each change is read once, however slowly the looks follow each other. What counts is
-CPU time, of the daemons and their reading processes; they all share the machine's few CPUs.
+Daemons of the command line run with default settings on PostgreSQL, while this process appends to every job once a
+second. What counts is CPU time, of the daemons and their reading processes, for each log file that a pass read from: they
+all share the machine's few CPUs, and the busier those are, the rarer passes become.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from benchmarks.rows.live import cpu_of_daemon, live_jobs
 from lineage_store import LineageStore
 
 DAEMONS = 4
-ROUNDS = 5
+_WARM_UP_S = 5
 _LONGEST_S = 600.0
 
 
 def _live_shards_cpu(sizes: Sizes) -> Samples:
-    one, four = (_cpu_a_change(sizes.sharded_jobs, daemons) for daemons in (1, DAEMONS))
-    note = f"{sizes.sharded_jobs:,} jobs, {ROUNDS} changes of each; {1e6 * one:.0f} and {1e6 * four:.0f} µs"
+    one, four = (_cpu_a_change(sizes, daemons) for daemons in (1, DAEMONS))
+    note = f"{sizes.sharded_jobs:,} jobs, {sizes.live_seconds} s: {1e6 * one:.0f} and {1e6 * four:.0f} µs"
     return Samples((four,), (one,), note=note)
 
 
-def _cpu_a_change(jobs: int, daemons: int) -> float:
-    """CPU seconds of all daemons for each change of a job."""
+def _cpu_a_change(sizes: Sizes, daemons: int) -> float:
+    """CPU seconds of all daemons for each job that a pass found changed."""
     with (
-        live_jobs("shared", jobs) as paths,
+        live_jobs("shared", sizes.sharded_jobs) as paths,
         fresh("postgresql") as url,
         LineageStore(url) as store,
         _daemons(url, paths[0].parents[1], daemons) as processes,
@@ -47,19 +47,27 @@ def _cpu_a_change(jobs: int, daemons: int) -> float:
             with store.engine.connect() as connection:
                 return int(connection.execute(text(query)).scalar_one() or 0)
 
+        def spent() -> tuple[float, int]:
+            return sum(map(cpu_of_daemon, processes)), number("SELECT sum(files_read) FROM ingest_cycle")
+
         shared = "SELECT count(DISTINCT split_part(leader, ':', 2)) FROM v_shard"
-        read = "SELECT sum(event_count) FROM log_file"
         _await(lambda: number(shared) == daemons)
-        _await(lambda: number(read) == jobs)
-        time.sleep(2)
-        before = sum(map(cpu_of_daemon, processes))
-        for step in range(1, ROUNDS + 1):
-            frame = events.summary(step, [events.scalar("loss", 1 / step)])
-            for path in paths:
-                with path.open("ab", buffering=0) as stream:
-                    stream.write(frame)
-            _await(lambda step=step: number(read) == jobs * (step + 1))  # type: ignore[misc]
-        return (sum(map(cpu_of_daemon, processes)) - before) / (jobs * ROUNDS)
+        _await(lambda: number("SELECT sum(event_count) FROM log_file") == len(paths))
+        _append(paths, 1, _WARM_UP_S)
+        cpu_s, changes = spent()
+        _append(paths, _WARM_UP_S + 1, sizes.live_seconds)
+        later_s, later = spent()
+        return (later_s - cpu_s) / (later - changes)
+
+
+def _append(paths: list[Path], first_step: int, seconds: int) -> None:
+    """Append an event to each log file once a second."""
+    for step in range(first_step, first_step + seconds):
+        began, frame = time.monotonic(), events.summary(step, [events.scalar("loss", 1 / step)])
+        for path in paths:
+            with path.open("ab", buffering=0) as stream:
+                stream.write(frame)
+        time.sleep(max(0.0, began + 1 - time.monotonic()))
 
 
 @contextmanager
