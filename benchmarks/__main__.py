@@ -24,6 +24,7 @@ from benchmarks.rows import (
     polling,
     query,
     serving,
+    shards,
     training,
 )
 
@@ -33,6 +34,7 @@ ROWS: Sequence[Row] = [
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,
+    *shards.ROWS,
     *query.ROWS,
     *cookbook.ROWS,
     *serving.ROWS,

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
+MOST_SHARDS = 64
 MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
 """The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
 
@@ -34,8 +35,16 @@ MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
 _OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 
 
-def _setting(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least, "choices": choices})
+def _setting(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    limits = {"least": least, "most": most, "choices": choices}
+    return field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,12 @@ class Settings:
     live_within_s: float = _setting(600.0, "a job that grew within so many seconds is live", least=1)
     suspect_grace_s: float = _setting(600.0, "seconds before bytes that make no frame are given up", least=0)
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
+    shards: int = _setting(
+        0,
+        "parts that the daemon divides the jobs of each base dir into, for as many daemons; 0: as it is",
+        least=0,
+        most=MOST_SHARDS,
+    )
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
     most_damages: int = _setting(
@@ -239,7 +254,7 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be {what}.")
     if metadata["least"] is not None and not converted >= metadata["least"]:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
-    most = MOST.get(_TYPES[name])
+    most = metadata["most"] or MOST.get(_TYPES[name])
     if most is not None and converted > most:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at most {most:.0f}.")
     if metadata["choices"] and converted not in metadata["choices"]:
