@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lineage_store import config
+from lineage_store import setting_sources
 from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.paths import PathLike
@@ -42,7 +42,7 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings = settings or config.load().settings
+        self.settings = settings or setting_sources.load().settings
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
