@@ -14,6 +14,8 @@ NEWEST ?= $(shell for minor in 13 12; do \
 	for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
 	"$$python" -c 'import venv, ensurepip' 2>/dev/null && ! cmp -s <("$$python" -V) <($(PYTHON) -V) \
 	&& echo "$$python" && exit; done; done)
+# Compiled once and kept, whatever the environment says: tests start hundreds of processes, which all import the package.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_INSTALL = -m pip -qq --disable-pip-version-check install
 # Tests wait as much as they work, for processes and databases: two workers a core, each with a PostgreSQL of its own.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
