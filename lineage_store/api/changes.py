@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
 
 if TYPE_CHECKING:
     from lineage_store.query.changes import Changes
@@ -82,8 +83,9 @@ class Now:
     def since(self) -> str:
         """The token behind all that was committed before it is asked for. Raises as `changes` does."""
         with self._asking:
-            if self._watch.may_have_changed():
-                self._since = ""
+            known, self._since = self._since, ""
+            with suppress(DatabaseUnavailableError):  # the store tells what is wrong itself
+                self._since = "" if self._watch.may_have_changed() else known
             self._since = self._since or self._store.changes(NOW).since
             return self._since
 
