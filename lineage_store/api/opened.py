@@ -66,8 +66,10 @@ class OpenedStore:
             raise
 
     def close(self) -> None:
-        """Close the database connections."""
-        self._engine.dispose()
+        """Close the database connections; one that another thread uses closes when its question is answered."""
+        from lineage_store.store.database import pool
+
+        pool.close(self._engine)
 
     def __enter__(self) -> Self:
         return self
