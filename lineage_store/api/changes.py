@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
 from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
     from lineage_store.query.changes import Changes
@@ -23,6 +24,7 @@ NOW = "now"
 MOST_CHANGES = 10_000
 
 
+@all_asked_again
 class Following(OpenedStore):
     """A store whose changes can be followed."""
 
@@ -59,10 +61,15 @@ class Following(OpenedStore):
         wanted = None if condition is None else parse(condition)
         begin = {} if since in (None, NOW) else decode(since or "")
         end = None if until is None else decode(until)
-        with self._reading() as connection:
+        engine = self.read_engine
+        with self._reading(engine) as connection:
             if since == NOW:
-                return changes.Changes((), changes.current(connection), more=False)
-            return changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+                answer = changes.Changes((), changes.current(connection), more=False)
+            else:
+                answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+        if engine is not self._followed:
+            self.see_latest()  # to a standby that is behind the token, the store would have gone back
+        return answer
 
     def now(self) -> Now:
         """Somebody who is asked for the token of now again and again; close it."""
@@ -85,7 +92,8 @@ class Now:
         with self._asking:
             known, self._since = self._since, ""
             with suppress(DatabaseUnavailableError):  # the store tells what is wrong itself
-                self._since = "" if self._watch.may_have_changed() else known
+                changed = self._watch.may_have_changed() or not self._store.answers_as_followed()
+                self._since = "" if changed else known
             self._since = self._since or self._store.changes(NOW).since
             return self._since
 
@@ -139,4 +147,6 @@ def _watch(store: Following) -> CommitWatch:
     from lineage_store.query.changes import SIGN
     from lineage_store.store.database.commit_watch import CommitWatch
 
-    return CommitWatch(store.engine, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem)
+    return CommitWatch(
+        store._followed, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem
+    )

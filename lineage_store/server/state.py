@@ -52,12 +52,13 @@ class State:
                 self._store = LineageStore(settings=settings, create=False, read_only=True)
             return self._store
 
-    def writable(self) -> LineageStore:
-        """The same store, for labels and remarks. Raises as `store` does."""
+    def annotate(self, base_dir: str, train_id: str, **annotation: Any) -> None:
+        """Put a label or remark on a job; what this server answers next has it. Raises as `LineageStore.annotate`."""
         with self._opening:
             if self._writable is None:
                 self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
-            return self._writable
+        self._writable.annotate(base_dir, train_id, **annotation)
+        self.store().see_latest()
 
     def since(self) -> str:
         """The token behind all that was committed before. Raises as `store` does; for questions."""

@@ -223,7 +223,7 @@ class _Paths:
         def annotated(site: Site) -> dict[str, str]:
             lineage.require_lineage(site, train_id)
             if annotation:
-                self._state.writable().annotate(site.base_dir, train_id, **annotation)
+                self._state.annotate(site.base_dir, train_id, **annotation)
             return {"status": "success"}
 
         return await self._ask(ask, annotated)
