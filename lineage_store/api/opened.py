@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lineage_store import config
+from lineage_store import setting_sources
 from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.paths import PathLike
@@ -54,7 +54,7 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings, self._here = settings or config.load().settings, threading.local()
+        self.settings, self._here = settings or setting_sources.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
