@@ -1,8 +1,8 @@
 """What many live jobs cost when several daemons share them, by shards, against one daemon that has them all.
 
 Daemons of the command line run with default settings on PostgreSQL, while this process appends to every job once a
-second. What counts is CPU time, of the daemons and their reading processes, for each log file that a pass read from: they
-all share the machine's few CPUs, and the busier those are, the rarer passes become.
+second. What counts is CPU time, of the daemons and their reading processes, for each log file that a pass read from:
+they all share the machine's few CPUs, and the busier those are, the rarer passes become.
 """
 
 from __future__ import annotations
