@@ -24,6 +24,7 @@ BASE = {
     "texts",
     "times",
     "config",
+    "setting_sources",
     "findings",
     "finding_kinds",
     "json_values",

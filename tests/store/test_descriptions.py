@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Engine, text
 
+from helpers.base_dirs import ROOT
 from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.schema.descriptions import relations
 
@@ -44,10 +46,15 @@ def test_schema_doc_gives_units(sqlite_url: str) -> None:
             )
         ).all()
     engine.dispose()
-    assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), ("last_at", "UTC")]
+    instants = [(name, "UTC") for name in ("last_at", "earliest_at", "latest_at")]
+    assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), *instants]
 
 
-def test_generated_documentation_is_up_to_date(tmp_path: Path) -> None:
-    root, written = Path(__file__).parents[2], tmp_path / "schema.md"
-    subprocess.run([sys.executable, root / "tools" / "schema_docs.py", written], check=True)
-    assert (root / "docs" / "schema.md").read_text("utf-8") == written.read_text("utf-8"), "run `make docs`"
+@pytest.mark.parametrize(
+    ("tool", "page"),
+    [("schema_docs.py", "docs/schema.md"), ("datasette_metadata.py", "config/datasette.json")],
+)
+def test_generated_documentation_is_up_to_date(tool: str, page: str, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    subprocess.run([sys.executable, ROOT / "tools" / tool, written], check=True)
+    assert (ROOT / page).read_text("utf-8") == written.read_text("utf-8"), "run `make docs`"

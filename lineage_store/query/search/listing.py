@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
-from lineage_store.query.search.compiler import BaseDirs, compile_listing
+from lineage_store.query.search.compiler import BaseDirs, Found, compile_listing
 from lineage_store.query.search.page import rows_of_jobs
 from lineage_store.query.search.results import to_object
 from lineage_store.query.search.scope import Scope, scope_of
@@ -63,7 +63,7 @@ def _listed(
 
 
 @asked_again
-def _rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Row[Any]]:
+def _rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Found]:
     with reading() as connection:
         return rows_of_jobs(connection, job_ids, condition)
 

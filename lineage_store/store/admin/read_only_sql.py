@@ -59,7 +59,8 @@ _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
 _LIMITS = """
-SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true), session_user, (
+SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
+  set_config('join_collapse_limit', '16', true), set_config('from_collapse_limit', '16', true), session_user, (
   SELECT rolname FROM pg_roles
   WHERE pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolreplication OR rolname IN (
     'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
@@ -151,7 +152,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
             postgresql.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
-            _refuse_unbound(*(cursor.fetchone() or ())[2:])
+            _refuse_unbound(*(cursor.fetchone() or ())[-2:])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode(), size=chunk)
             with _cancelled_at(deadline, connection):

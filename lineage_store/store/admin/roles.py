@@ -24,8 +24,12 @@ READING_LIMITS = {
     "idle_in_transaction_session_timeout": "60s",
     "lock_timeout": "5s",
     "default_transaction_read_only": "on",
+    "join_collapse_limit": "16",
+    "from_collapse_limit": "16",
 }
-"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards."""
+"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards.
+
+Two views have up to nine tables, and PostgreSQL seeks the best order of eight."""
 _WHO_GRANTS = (
     "A superuser grants, or the owner of database and tables who may alter these roles (CREATEROLE, ADMIN "
     "OPTION and SET on each): `lineage-store db grant … --dry-run` prints the SQL for one."
