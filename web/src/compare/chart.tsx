@@ -90,6 +90,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
     width: element.clientWidth || 400,
     height,
     legend: { show: false },
+    padding: [null, 32, null, null],
     cursor: {
       sync: { key: `x-${x}` },
       drag: { x: true, y: false, setScale: false },
@@ -102,6 +103,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
     axes: [
       {
         ...axis,
+        space: 84, // pixels that the longest step or time takes
         values:
           x === "wall"
             ? null
