@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def _loaded(address: str) -> int:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its server goes then, too
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the libraries print must not mix with the answers
     for line in sys.stdin:

@@ -266,7 +266,8 @@ def _against_tensorboard(figure: Callable[[_Compared], float], sizes: Sizes) -> 
     medians = [np.median(list(map(figure, each))) for each in (ours, theirs)]
     assert all(each.spike for each in ours), "the spike is not told"
     note = f"{_RUNS} runs x {_steps(sizes):,}: {medians[0]:.2f} against {medians[1]:.2f} MiB"
-    return Samples(tuple(map(figure, ours)), tuple(map(figure, theirs)), note)
+    ratios = (figure(mine) / figure(other) for mine, other in zip(ours, theirs, strict=True))
+    return Samples(tuple(ratios), note=note)
 
 
 def _live(sizes: Sizes) -> Samples:
@@ -353,6 +354,7 @@ ROWS = [
             f"{what} of curves, against TensorBoard",
             partial(_against_tensorboard, figure),
             Bound(1.0),
+            shown="figure",
             group="page",
         )
         for name, what, figure in (
