@@ -94,10 +94,15 @@ def search(*followers: Follower) -> None:
 
 
 def lead(
-    engine: Engine, base_dir_id: int, shard: int | None, holder: str = "me", mode: str = "daemon"
+    engine: Engine,
+    base_dir_id: int,
+    shard: int | None,
+    holder: str = "me",
+    mode: str = "daemon",
+    lasts_s: float = 15.0,
 ) -> Lease:
     with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, 15.0, mode, shard=shard)
+        return leases.acquire(connection, base_dir_id, holder, lasts_s, mode, shard=shard)
 
 
 def of_shard(shards: Shards) -> set[str]:
@@ -208,13 +213,15 @@ def test_what_is_left_of_a_rewritten_file_goes_with_its_shard(
 
 
 def test_who_stands_by_keeps_no_reading_process(
-    engine: Engine, base_dir_id: int, followers: list[Follower]
+    engine: Engine, base_dir: Path, base_dir_id: int, followers: list[Follower]
 ) -> None:
     follower = followers[1]
     until(lambda: read_by(engine) == of_shard(THREE[1]), follower)
     assert follower._reader.is_running
     let_leases_expire(engine)
-    lead(engine, base_dir_id, 1, "elsewhere:1:x")
+    lead(engine, base_dir_id, 1, "elsewhere:1:x", lasts_s=600.0)
+    for name in JOBS:  # what it would write is refused
+        Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / name, timestamp=1_700_000_001)
     until(lambda: not follower._reader.is_running, follower)
     assert follower.status.state == STANDS_BY
 
