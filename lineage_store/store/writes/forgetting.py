@@ -7,15 +7,26 @@ so that an interrupted removal is neither ingested into nor in the way of the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
+from lineage_store.store.database.dialects import among
+from lineage_store.store.schema.tables import (
+    annotation,
+    base_dir,
+    payload_sample,
+    scalar_sample,
+    series,
+    train_job,
+)
 from lineage_store.store.writes.lineage import remove_lineage
 from lineage_store.store.writes.removal import name_while_leaving, remove_series
 from lineage_store.texts import key
+
+_MOST_JOBS = 200
+"""Of one step: what hangs on a job beside samples and series is bounded, and goes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +62,36 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
 
 
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
-    """Remove about `most_rows` rows at most; whether there is more to remove."""
-    jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
-    for job_id in connection.execute(jobs.limit(most_rows)).scalars().all():
-        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows)
-        if most_rows <= 0:
-            return True
-        remove_lineage(connection, [job_id])
-        connection.execute(delete(train_job).where(train_job.c.id == job_id))
-        most_rows -= 1
-    if most_rows > 0:
+    """Remove about `most_rows` samples and series at most, of few jobs; whether there may be more to remove."""
+    next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
+    jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
+    whole = list(_first_of_at_most(most_rows, jobs, _sizes(connection, jobs)))
+    if not jobs:
         connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
-    return most_rows <= 0
+    elif not whole:
+        remove_series(connection, jobs[0], most_rows)
+    else:
+        for table in (scalar_sample, payload_sample, series):
+            connection.execute(delete(table).where(among(connection, table.c.job_id, whole)))
+        remove_lineage(connection, whole)
+        connection.execute(delete(train_job).where(among(connection, train_job.c.id, whole)))
+    return bool(jobs)
+
+
+def _sizes(connection: Connection, jobs: Collection[int]) -> dict[int, int]:
+    """How many samples and series some jobs have, as far as they have any."""
+    job_id, rows = series.c.job_id, func.sum(series.c.sample_count) + func.count()
+    sizes = select(job_id, rows).where(among(connection, job_id, jobs)).group_by(job_id)
+    return {row[0]: int(row[1]) for row in connection.execute(sizes)}
+
+
+def _first_of_at_most(most_rows: int, jobs: Iterable[int], sizes: Mapping[int, int]) -> Iterator[int]:
+    """The first of some jobs, as far as they have so many rows together."""
+    for job_id in jobs:
+        most_rows -= sizes.get(job_id, 0)
+        if most_rows < 0:
+            return
+        yield job_id
 
 
 def _name_while_going(base_dir_id: int, path: str) -> str:

@@ -41,8 +41,7 @@ def remove_replaced(connection: Connection, base_dir_id: int, most_rows: int) ->
     file = _one_replaced(connection, base_dir_id)
     if file is None:
         return False
-    of_file = (series.c.job_id == file.job_id) & (series.c.file_no == file.file_no)
-    most_rows = remove_series(connection, of_file, most_rows)
+    most_rows = remove_series(connection, file.job_id, most_rows, series.c.file_no == file.file_no)
     if most_rows > 0:
         this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
         connection.execute(delete(log_file).where(this))
