@@ -234,8 +234,11 @@ def upgrade() -> None:
     op.create_index("ix_lineage_dataset_graph_id", "lineage", ["dataset_graph_id"])
     if op.get_bind().dialect.name == "sqlite":
         op.create_index("ix_lineage_fields", "lineage", FIELDS)
-    for text in TEXTS:
-        op.create_index(f"ix_lineage_{text}", "lineage", [text], postgresql_using="spgist")
+        for text in TEXTS:
+            op.create_index(f"ix_lineage_{text}", "lineage", [text])
+    else:
+        for text in TEXTS:
+            op.create_index(f"ix_lineage_{text}_prefix", "lineage", [sa.text(f"left({text}, 500)")])
     op.create_table(
         "metric",
         sa.Column("job_id", KEY, nullable=False),

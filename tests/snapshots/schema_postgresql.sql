@@ -156,17 +156,17 @@ CREATE TABLE lineage (
 
 CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
 
-CREATE INDEX ix_lineage_dataset_mark ON lineage USING spgist (dataset_mark);
+CREATE INDEX ix_lineage_dataset_mark_prefix ON lineage (left(dataset_mark, 500));
 
-CREATE INDEX ix_lineage_loss_function ON lineage USING spgist (loss_function);
+CREATE INDEX ix_lineage_loss_function_prefix ON lineage (left(loss_function, 500));
 
-CREATE INDEX ix_lineage_network ON lineage USING spgist (network);
+CREATE INDEX ix_lineage_network_prefix ON lineage (left(network, 500));
 
-CREATE INDEX ix_lineage_optimizer ON lineage USING spgist (optimizer);
+CREATE INDEX ix_lineage_optimizer_prefix ON lineage (left(optimizer, 500));
 
-CREATE INDEX ix_lineage_test_dataset_path ON lineage USING spgist (test_dataset_path);
+CREATE INDEX ix_lineage_test_dataset_path_prefix ON lineage (left(test_dataset_path, 500));
 
-CREATE INDEX ix_lineage_train_dataset_path ON lineage USING spgist (train_dataset_path);
+CREATE INDEX ix_lineage_train_dataset_path_prefix ON lineage (left(train_dataset_path, 500));
 
 CREATE TABLE metric (
   job_id INTEGER NOT NULL,

@@ -32,6 +32,9 @@ SELECT 'storage', relname, reloptions::text, '' FROM pg_class WHERE relkind = 'r
 """
 
 
+@pytest.mark.filterwarnings(
+    "ignore:autogenerate skipping"
+)  # SQLite's dialect is told of PostgreSQL's indexes too
 def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
     with reading(engine) as connection:
         context = MigrationContext.configure(

@@ -35,6 +35,7 @@ from sqlalchemy.schema import SchemaItem
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
 from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
+from lineage_store.store.database.prefix import prefix
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
 from lineage_store.texts import either
 
@@ -327,7 +328,9 @@ Index(
 # Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
 for _field in _searched:
     if _field.type == "text":
-        Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
+        _name, _text = f"ix_lineage_{_field.column}", lineage.c[_field.column]
+        Index(_name, _text, info={"only_on": "sqlite"}).ddl_if(dialect="sqlite")
+        Index(f"{_name}_prefix", prefix(_text), info={"only_on": "postgresql"}).ddl_if(dialect="postgresql")
 
 
 def _value_columns(names: str) -> list[Column[Any]]:
