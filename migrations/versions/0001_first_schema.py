@@ -134,9 +134,11 @@ def upgrade() -> None:
         "ix_log_file_pending",
         "log_file",
         ["job_id"],
-        sqlite_where=sa.text("size_bytes > byte_offset"),
-        postgresql_where=sa.text("size_bytes > byte_offset"),
+        sqlite_where=sa.text("size_bytes - byte_offset > 0"),
+        postgresql_where=sa.text("size_bytes - byte_offset > 0"),
     )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("CREATE STATISTICS st_log_file_pending ON (size_bytes - byte_offset) FROM log_file")
     op.create_table(
         "lineage_event",
         sa.Column("job_id", KEY, nullable=False),

@@ -74,7 +74,7 @@ CREATE TABLE log_file (
 )
  WITHOUT ROWID;
 
-CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes > byte_offset;
+CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 

@@ -24,8 +24,10 @@ from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
-PENDING = log_file.c.size_bytes > log_file.c.byte_offset
+PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
 """The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
+JOBS_AT_ONCE = 1_000
+"""Of a page of what is known of a base dir."""
 
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
@@ -62,11 +64,24 @@ def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | Non
 def known_files(
     connection: Connection, base_dir_id: int, only: Collection[str] | None = None
 ) -> list[KnownFile]:
-    """The newest generation of every log file of a base dir, or of the jobs `only`."""
+    """The newest generation of every log file of a base dir, or of the jobs `only`, in the order of their paths."""
     query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id)
     if only is None:
         return _newest(connection.execute(query))
     return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
+
+
+def next_known(
+    connection: Connection, base_dir_id: int, after: str, upto: str | None
+) -> tuple[list[KnownFile], str | None]:
+    """The same of the next jobs behind one, up to another, and the last of these jobs; None: there is none left."""
+    behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id > after)
+    jobs = select(train_job.c.id, train_job.c.train_id).where(behind).order_by(train_job.c.train_id)
+    if upto is not None:
+        jobs = jobs.where(train_job.c.train_id <= upto)
+    found = connection.execute(jobs.limit(JOBS_AT_ONCE)).all()
+    files = _KNOWN.where(among(connection, log_file.c.job_id, (row.id for row in found)))
+    return _newest(connection.execute(files)), found[-1].train_id if len(found) == JOBS_AT_ONCE else None
 
 
 def register(
@@ -120,31 +135,34 @@ def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> N
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Where a base dir stands."""
+class Unfinished:
+    """What is open in a base dir."""
 
-    jobs: int
     pending_bytes: int
     problems: int
 
 
-def summary(connection: Connection, base_dir_id: int) -> Summary:
-    """Jobs, bytes seen but not dealt with yet, and open problems of a base dir."""
-    mine = train_job.c.base_dir_id == base_dir_id
-    jobs = select(func.count()).select_from(train_job).where(mine)
+def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
+    """Bytes seen but not dealt with yet, and open problems of a base dir; takes a look at each of these."""
+    # Asked of each such file alone: in a join, databases begin with all jobs of the base dir.
+    its_base_dir = select(train_job.c.base_dir_id).where(train_job.c.id == log_file.c.job_id)
     pending = (
         select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
-        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
-        # SQLite would look through the files of every job, which lie together.
+        .where(PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
+        .where(its_base_dir.scalar_subquery() == base_dir_id)
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
-    row = connection.execute(
-        select(jobs.scalar_subquery(), pending.scalar_subquery(), problems.scalar_subquery())
-    ).one()
-    return Summary(*row)
+    return Unfinished(
+        *connection.execute(select(pending.scalar_subquery(), problems.scalar_subquery())).one()
+    )
+
+
+def job_count(connection: Connection, base_dir_id: int) -> int:
+    """How many jobs the store has of a base dir; takes the longer, the more there are."""
+    mine = train_job.c.base_dir_id == base_dir_id
+    return connection.execute(select(func.count()).select_from(train_job).where(mine)).scalar_one()
 
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:
@@ -173,7 +191,8 @@ _KNOWN = (
 
 
 def _newest(rows: Iterable[Any]) -> list[KnownFile]:
-    return list({(row.job_id, row.name): KnownFile._make(row) for row in rows}.values())
+    newest = {(row.train_id, row.name): KnownFile._make(row) for row in rows}
+    return [newest[path] for path in sorted(newest)]
 
 
 def _ensure_jobs(
