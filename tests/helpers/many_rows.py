@@ -51,3 +51,7 @@ def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int
         typed = select.replace(f"'{_MADE_AT}'", f"CAST('{_MADE_AT}' AS timestamptz)")
         values = select if connection.dialect.name == "sqlite" else typed
         connection.exec_driver_sql(f"INSERT INTO {table} {values}")
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(
+            "SELECT setval(pg_get_serial_sequence('train_job', 'id'), max(id)) FROM train_job"
+        )
