@@ -341,6 +341,7 @@ def upgrade() -> None:
         sa.Column("nan_count", sa.BigInteger(), nullable=False),
         sa.Column("inf_count", sa.BigInteger(), nullable=False),
         sa.Column("superseded_from", sa.BigInteger()),
+        sa.Column("superseded_count", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "series_no", name="pk_series"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
@@ -359,6 +360,8 @@ def upgrade() -> None:
         sqlite_where=sa.text("superseded_from <= last_step"),
         postgresql_where=sa.text("superseded_from <= last_step"),
     )
+    half = sa.text("series_no >= 1073741824")
+    op.create_index("ix_series_half_used", "series", ["series_no"], sqlite_where=half, postgresql_where=half)
     op.create_table(
         "scalar_sample",
         sa.Column("job_id", KEY, nullable=False),

@@ -14,6 +14,7 @@ from helpers.many_rows import add_jobs
 from helpers.stored_jobs import add_base_dir
 from lineage_store.query.change_cursor import Place
 from lineage_store.query.changes import read_changes
+from lineage_store.query.health import read_findings
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.store.writes import generations
@@ -87,3 +88,12 @@ def test_the_end_of_a_pass_looks_at_unfinished_files_and_open_problems_alone(eng
     assert not any("SCAN train_job" in step or "Scan on train_job" in step for step in steps), steps
     # what PostgreSQL expects: a few files, not a third of all
     assert not any(re.search(r"on log_file .*rows=\d{3}", step) for step in steps), steps
+
+
+def test_used_numbers_are_found_by_indexes(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    with writing(engine) as connection:
+        add_base_dir(connection)
+    engine.dispose()
+    steps = plan(sqlite_url, lambda connection: read_findings(connection, None, 60.0))
+    assert any("series USING COVERING INDEX ix_series_half_used" in step for step in steps), steps

@@ -431,6 +431,10 @@ tombstone = Table(
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
 )
 
+HALF_OF_IDS = 2**30
+"""Ids and numbers have 31 bits."""
+HALF_USED = text(f"series_no >= {HALF_OF_IDS}")
+"""No series, for all that is foreseen: the index on it is empty, and asking it takes nothing."""
 _REWRITTEN = text("superseded_from <= last_step")
 """Whether a series has superseded samples; few have, and views look for them."""
 
@@ -462,9 +466,17 @@ series = Table(
         BigInteger,
         comment="samples from this step on were written again by a newer file; NULL when none",
     ),
+    Column(
+        "superseded_count",
+        BigInteger,
+        nullable=False,
+        server_default=text("0"),
+        comment="samples that were written again by a newer file",
+    ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
     _belongs_to("log_file", "file_no"),
     Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
+    Index("ix_series_half_used", "series_no", sqlite_where=HALF_USED, postgresql_where=HALF_USED),
     comment="one tag of one plugin in one log file",
 )
 
@@ -608,6 +620,8 @@ def of_file(table: Table) -> ColumnElement[bool]:
 
 __all__ = [name for name, value in globals().items() if isinstance(value, Table)] + [
     "CURRENT_FILE",
+    "HALF_OF_IDS",
+    "HALF_USED",
     "exists_on",
     "metadata",
     "of_file",
