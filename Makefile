@@ -68,6 +68,11 @@ test-plain: .venv/package ## Decode, ingest and answer with the fast path of dec
 # The rest of the tests asks what is in the database, and cannot tell which path brought it there.
 DECODING = tests/eventlog tests/ingest tests/operations tests/api tests/query/test_expected_answers.py
 
+.PHONY: test-partitioned
+test-partitioned: .venv/package ## Run what uses PostgreSQL on stores whose samples are partitioned by a few jobs
+	LINEAGE_STORE_TEST_PARTITIONED=2 .venv/bin/python $(PYTEST) $(STORED) $(ARGS)
+STORED = tests/store tests/ingest tests/operations tests/query tests/api tests/cli -k "postgres"
+
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
 	.venv-protobuf6/bin/python $(PYTEST) tests/eventlog $(ARGS)

@@ -11,7 +11,20 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, serving, training
+from benchmarks.rows import (
+    collect,
+    cookbook,
+    footprint,
+    ingest,
+    limits,
+    live,
+    load,
+    peers,
+    polling,
+    query,
+    serving,
+    training,
+)
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -20,7 +33,9 @@ ROWS: Sequence[Row] = [
     *polling.ROWS,
     *live.ROWS,
     *query.ROWS,
+    *cookbook.ROWS,
     *serving.ROWS,
+    *load.ROWS,
     *peers.ROWS,
     *collect.ROWS,
     *training.ROWS,

@@ -27,6 +27,8 @@ FILE_TIME = 1_700_000_000
 LONG_AGO = 1_710_000_000
 """Modification time of every file: nobody is writing any more."""
 
+TAGS = ("loss", "accuracy", "learning_rate", "grad_norm")
+"""The scalars of a job."""
 _LAYERS = (("conv1.weight", 150), ("conv1.bias", 10), ("fc1.weight", 500))
 
 
@@ -50,10 +52,10 @@ def c2(count: int) -> Path:
 
 
 def c5(count: int) -> Path:
-    tags, values = ("loss", "accuracy", "learning_rate", "grad_norm"), np.random.default_rng(5).random(count)
+    values = np.random.default_rng(5).random(count)
     return _single(
         f"c5-{count}",
-        (events.summary(n // 4 + 1, [events.scalar(tags[n % 4], value)]) for n, value in enumerate(values)),
+        (events.summary(n // 4 + 1, [events.scalar(TAGS[n % 4], value)]) for n, value in enumerate(values)),
     )
 
 
@@ -120,10 +122,9 @@ def write_log(directory: Path, suffix: str, frames: Iterable[bytes], timestamp: 
 
 
 def _four_scalars(values: np.ndarray) -> Iterator[bytes]:
-    tags = ("loss", "accuracy", "learning_rate", "grad_norm")
     yield events.version()
     for step, row in enumerate(values, 1):
-        yield events.summary(step, [events.scalar(tag, value) for tag, value in zip(tags, row, strict=True)])
+        yield events.summary(step, [events.scalar(tag, value) for tag, value in zip(TAGS, row, strict=True)])
 
 
 def _single(name: str, frames: Iterable[bytes]) -> Path:

@@ -43,6 +43,9 @@ class Settings:
     """Every setting, its default and its meaning."""
 
     database_url: str = _setting("", "database of the store; empty: SQLite in the user's state directory")
+    read_database_url: str = _setting(
+        "", "hot standby of database_url, which answers what only asks; empty: database_url does"
+    )
     base_dirs: tuple[str, ...] = _setting(
         (), "directories of job directories that the daemon follows; relative: to the file's directory"
     )

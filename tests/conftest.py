@@ -28,7 +28,9 @@ if (
 ):  # `make test-plain`: not only where settings are loaded
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
-DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
+DATABASES = [pytest.param("postgres", id="postgresql")]
+if not (databases.BY_JOBS or databases.DISTRIBUTED):  # which SQLite has not
+    DATABASES.insert(0, pytest.param("sqlite", id="sqlite"))
 
 
 @pytest.fixture(params=DATABASES)
@@ -81,10 +83,8 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> Iterator[str]:
     """The migrated database that others are copies of; nobody may be connected to it."""
-    from lineage_store.store.schema.upgrade import upgrade
-
     with databases.postgres_database(postgres_server) as url:
-        upgrade(url)
+        databases.make_store(url)
         yield url
 
 

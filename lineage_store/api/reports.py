@@ -18,6 +18,7 @@ from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
+from lineage_store.store.admin.replay import Replay
 from lineage_store.store.admin.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 
@@ -42,6 +43,7 @@ __all__ = [
     "Recorded",
     "RemovableJob",
     "RemovedJob",
+    "Replay",
     "Reread",
     "Severity",
     "StoreStatus",

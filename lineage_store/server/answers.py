@@ -46,8 +46,11 @@ async def unless_known(
     known = request.headers.get("if-none-match", "")
 
     def answer(store: LineageStore) -> tuple[str, bytes | None]:
-        etag = _etag(store.changes("now").since, str(request.url))
-        return etag, None if etag in known else to_json(question(store))
+        etag = _etag(ask.state.since(), str(request.url))
+        if etag in known:
+            return etag, None
+        with store.snapshot():
+            return etag, to_json(question(store))
 
     etag, content = await ask(answer, heavy=heavy)
     if content is None:

@@ -334,6 +334,8 @@ def upgrade() -> None:
         sa.Column("last_step", sa.BigInteger(), nullable=False),
         sa.Column("last_wall_time", sa.Double()),
         sa.Column("last_value", sa.Double()),
+        sa.Column("earliest_wall_time", sa.Double()),
+        sa.Column("latest_wall_time", sa.Double()),
         sa.Column("min_value", sa.Double()),
         sa.Column("min_step", sa.BigInteger()),
         sa.Column("max_value", sa.Double()),

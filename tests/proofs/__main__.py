@@ -32,6 +32,7 @@ from proofs import (
     ledger,
     neighbours,
     nfs_like,
+    partitioning,
     powercut,
     removal,
     same,
@@ -55,6 +56,7 @@ PROOFS: Sequence[Proof] = [
     damage.PROOF,
     torn.PROOF,
     removal.PROOF,
+    partitioning.PROOF,
     nfs_like.PROOF,
     ledger.PROOF,
 ]

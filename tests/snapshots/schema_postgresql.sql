@@ -253,6 +253,8 @@ CREATE TABLE series (
   last_step BIGINT NOT NULL,
   last_wall_time DOUBLE PRECISION,
   last_value DOUBLE PRECISION,
+  earliest_wall_time DOUBLE PRECISION,
+  latest_wall_time DOUBLE PRECISION,
   min_value DOUBLE PRECISION,
   min_step BIGINT,
   max_value DOUBLE PRECISION,
@@ -376,6 +378,7 @@ CREATE VIEW v_job AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   l.network AS network,
   l.optimizer AS optimizer,
   l.loss_function AS loss_function,
@@ -431,6 +434,7 @@ CREATE VIEW v_metric AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   m.name AS name,
   m.value AS value,
   m.kind AS kind,
@@ -455,6 +459,17 @@ FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_metric_latest AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  m.name AS name,
+  m.value AS value,
+  m.kind AS kind,
+  m.text AS text
+FROM metric m JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT
@@ -481,6 +496,7 @@ CREATE VIEW v_dataset AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   r.role AS role,
   CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
   CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
@@ -499,6 +515,7 @@ CREATE VIEW v_dataset_node AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   n.node AS node,
   n.parent AS parent,
   n.op_type AS op_type,
@@ -514,6 +531,7 @@ CREATE VIEW v_user_info AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   u.name AS key,
   u.value AS value,
   u.text AS text,
@@ -524,6 +542,7 @@ CREATE VIEW v_lineage_event AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
@@ -537,12 +556,16 @@ CREATE VIEW v_scalar AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   r.device AS device,
   s.step AS step,
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
   s.wall_time - j.first_file_time AS elapsed_s,
   s.value AS value,
+  CASE WHEN (r.earliest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.earliest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_earliest_at,
+  CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
 FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
@@ -553,6 +576,8 @@ CREATE VIEW v_series AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   r.device AS device,
@@ -574,6 +599,8 @@ SELECT
         (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
   END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
+  CASE WHEN (r.earliest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.earliest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS earliest_at,
+  CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS latest_at,
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
@@ -583,6 +610,8 @@ CREATE VIEW v_histogram AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   s.step AS step,
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
@@ -607,6 +636,8 @@ CREATE VIEW v_payload AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   s.step AS step,
@@ -625,6 +656,7 @@ CREATE VIEW v_log_file AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   f.format AS format,
   f.kind AS kind,
@@ -652,6 +684,7 @@ CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
   p.range_start AS range_start,

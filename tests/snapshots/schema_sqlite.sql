@@ -259,6 +259,8 @@ CREATE TABLE series (
   last_step BIGINT NOT NULL,
   last_wall_time DOUBLE,
   last_value DOUBLE,
+  earliest_wall_time DOUBLE,
+  latest_wall_time DOUBLE,
   min_value DOUBLE,
   min_step BIGINT,
   max_value DOUBLE,
@@ -384,6 +386,7 @@ CREATE VIEW v_job AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   l.network AS network,
   l.optimizer AS optimizer,
   l.loss_function AS loss_function,
@@ -439,6 +442,7 @@ CREATE VIEW v_metric AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   m.name AS name,
   m.value AS value,
   m.kind AS kind,
@@ -463,6 +467,17 @@ FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_metric_latest AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  m.name AS name,
+  m.value AS value,
+  m.kind AS kind,
+  m.text AS text
+FROM metric m JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT
@@ -489,6 +504,7 @@ CREATE VIEW v_dataset AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   r.role AS role,
   CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
   CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
@@ -507,6 +523,7 @@ CREATE VIEW v_dataset_node AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   n.node AS node,
   n.parent AS parent,
   n.op_type AS op_type,
@@ -522,6 +539,7 @@ CREATE VIEW v_user_info AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   u.name AS key,
   u.value AS value,
   u.text AS text,
@@ -532,6 +550,7 @@ CREATE VIEW v_lineage_event AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
   CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
@@ -545,12 +564,16 @@ CREATE VIEW v_scalar AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   r.device AS device,
   s.step AS step,
   CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
   s.wall_time - j.first_file_time AS elapsed_s,
   s.value AS value,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
 FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
@@ -561,6 +584,8 @@ CREATE VIEW v_series AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   r.device AS device,
@@ -582,6 +607,8 @@ SELECT
         (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
   END AS steps_per_s,
   CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_at,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS latest_at,
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
@@ -591,6 +618,8 @@ CREATE VIEW v_histogram AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   s.step AS step,
   CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
@@ -615,6 +644,8 @@ CREATE VIEW v_payload AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   s.step AS step,
@@ -633,6 +664,7 @@ CREATE VIEW v_log_file AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   f.format AS format,
   f.kind AS kind,
@@ -660,6 +692,7 @@ CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
   p.range_start AS range_start,

@@ -117,6 +117,8 @@ def test_who_only_reads_has_limits(granted: str, role: str) -> None:
     with psycopg.connect(plain(granted), user=NAMES[role]) as connection:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
         assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+        assert connection.execute("SHOW join_collapse_limit").fetchone() == ("16",)
+        assert connection.execute("SHOW from_collapse_limit").fetchone() == ("16",)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("CREATE TABLE t (i int)")
 

@@ -236,7 +236,9 @@ def _catalog_version(engine: Engine) -> object:
     """Something that changes with any DDL: SQLite's schema cookie, or the newest row versions of the catalog."""
     newest = "PRAGMA schema_version"
     if not _is_sqlite(engine):
-        newest = "SELECT max(xmin::text::bigint) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        newest = (
+            "SELECT max(xmin::text::bigint) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+        )
     with reading(engine) as connection:
         return connection.execute(text(newest)).scalar()
 

@@ -18,7 +18,7 @@ from lineage_store.store.schema.views import VIEWS
 T = 1_700_000_000
 _PG_TYPES = """
 SELECT column_name, replace(data_type, 'timestamp with time zone', 'timestamptz')
-FROM information_schema.columns WHERE table_schema = 'public' AND table_name = :view ORDER BY ordinal_position
+FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :view ORDER BY ordinal_position
 """
 
 

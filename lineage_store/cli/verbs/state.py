@@ -82,7 +82,7 @@ def status_verb(
         with session.open_store() as store:
             found = store.status(base_dir, problems=problems)
             passes = store.cycles(base_dir, limit=cycles) if cycles else found.cycles
-            url, log = store.url, store.write_ahead_log()
+            url, log, standby = store.url, store.write_ahead_log(), store.standby()
     except DatabaseUnavailableError as error:
         if not as_json:
             _print_daemons(daemons)
@@ -98,12 +98,13 @@ def status_verb(
             "last_cycles": passes,
             "problems": [asdict(problem) for problem in found.problems],
             "write_ahead_log": None if log is None else asdict(log),
+            "standby": None if standby is None else asdict(standby),
         }
         write_json(report)
         return 0
-    click.echo(f"Store: {url}")
-    if log is not None and log.finding:
-        session.note(str(log.finding))
+    click.echo(f"Store: {url}" if standby is None else f"Store: {url}\nStandby: {standby}")
+    for finding in filter(None, (each and each.finding for each in (log, standby))):
+        session.note(str(finding))
     if not found.base_dirs:
         session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
     for row in found.base_dirs:

@@ -89,8 +89,7 @@ async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotatio
 
     def write(store: LineageStore) -> None:
         base_dir = base_dir_of(store, base)
-        remark = annotation.remark
-        ask.state.writable().annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=remark)
+        ask.state.annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=annotation.remark)
 
     await ask(write)
 
@@ -113,5 +112,5 @@ async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a view, without what names the job in each."""
-    left_out = ("base_dir", "train_id")
+    left_out = ("base_dir", "train_id", "job_id")
     return [{name: for_json(value) for name, value in row.items() if name not in left_out} for row in rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -28,6 +29,7 @@ from lineage_store.texts import to_stored
 router = APIRouter(tags=["jobs"])
 
 MOST_COLUMNS, MOST_JOBS = 100, 100_000
+_JOBS_AT_ONCE = 500
 _DESCRIPTION = ("base", "train_id", "state", "updated_at", "label", "remark")
 """What columns tell of a job beside its lineage."""
 
@@ -168,15 +170,15 @@ def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, 
 def _columns(store: LineageStore, question: _Question) -> dict[str, Any]:
     base_dir = question.checked(store)
     names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
-    known = store.train_jobs(base_dir)
     rows: list[Sequence[Any]] = []
     objects = store.iter_lineage(question.condition, base_dir=base_dir)
-    for each, job in _with_states(objects, known, base_dir):
-        if len(rows) == MOST_JOBS:
+    while some := list(islice(objects, _JOBS_AT_ONCE)):
+        if len(rows) + len(some) > MOST_JOBS:
             raise LineageSearchConditionParamError(
                 f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."
             )
-        rows.append(_row(each, job, names))
+        known = store.named_jobs([each["summary_dir"] for each in some])
+        rows += [_row(each, job, names) for each, job in _with_states(some, known, base_dir)]
     columns = list(zip(*rows, strict=True)) or [()] * (len(_DESCRIPTION) + len(names))
     shown = map(_column, [*_DESCRIPTION, *names], columns)
     return {"count": len(rows), "columns": list(shown)}

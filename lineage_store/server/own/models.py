@@ -36,11 +36,21 @@ class Finding(BaseModel):
     since: datetime | None
 
 
+class Standby(BaseModel):
+    """How far a standby has replayed what its primary wrote."""
+
+    is_up: bool
+    lag_s: float | None = Field(description="Since the last commit that it shows; 0: it shows all.")
+    lag_bytes: int | None = Field(description="Of the write-ahead log; null: the primary does not tell.")
+    shows: datetime | None = Field(description="When that commit was made.")
+
+
 class Health(BaseModel):
     """How the store, and what fills it, stand."""
 
     findings: list[Finding]
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
+    standby: Standby | None = Field(description="Who answers what is asked, where the settings name one.")
 
 
 class BaseDir(BaseModel):

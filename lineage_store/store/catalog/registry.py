@@ -12,15 +12,16 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import Column, Connection, bindparam, delete, func, literal_column, select, update
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, among_rows, execute_rows, total, upsert
+from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, total, upsert
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
-from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
+from lineage_store.store.schema import partitions
+from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, metadata, train_job
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
@@ -57,8 +58,13 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
 
 def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
     """The id of a job by its stored train id; None when the store does not know it."""
-    wanted = and_(train_job.c.base_dir_id == base_dir_id, train_job.c.train_id == train_id)
-    return connection.execute(select(train_job.c.id).where(wanted)).scalar()
+    rows = run(connection, _BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
+    return rows[0][0] if rows else None
+
+
+_BY_TRAIN_ID = select(train_job.c.id).where(
+    train_job.c.base_dir_id == bindparam("of_base_dir"), train_job.c.train_id == bindparam("of_train_id")
+)
 
 
 def known_files(
@@ -144,19 +150,18 @@ class Unfinished:
 
 def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     """Bytes seen but not dealt with yet, and open problems of a base dir; takes a look at each of these."""
-    # Asked of each such file alone: in a join, databases begin with all jobs of the base dir.
-    its_base_dir = select(train_job.c.base_dir_id).where(train_job.c.id == log_file.c.job_id)
+    mine = train_job.c.base_dir_id == base_dir_id
     pending = (
         select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
-        .where(PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
-        .where(its_base_dir.scalar_subquery() == base_dir_id)
+        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+        .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
+        # SQLite would look through the files of every job, which lie together.
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
-    return Unfinished(
-        *connection.execute(select(pending.scalar_subquery(), problems.scalar_subquery())).one()
-    )
+    row = connection.execute(select(pending.scalar_subquery(), problems.scalar_subquery())).one()
+    return Unfinished(*row)
 
 
 def job_count(connection: Connection, base_dir_id: int) -> int:
@@ -175,7 +180,17 @@ _ANY_JOB = select(train_job.c.id).where(train_job.c.base_dir_id == bindparam("as
 
 def forget_base_dir(connection: Connection, path: str) -> None:
     """Drop a base dir that has no jobs, by its stored path."""
-    connection.execute(delete(base_dir).where(base_dir.c.path_key == key(path)))
+    found = base_dir_id(connection, path)
+    if found is not None:
+        drop_base_dir(connection, found)
+
+
+def drop_base_dir(connection: Connection, base_dir_id: int) -> None:
+    """Drop a base dir that has no jobs, with all that says something of it: foreign keys are not relied on."""
+    for table in metadata.sorted_tables:
+        if "base_dir_id" in table.c and table is not train_job:
+            connection.execute(delete(table).where(table.c.base_dir_id == base_dir_id))
+    connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
 
 
 def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
@@ -198,10 +213,21 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 def _ensure_jobs(
     connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
 ) -> dict[str, int]:
+    """The ids of jobs, made if need be. Nobody else makes them under the lease: no constraint need see to it."""
+    jobs = _job_ids(connection, base_dir_id, train_ids)
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
     fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
-    rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
-    execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
+    new = [train_id for train_id in train_ids if train_id not in jobs]
+    rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in new]
+    if new:
+        insert_plain(connection, train_job, rows)
+        made = _job_ids(connection, base_dir_id, new)
+        partitions.ensure(connection, made.values())
+        jobs |= made
+    return jobs
+
+
+def _job_ids(connection: Connection, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
     found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
     return {row.train_id: row.id for row in found}

@@ -455,6 +455,8 @@ series = Table(
     Column("last_step", BigInteger, nullable=False, comment="highest step"),
     Column("last_wall_time", Float64, comment="wall time at the highest step, unix s"),
     Column("last_value", Float64, comment="value at the highest step; NULL for NaN"),
+    Column("earliest_wall_time", Float64, comment="least wall time, unix s"),
+    Column("latest_wall_time", Float64, comment="greatest wall time, unix s"),
     Column("min_value", Float64, comment="least finite value"),
     Column("min_step", BigInteger, comment="lowest step that has it"),
     Column("max_value", Float64, comment="greatest finite value"),

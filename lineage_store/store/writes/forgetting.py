@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.dialects import among
+from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     annotation,
     base_dir,
+    ingest_problem,
+    log_file,
     payload_sample,
     scalar_sample,
     series,
@@ -65,24 +69,31 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
     """Remove about `most_rows` samples and series at most, of few jobs; whether there may be more to remove."""
     next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
     jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
-    whole = list(_first_of_at_most(most_rows, jobs, _sizes(connection, jobs)))
+    with_partition = partitions.going_whole(connection, base_dir_id, jobs)
+    some = list(_first_of_at_most(most_rows, jobs, _sizes(connection, jobs, with_partition)))
     if not jobs:
-        connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
-    elif not whole:
+        registry.drop_base_dir(connection, base_dir_id)
+    elif not some:
         remove_series(connection, jobs[0], most_rows)
     else:
-        for table in (scalar_sample, payload_sample, series):
-            connection.execute(delete(table).where(among(connection, table.c.job_id, whole)))
-        remove_lineage(connection, whole)
-        connection.execute(delete(train_job).where(among(connection, train_job.c.id, whole)))
+        one_by_one = [job_id for job_id in some if job_id not in with_partition]
+        for table in (scalar_sample, payload_sample):
+            connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
+        remove_lineage(connection, some)
+        for table in (series, log_file, ingest_problem):  # whose foreign keys a distributed store has not
+            connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
+        connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
     return bool(jobs)
 
 
-def _sizes(connection: Connection, jobs: Collection[int]) -> dict[int, int]:
-    """How many samples and series some jobs have, as far as they have any."""
-    job_id, rows = series.c.job_id, func.sum(series.c.sample_count) + func.count()
-    sizes = select(job_id, rows).where(among(connection, job_id, jobs)).group_by(job_id)
-    return {row[0]: int(row[1]) for row in connection.execute(sizes)}
+def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
+    """How many series some jobs have, and samples that do not go with their partition, as far as they have any."""
+    job_id, samples = series.c.job_id, func.sum(series.c.sample_count)
+    sizes = select(job_id, func.count(), samples).where(among(connection, job_id, jobs)).group_by(job_id)
+    return {
+        row[0]: row[1] if row[0] in with_partition else row[1] + int(row[2])
+        for row in connection.execute(sizes)
+    }
 
 
 def _first_of_at_most(most_rows: int, jobs: Iterable[int], sizes: Mapping[int, int]) -> Iterator[int]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, select, update
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.records import KnownFile
-from lineage_store.store.schema.tables import log_file, series, train_job
+from lineage_store.store.schema.tables import ingest_problem, log_file, series, train_job
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
@@ -43,8 +43,9 @@ def remove_replaced(connection: Connection, base_dir_id: int, most_rows: int) ->
         return False
     most_rows = remove_series(connection, file.job_id, most_rows, series.c.file_no == file.file_no)
     if most_rows > 0:
-        this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-        connection.execute(delete(log_file).where(this))
+        for table in (ingest_problem, log_file):  # between which a distributed store has no foreign key
+            this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)
+            connection.execute(delete(table).where(this))
     return True
 
 

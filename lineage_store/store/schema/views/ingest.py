@@ -62,6 +62,7 @@ V_INGEST_PROBLEM = View(
     (
         text("base_dir", "b.path", "base dir"),
         text("train_id", "j.train_id", "id of the job, if it concerns one"),
+        integer("job_id", "p.job_id", "number of that job in this store"),
         text("path", "p.path", "file or directory, relative to the base dir"),
         text("kind", "p.kind", "what sort of problem"),
         bigint("range_start", "p.range_start", "first byte concerned"),
