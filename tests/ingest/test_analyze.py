@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchmarks.many_rows import add_jobs
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
-from helpers.many_rows import add_jobs
 from helpers.stored_jobs import add_base_dir
 from lineage_store.config import Settings
 from lineage_store.ingest import pipeline

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchmarks.many_rows import add_jobs
 from helpers.ingesting import column
-from helpers.many_rows import add_jobs
 from helpers.stored_jobs import add_base_dir
 from lineage_store.store.database.engine import writing
 from lineage_store.store.writes import forgetting

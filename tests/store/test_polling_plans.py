@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from helpers.many_rows import add_jobs
+from benchmarks.many_rows import add_jobs
 from helpers.stored_jobs import add_base_dir
 from lineage_store.query.change_cursor import Place
 from lineage_store.query.changes import read_changes

@@ -21,7 +21,7 @@ def counted(connection: Connection, last: int) -> str:
 
 
 def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int = 0, steps: int = 0) -> None:
-    """Add finished jobs `./job_{id}`, each with a summary file, to a store that has jobs from id 1 on without a gap."""
+    """Add finished jobs `./job_{id}`, each with a summary file and lineage in which few texts are many jobs'."""
     first = connection.execute(text("SELECT coalesce(max(id), 0) FROM train_job")).scalar_one()
     job = f"SELECT n + {first} AS id FROM {counted(connection, jobs)} numbers"
     tag = f"SELECT n AS no FROM {counted(connection, series)} numbers"
@@ -37,6 +37,12 @@ def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int
             "SELECT id, 1, 'events.out.events.summary.1700000000.0.host_MS', 1, true, 'mindspore', 'summary',"
             f" 1700000000, 'closed', 1, 1, 0, {series * steps}, 0, true, 0, 0, 0, '{_MADE_AT}' FROM ({job}) j"
         ),
+        "lineage (job_id, network, optimizer, loss_function, train_dataset_path, test_dataset_path, dataset_mark,"
+        " model_lineage)": (
+            "SELECT id, 'network_' || (id - id / 8 * 8), 'optimizer_' || (id - id / 4 * 4),"
+            " 'SoftmaxCrossEntropyWithLogits',"
+            f" '/data/imagenet/train', '/data/imagenet/val', '1234567890ab', '{{}}' FROM ({job}) j"
+        ),
         "series (job_id, series_no, file_no, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count,"
         " inf_count)": (
             f"SELECT id, no, 1, 'scalar', no, 'tag_' || no, {steps}, 1, {steps}, 0, 0"
@@ -47,7 +53,7 @@ def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int
             f" FROM ({job}) j CROSS JOIN ({tag}) t CROSS JOIN ({step}) s"
         ),
     }
-    for table, select in rows.items() if series * steps else list(rows.items())[:2]:
+    for table, select in rows.items() if series * steps else list(rows.items())[:3]:
         typed = select.replace(f"'{_MADE_AT}'", f"CAST('{_MADE_AT}' AS timestamptz)")
         values = select if connection.dialect.name == "sqlite" else typed
         connection.exec_driver_sql(f"INSERT INTO {table} {values}")
