@@ -14,6 +14,8 @@ NEWEST ?= $(shell for minor in 13 12; do \
 	for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
 	"$$python" -c 'import venv, ensurepip' 2>/dev/null && ! cmp -s <("$$python" -V) <($(PYTHON) -V) \
 	&& echo "$$python" && exit; done; done)
+# Compiled once and kept, whatever the environment says: tests start hundreds of processes, which all import the package.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_INSTALL = -m pip -qq --disable-pip-version-check install
 # Tests wait as much as they work, for processes and databases: two workers a core, each with a PostgreSQL of its own.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -107,7 +109,7 @@ prove-full: .venv/package ## The same at the size of a night
 	PYTHONPATH=tests .venv/bin/python -m proofs $(P) --full $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some rows, --list names them, --quick, --long)
+bench: .venv/package $(if $(filter page browser%,$(ARGS)),page .venv-tensorboard/requirements) ## Time ourselves against baselines (ARGS="c1 c6" for some rows, page in a browser, --list names them, --quick, --long)
 	.venv/bin/python -m benchmarks $(ARGS)
 
 .PHONY: bench-peers
@@ -132,6 +134,7 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	$(LOCK) --all-extras requirements/mindspore.in -o requirements/mindspore.txt
 	$(LOCK_PEER) requirements/bench-mindinsight.in -o requirements/bench-mindinsight.txt
 	$(LOCK_PEER) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
+	$(LOCK_PEER) requirements/bench-tensorboard.in -o requirements/bench-tensorboard.txt
 LOCK_PEER = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock'
 LOCK = $(LOCK_PEER) pyproject.toml
@@ -149,6 +152,7 @@ clean: ## Remove the environments and everything that was built
 .venv-mindspore/requirements: requirements/mindspore.txt
 .venv-mindinsight/requirements: requirements/bench-mindinsight.txt
 .venv-mlflow/requirements: requirements/bench-mlflow.txt
+.venv-tensorboard/requirements: requirements/bench-tensorboard.txt
 
 %/requirements:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found: make PYTHON=/path/to/python" >&2; exit 1; }

@@ -4,8 +4,9 @@ In: a size. Out: the path of a base dir whose files are finished (mode 0400), as
 Promises: same size, same bytes; an interrupted making leaves nothing behind.
 
 c1 one scalar an event · c2 ten · c5 four tags in turn, an event each · c6 loss and three histograms, as
-SummaryCollector writes them · c4 image, tensor, four histograms and a scalar · jobs: four lineage events and 50
-steps of four scalars each · real: what real trainings wrote (tests/golden), copied under new names.
+SummaryCollector writes them · c4 image, tensor, four histograms and a scalar · runs: one scalar each, as given · jobs:
+four lineage events and 50 steps of four scalars each · real: what real trainings wrote (tests/golden), copied under new
+names.
 """
 
 from __future__ import annotations
@@ -110,6 +111,19 @@ def empty_files(jobs: int, files: int) -> Path:
                 write_log(base_dir / f"run_{job:07d}", "_MS", (), FILE_TIME + number)
 
     return _cached(f"empty-{jobs}-{files}", write)
+
+
+def runs(values: np.ndarray) -> Path:
+    """A run a row, a step a column: `loss`."""
+
+    def write(base_dir: Path) -> None:
+        for run, row in enumerate(values):
+            frames = (
+                events.summary(step, [events.scalar("loss", value)]) for step, value in enumerate(row, 1)
+            )
+            write_log(base_dir / f"run_{run:02d}", "_MS", chain([events.version()], frames))
+
+    return _cached(f"runs-{len(values)}x{values.shape[1]}", write)
 
 
 def real(copies: int) -> Path:

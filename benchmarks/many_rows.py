@@ -27,8 +27,8 @@ def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int
     tag = f"SELECT n AS no FROM {counted(connection, series)} numbers"
     step = f"SELECT n AS step FROM {counted(connection, steps)} numbers"
     rows = {
-        "train_job (id, base_dir_id, train_id, state, source_present, update_time, log_bytes, created_at)": (
-            f"SELECT id, {base_dir_id}, './job_' || id, 'finished', true, 1700000000 + id, 1, '{_MADE_AT}'"
+        "train_job (id, base_dir_id, train_id, train_key, state, source_present, update_time, log_bytes, created_at)": (
+            f"SELECT id, {base_dir_id}, './job_' || id, id, 'finished', true, 1700000000 + id, 1, '{_MADE_AT}'"
             f" FROM ({job}) j"
         ),
         "log_file (job_id, file_no, name, generation, current, format, kind, file_time, state, size_bytes, byte_offset,"

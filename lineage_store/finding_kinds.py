@@ -179,7 +179,12 @@ _BASE_DIRS = (
         "Is the share mounted, and may {me} read it? What the store holds is kept, and ingest goes on when the "
         "directory is back.",
     ),
-    Kind("unattended_base_dir", _STANDSTILL, "No ingester leads it, and it was {searched}.", _IS_IT_RUNNING),
+    Kind(
+        "unattended_base_dir",
+        _STANDSTILL,
+        "No ingester leads {which}, and it was {searched}.",
+        _IS_IT_RUNNING,
+    ),
     Kind(
         "unsearched_base_dir",
         _STANDSTILL,

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, settings
 
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
-from lineage_store.config import SETTING_FIELDS, Settings, load
+from helpers.standby import hot_standby
+from lineage_store.config import SETTING_FIELDS, Settings
+from lineage_store.setting_sources import load
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -77,6 +79,13 @@ def empty_postgres_url(postgres_server: str) -> Iterator[str]:
 def postgres_server() -> Iterator[str]:
     """A PostgreSQL server for the session."""
     with databases.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def standby_server(postgres_server: str) -> Iterator[str]:
+    """A hot standby of that server, for a module."""
+    with hot_standby(postgres_server) as url:
         yield url
 
 

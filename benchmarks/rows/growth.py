@@ -140,7 +140,11 @@ def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_befor
     ids = {train_id: number for number, train_id in enumerate(names, jobs_before + 1)}
     job = {"base_dir_id": base_dir_id, "state": "finished", "source_present": True, "update_time": 1}
     job |= {"log_bytes": 0, "created_at": _MADE_AT}
-    insert(connection, tables.train_job, [{"id": ids[name], "train_id": name, **job} for name in names])
+    insert(
+        connection,
+        tables.train_job,
+        [{"id": ids[name], "train_id": name, "train_key": texts.key(name), **job} for name in names],
+    )
     zero = ("size_bytes", "byte_offset", "quarantined_bytes", "event_count", "modified_s")
     none: dict[str, object] = dict.fromkeys((*zero, "fingerprint_bytes", "anchor_bytes", "failed_reads"), 0)
     none |= {"generation": 1, "current": True, "closed": True, "state": "closed", "created_at": _MADE_AT}

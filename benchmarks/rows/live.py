@@ -50,9 +50,9 @@ def _live(sizes: Sizes) -> tuple[list[float], float]:
         LineageStore(url) as store,
         _daemon(url, paths[0].parents[1], store.engine, len(paths)) as daemon,
     ):
-        began, before = time.monotonic(), _cpu_seconds(daemon)
+        began, before = time.monotonic(), cpu_of_daemon(daemon)
         latencies = append_and_ask(paths, store.engine, sizes.live_seconds)
-        return latencies, (_cpu_seconds(daemon) - before) / (time.monotonic() - began)
+        return latencies, (cpu_of_daemon(daemon) - before) / (time.monotonic() - began)
 
 
 @contextmanager
@@ -133,8 +133,8 @@ def await_jobs(engine: Engine, count: int, is_well: Callable[[], bool], within_s
         time.sleep(0.1)
 
 
-def _cpu_seconds(process: int) -> float:
-    """Of the daemon and its reading process."""
+def cpu_of_daemon(process: int) -> float:
+    """CPU seconds of a daemon and its reading processes so far."""
     return sum(map(cpu_seconds, processes(process)))
 
 

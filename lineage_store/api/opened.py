@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lineage_store import config
+from lineage_store import setting_sources
 from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.paths import PathLike
@@ -54,7 +54,7 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings, self._here = settings or config.load().settings, threading.local()
+        self.settings, self._here = settings or setting_sources.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
@@ -160,18 +160,19 @@ class OpenedStore:
         return self._engine if self._standby is None else self._standby.engine
 
     def _require_fit(self) -> None:
+        if self._is_fit:
+            return
         from lineage_store.store.schema import upgrade
 
-        if not self._is_fit:
-            upgrade.check(self._primary)
-            self._is_fit = True
+        upgrade.check(self._primary)
+        self._is_fit = True
 
     def _require_copy(self, standby: Standby) -> bool:
         """Raise what is wrong with a standby that cannot answer for the store; else it is one from then on."""
-        from lineage_store.store.schema import upgrade
-
         if self._is_copy:
             return True
+        from lineage_store.store.schema import upgrade
+
         try:
             upgrade.check(standby.engine)
         except (SchemaTooOldError, NotAStoreError) as error:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lineage_store.query.contents import JobContents
     from lineage_store.query.jobs import TrainJob
+    from lineage_store.query.search.columns import JobColumns
     from lineage_store.query.search.explain import Explanation
     from lineage_store.query.search.tree import SearchCondition
 
@@ -74,6 +75,27 @@ class Questions(OpenedStore):
         with self._reading(engine) as connection:
             ids = _ids(connection, base_dir)
         yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
+
+    def job_columns(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Sequence[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+        most: int = 100_000,
+    ) -> JobColumns:
+        """The first `most` jobs that match, column by column, as of one moment: for tables and plots of very many.
+
+        Args:
+            condition: the documented search_condition; paging keys are ignored.
+            names: fields, `metric/NAME`, `user_defined/NAME`: a column of values for each.
+        """
+        from lineage_store.query.search.columns import job_columns
+        from lineage_store.query.search.condition import read_subject
+
+        wanted, asked = _question(condition, base_dir), {name: read_subject(name) for name in names}
+        with self._reading() as connection:
+            return job_columns(connection, wanted, _ids(connection, base_dir), asked, most)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -136,11 +158,23 @@ class Questions(OpenedStore):
             require(connection, asked)
 
     def names(self) -> dict[str, list[str]]:
-        """Names of the metrics (`metric`) and user-defined values (`user_defined`) that jobs have."""
+        """Names of the metrics (`metric`) and user-defined values (`user_defined`): those that most jobs have first."""
         from lineage_store.query.names import all_names
 
         with self._reading() as connection:
             return dict(all_names(connection))
+
+    def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
+        """The values that jobs have of a field, `metric/NAME` or `user_defined/NAME`, each with how many have it.
+
+        The most frequent come first; of texts, only those with `part` in them, whatever the case of A to Z.
+        """
+        from lineage_store.query.known_values import known_values
+        from lineage_store.query.search.condition import read_subject
+
+        subject = read_subject(name)
+        with self._reading() as connection:
+            return known_values(connection, subject, part, most)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None

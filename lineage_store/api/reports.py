@@ -16,6 +16,7 @@ from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.contents import JobContents
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
+from lineage_store.query.search.columns import JobColumns
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.replay import Replay
@@ -35,6 +36,7 @@ __all__ = [
     "Holdings",
     "IngestPlan",
     "IngestReport",
+    "JobColumns",
     "JobContents",
     "JobReport",
     "Measures",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store import config
+from lineage_store import setting_sources
 from lineage_store.cli.cells import escaped
-from lineage_store.config import LoadedSettings
+from lineage_store.setting_sources import LoadedSettings
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -32,7 +32,7 @@ class Session:
     def settings(self, **flags: Any) -> LoadedSettings:
         """The settings with flags on top; a flag that is None was not given."""
         urls = {"database_url": self.database, "read_database_url": self.read_database}
-        return config.load({**urls, **flags}, config_file=self.config_file)
+        return setting_sources.load({**urls, **flags}, config_file=self.config_file)
 
     def open_store(self, *, create: bool = False, writes: bool = False, **flags: Any) -> LineageStore:
         """The store; the caller closes it, best by `with`. Only verbs that fill it may `create` it.

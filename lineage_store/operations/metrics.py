@@ -32,6 +32,8 @@ _GAUGES = (
     ("log_bytes", "log_bytes", "Bytes of the log files that are there."),
     ("pending_bytes", "pending_bytes", "Bytes of log files that are not yet read."),
     ("quarantined_bytes", "quarantined_bytes", "Bytes given up as damaged."),
+    ("shards", "shards", "Shards that the base dir is divided into."),
+    ("led_shards", "led_shards", "Shards of it that an ingester leads."),
 )
 """Name, column of v_base_dir, meaning."""
 _COUNTERS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from helpers.cut_proxy import TO_SERVER, cut_proxy
-from helpers.databases import SERVER_VARIABLE, plain_role
+from helpers.databases import plain_role
 from helpers.log_writer import Log
 from helpers.standby import (
     cut_off,
@@ -23,6 +22,7 @@ from helpers.standby import (
     held_up,
     hot_standby,
     impatient,
+    on_standby,
     paused,
     promote,
     wait_until_caught_up,
@@ -31,8 +31,7 @@ from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary
 from lineage_store.api.reports import ChangeKind
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, SchemaTooOldError
-
-pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
+from lineage_store.store.database.engine import reading
 
 JOBS = ["./a", "./b"]
 
@@ -44,25 +43,14 @@ def train(base_dir: Path, *names: str) -> Path:
     return base_dir
 
 
-@pytest.fixture(scope="module")
-def standby_server(postgres_server: str) -> Iterator[str]:
-    with hot_standby(postgres_server) as url:
-        yield url
-
-
 @pytest.fixture
 def replayed(postgres_server: str, standby_server: str) -> Callable[[], None]:
     return lambda: wait_until_caught_up(postgres_server, standby_server)
 
 
 @pytest.fixture
-def standby_url(standby_server: str, postgres_url: str, replayed: Callable[[], None]) -> str:
-    replayed()
-    return of_store(standby_server, postgres_url)
-
-
-def of_store(server: str, store: str) -> str:
-    return make_url(server).set(database=make_url(store).database).render_as_string(hide_password=False)
+def standby_url(standby_server: str, postgres_url: str) -> str:
+    return on_standby(standby_server, postgres_url)
 
 
 @pytest.fixture
@@ -193,6 +181,25 @@ def test_a_statement_that_the_standby_ended_is_run_again(
         assert asked.result() == [(1, 1)]
 
 
+def test_a_session_that_the_standby_ended_says_so_too(
+    store: LineageStore, postgres_url: str, standby_url: str
+) -> None:
+    """One that rests in its transaction is ended as a whole."""
+    assert jobs(store) == ["./a"]
+
+    def rest() -> None:
+        with reading(store.read_engine) as connection:
+            connection.exec_driver_sql("SELECT count(*) FROM base_dir")
+            execute(postgres_url, "BEGIN; LOCK TABLE base_dir IN ACCESS EXCLUSIVE MODE; COMMIT")
+            wait_until_caught_up(postgres_url, standby_url)
+            connection.exec_driver_sql("SELECT count(*) FROM base_dir")
+
+    with impatient(standby_url), pytest.raises(DatabaseUnavailableError) as ended:
+        rest()
+    assert ended.value.cause == "conflict"
+    assert jobs(store) == ["./a"]
+
+
 def test_a_question_that_the_standby_ends_again_says_so(
     store: LineageStore, postgres_url: str, standby_url: str, base_dir: Path
 ) -> None:
@@ -289,8 +296,7 @@ def test_while_the_standby_is_away_questions_fail_by_its_name(
 def test_a_standby_that_lacks_the_schema_is_waited_for(
     empty_postgres_url: str, standby_server: str, base_dir: Path, replayed: Callable[[], None]
 ) -> None:
-    replayed()
-    standby_url = of_store(standby_server, empty_postgres_url)
+    standby_url = on_standby(standby_server, empty_postgres_url)
     with paused(standby_url), LineageStore(empty_postgres_url, settings=Settings()) as writer:
         writer.ingest(base_dir)
         with LineageStore(empty_postgres_url, settings=Settings(read_database_url=standby_url)) as store:
@@ -314,19 +320,26 @@ def test_what_is_no_standby_of_the_store_is_refused(
             LineageStore(urls[0], settings=Settings(read_database_url=urls[1]))
 
 
+def of_several(url: str, *hosts: str, wanted: str) -> str:
+    several = {"host": ",".join(hosts), "target_session_attrs": wanted}
+    return make_url(url).update_query_dict(several).render_as_string(hide_password=False)
+
+
 def test_libpq_chooses_among_several_servers(
-    writer: LineageStore, postgres_url: str, standby_url: str
+    writer: LineageStore, postgres_url: str, standby_url: str, base_dir: Path
 ) -> None:
-    """The primary answers where no standby does, if that is wanted."""
-    hosts = [str(make_url(url).query["host"]) for url in (postgres_url, standby_url)]
-    for first, is_standby in ((hosts[1], True), ("/nowhere", False)):
-        several = {"host": f"{hosts[0]},{first}", "target_session_attrs": "prefer-standby"}
-        url = make_url(postgres_url).update_query_dict(several).render_as_string(hide_password=False)
-        with LineageStore(postgres_url, settings=Settings(read_database_url=url)) as store:
+    """The primary answers where no standby does, if that is wanted; who writes finds the one that takes it."""
+    primary, standby = (str(make_url(url).query["host"]) for url in (postgres_url, standby_url))
+    for second, is_standby in ((standby, True), ("/nowhere", False)):
+        asked = of_several(postgres_url, primary, second, wanted="prefer-standby")
+        written = of_several(postgres_url, second, primary, wanted="read-write")
+        with LineageStore(written, settings=Settings(read_database_url=asked)) as store:
             assert jobs(store) == ["./a"]
             with store.read_engine.connect() as connection:
                 found = connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar()
             assert found is is_standby
+            store.annotate(base_dir, "./a", remark=second)
+            assert remark(store) == second
             how = store.standby()
             assert how is not None
             assert how.finding is None

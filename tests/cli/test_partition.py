@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.databases import DISTRIBUTED
 from helpers.program import Run
 from lineage_store.store.schema.upgrade import upgrade
 
@@ -29,6 +30,7 @@ def test_sqlite_is_refused(on_sqlite: str, run: Run) -> None:
     assert (refused.code, refused.err.splitlines()[0]) == (1, "Error: Only PostgreSQL has partitions.")
 
 
+@pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
 def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> None:
     for flags in (["--samples"], ["--all", "--dry-run"]):
         refused = run("db", "distribute", *flags)

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers.databases import SERVER_VARIABLE
 from helpers.program import Run
-from helpers.standby import hot_standby, paused, wait_until_caught_up
-
-pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
+from helpers.standby import on_standby, paused, wait_until_caught_up
 
 
 @pytest.fixture
 def standby_url(
-    postgres_url: str, run: Run, base_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+    standby_server: str, postgres_url: str, run: Run, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """Of the store of two jobs that the program uses."""
     monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
     assert run("ingest", base_dir).code == 0
-    with hot_standby(postgres_url) as url:
-        wait_until_caught_up(postgres_url, url)
-        monkeypatch.setenv("LINEAGE_STORE_READ_DATABASE_URL", url)
-        yield url
+    url = on_standby(standby_server, postgres_url)
+    monkeypatch.setenv("LINEAGE_STORE_READ_DATABASE_URL", url)
+    return url
 
 
 def jobs(run: Run, *options: object) -> int:

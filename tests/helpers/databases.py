@@ -20,6 +20,7 @@ from functools import cache
 from itertools import count
 
 import psycopg
+import pytest
 from psycopg.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy.engine import make_url
 
@@ -100,6 +101,12 @@ def make_store(url: str) -> None:
     engine.dispose()
 
 
+def needs_databases(server_url: str) -> None:
+    """Skip a test that changes a whole database, where there are only schemas of one."""
+    if _only_schemas(server_url):
+        pytest.skip("the tests have schemas of a database, which must stay as it is")
+
+
 @cache
 def _only_schemas(server_url: str) -> bool:
     """Whether databases of our own cannot be had, or would not be what is to be tested."""
@@ -122,7 +129,13 @@ def _schema(server_url: str, name: str) -> Iterator[str]:
 
 @contextmanager
 def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]:
-    """The URL of a database for a new role, which may read everything and is what it is a member of."""
+    """The URL of a database for a new role, which may read everything and is what it is a member of.
+
+    Skips the test where our own user may not make such roles.
+    """
+    with psycopg.connect(_plain(url)) as connection:
+        if connection.execute("SHOW is_superuser").fetchone() != ("on",):
+            pytest.skip("roles that are what a test needs take a superuser")
     name = f"test_role_{os.getpid()}_{next(_numbers)}"
     role, roles = Identifier(name), SQL(", ").join(map(Identifier, ["pg_read_all_data", *member_of]))
     _execute(url, SQL("CREATE ROLE {} LOGIN {} IN ROLE {}").format(role, SQL(attributes), roles))

@@ -46,6 +46,13 @@ def hot_standby(url: str) -> Iterator[str]:
         yield primary.set(query={"host": str(directory)}).render_as_string(hide_password=False)
 
 
+def on_standby(standby_server: str, url: str) -> str:
+    """The URL of a database on the standby, which has it by now."""
+    standby = make_url(standby_server)
+    wait_until_caught_up(url, standby_server)
+    return standby.set(database=make_url(url).database).render_as_string(hide_password=False)
+
+
 def wait_until_caught_up(primary: str, standby: str) -> None:
     """Return when the standby shows what the primary has committed."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
 import numpy as np
@@ -79,19 +79,20 @@ def _attack(run: Run, kind: str, kills: int, fault: Callable[[], None]) -> _Atta
         with opened(url) as engine:
             finish(engine, base_dir)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with forked(partial(_follow, address, _now(url), seen)) as reader:
-            with (
-                forked(partial(_put_remarks, address, base_dir, taken)) as writer,
-                forked(partial(_draw, address, base_dir, drawn)) as drawer,
-            ):
+        with (
+            forked(partial(_follow, address, _now(url), seen)) as reader,
+            forked(partial(_draw, address, base_dir, drawn)) as drawer,
+        ):
+            with forked(partial(_put_remarks, address, base_dir, taken)) as writer:
                 killed = _kill(run, part, kills, url, base_dir, listener, files, fault)
                 assert not writer.ended(), "a remark that was confirmed is not there"
-                assert not drawer.ended(), "a curve is not what was written"
             with opened(url) as engine:
                 finish(engine, base_dir)
             with forked(partial(_serve, url, listener, fault)):
                 _wait(lambda: _last(seen).get("since") == _now(url) or reader.ended())
+                _wait(lambda: bool(drawn.read_text()) or drawer.ended())
             assert not reader.ended(), "the client failed"
+            assert not drawer.ended(), "a curve is not what was written"
         return _compared(url, base_dir, seen, taken, drawn, killed)
 
 
@@ -134,9 +135,7 @@ def _compared(url: str, base_dir: Path, seen: Path, taken: Path, drawn: Path, ki
         remark = int(store.job_report(base_dir, f"./{REMARKED}").job["remark"] or 0)
     assert remark >= max(confirmed, default=0), f"remark {max(confirmed)} was confirmed, {remark} is there"
     missed = sum(latest.get(job) != revision for job, revision in stored.items())
-    answers = len(drawn.read_text().splitlines())
-    assert answers, "no curve was drawn"
-    return _Attacked(kills, len(changes), len(confirmed), answers, missed)
+    return _Attacked(kills, len(changes), len(confirmed), len(drawn.read_text().splitlines()), missed)
 
 
 def _files(base_dir: Path) -> list[GrowingFile]:
@@ -222,22 +221,20 @@ def _draw(address: str, base_dir: Path, drawn: Path) -> None:
                 answer = client.post("/api/v1/series", json=question)
                 if answer.status_code == 200:
                     columns = answer.json()["curves"][0]["columns"]
-                    length = _longer(
-                        list(map(list, zip(columns["step"], columns["value"], strict=True))), length
-                    )
+                    curve = list(map(list, zip(columns["step"], columns["value"], strict=True)))
+                    length = _longer(curve, length, notes)
                 answer = client.get("/v1/mindinsight/datavisual/scalar/metadata", params=tag)
                 if answer.status_code == 200:
-                    length = _longer(
-                        [[row["step"], row["value"]] for row in answer.json()["metadatas"]], length
-                    )
-                    notes.write(f"{length}\n")
-                    notes.flush()
+                    curve = [[row["step"], row["value"]] for row in answer.json()["metadatas"]]
+                    length = _longer(curve, length, notes)
             time.sleep(0.02)
 
 
-def _longer(curve: list[list[float]], before: int) -> int:
+def _longer(curve: list[list[float]], before: int, notes: TextIO) -> int:
     assert curve == WRITTEN[: len(curve)], "it is not what was written"
     assert len(curve) >= before, f"it was {before} samples long, and is {len(curve)}"
+    notes.write(f"{len(curve)}\n")
+    notes.flush()
     return len(curve)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from helpers.databases import SERVER_VARIABLE
 from helpers.event_stream import event_stream
 from helpers.scraped import scraped
 from helpers.served import serving
-from helpers.standby import hot_standby, paused, wait_until_caught_up
+from helpers.standby import on_standby, paused, wait_until_caught_up
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-
-pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
 
 API, JOB = "/api/v1", "run_039"
 
@@ -31,10 +27,8 @@ def writer(postgres_url: str, corpus: Path) -> Iterator[LineageStore]:
 
 
 @pytest.fixture
-def standby_url(writer: LineageStore, postgres_url: str) -> Iterator[str]:
-    with hot_standby(postgres_url) as url:
-        wait_until_caught_up(postgres_url, url)
-        yield url
+def standby_url(standby_server: str, writer: LineageStore, postgres_url: str) -> str:
+    return on_standby(standby_server, postgres_url)
 
 
 @pytest.fixture

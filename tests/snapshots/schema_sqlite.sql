@@ -6,6 +6,7 @@ CREATE TABLE base_dir (
   discovered_at TEXT,
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT 0 NOT NULL,
+  shards INTEGER DEFAULT 1 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -14,6 +15,7 @@ CREATE TABLE train_job (
   id INTEGER NOT NULL,
   base_dir_id INTEGER NOT NULL,
   train_id TEXT NOT NULL,
+  train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
   host TEXT,
@@ -373,12 +375,14 @@ CREATE TABLE ingest_total (
 
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
+  shard INTEGER DEFAULT 0 NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   mode TEXT NOT NULL,
   acquired_at TEXT NOT NULL,
   expires_at TEXT NOT NULL,
-  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  searched_at TEXT,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
@@ -736,7 +740,9 @@ SELECT
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS leader,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY i.shard LIMIT 1) AS leader,
+  b.shards AS shards,
+  (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   (julianday('now') - julianday((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id))) * 86400 AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
@@ -761,3 +767,12 @@ LEFT JOIN (
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving;
+
+CREATE VIEW v_shard AS
+SELECT
+  b.path AS base_dir,
+  i.shard AS shard,
+  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.acquired_at END AS led_since,
+  i.searched_at AS searched_at
+FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

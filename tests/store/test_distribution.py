@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BinaryExpression
 
+from helpers.databases import DISTRIBUTED
 from helpers.empty_store import base_dir, sqlite_engine
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
@@ -227,6 +228,7 @@ def _assert_no_orphans(engine: Engine) -> None:
             assert column(engine, orphans) == [0], constraint.name
 
 
+@pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
 def test_a_database_without_citus_is_refused(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
     with pytest.raises(LineageStoreError, match=r"no extension citus.*docs/citus\.md"):

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from helpers.databases import DISTRIBUTED
 from helpers.snapshots import assert_matches_snapshot
 from lineage_store.fields import TRAINED
 from lineage_store.store.database.engine import reading, writing
@@ -35,6 +36,7 @@ SELECT 'storage', relname, reloptions::text, '' FROM pg_class WHERE relkind = 'r
 @pytest.mark.filterwarnings(
     "ignore:autogenerate skipping"
 )  # SQLite's dialect is told of PostgreSQL's indexes too
+@pytest.mark.skipif(DISTRIBUTED == "all", reason="which takes constraints away")
 def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
     with reading(engine) as connection:
         context = MigrationContext.configure(

@@ -58,6 +58,8 @@ def test_every_view_shows_a_filled_store(engine: Engine) -> None:
                 base_dir_id=base_dir_id, holder="me", problems=0, **times, **cycle
             )
         )
+        lease = {"holder": "me", "epoch": 1, "mode": "once", "acquired_at": NOW, "expires_at": NOW}
+        connection.execute(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, **lease))
     for view in VIEWS:
         assert _rows(engine, f"SELECT * FROM {view.name}"), view.name
 

@@ -28,6 +28,7 @@ from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
 from lineage_store.ingest.scan.depth import LONGEST_TRAIN_ID_BYTES, deeper_jobs
 from lineage_store.store.records import FileSight
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
 
 ROOT = "./"
@@ -108,6 +109,7 @@ def search(
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
     files_at_once: float = FILES_AT_ONCE,
 ) -> Iterator[Found]:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
@@ -119,6 +121,7 @@ def search(
         only: look into these directories and nowhere else.
         known: with `only`: look also into the directories below those, as far as a search goes, except for these.
         on_directory: called with each directory that is looked into.
+        shards: find those of their jobs. Other jobs' directories are not looked into, but for jobs that may lie below.
 
     Raises OSError when the base dir itself cannot be listed.
     """
@@ -126,7 +129,7 @@ def search(
     waiting = [ROOT] if only is None else sorted(each for each in only if recursive or each.count("/") == 1)
     any_file, last = False, ""
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
-        walk = _Walk(root, Found())
+        walk = _Walk(root, Found(), ALL if recursive else shards)
         while waiting:
             train_id = heappop(waiting)
             if train_id == last:
@@ -136,11 +139,14 @@ def search(
                 yield walk.found
                 walk.found = Found(unreadable=unreadable)
             on_directory()
-            deep, is_root = recursive or train_id == ROOT, train_id == ROOT
+            before, is_root = len(walk.found.files), train_id == ROOT
+            deep = recursive or is_root
             for child in walk.directory(train_id, goes_on=searches and deep, required=searches and is_root):
                 if known is None or child not in known:
                     heappush(waiting, child)
-            any_file, last = any_file or bool(walk.found.files), train_id
+            any_file, last = any_file or len(walk.found.files) > before, train_id
+            if not shards.hold(train_id):
+                del walk.found.files[before:]
     if only is None and not recursive and not any_file:
         walk.found.too_deep = deeper_jobs(base_dir, levels=1)
     yield walk.found
@@ -150,6 +156,7 @@ def search(
 class _Walk:
     root: OpenBaseDir
     found: Found
+    shards: Shards
 
     def directory(self, train_id: str, *, goes_on: bool, required: bool) -> list[str]:
         """Take in one directory; the directories in it, if the search goes on there."""
@@ -197,7 +204,7 @@ class _Walk:
     def _child(self, child: str, below: list[str]) -> None:
         if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
             self.found.ignored["job id too long"] += 1
-        else:
+        elif self.shards.hold(child):
             below.append(child)
 
     def _file(self, train_id: str, name: str, look: Callable[[], os.stat_result]) -> None:

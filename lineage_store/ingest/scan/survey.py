@@ -31,6 +31,7 @@ from lineage_store.ingest.scan.discovery import (
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
 
 ALL_KINDS = frozenset({"summary", "lineage"})
@@ -67,11 +68,17 @@ def find(
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Found:
     """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
-    links, deep = settings.follow_symlinks, settings.recursive
     return scan(
-        base_dir, recursive=deep, follow_symlinks=links, only=only, known=known, on_directory=on_directory
+        base_dir,
+        recursive=settings.recursive,
+        follow_symlinks=settings.follow_symlinks,
+        only=only,
+        known=known,
+        on_directory=on_directory,
+        shards=shards,
     )
 
 
@@ -115,21 +122,22 @@ def survey_changes(
     kinds: Collection[str] = ALL_KINDS,
     distrust: bool = False,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Survey:
     """Compare what may have changed with the store, and remember what has not. Raises OSError likewise.
 
     `distrust` asks for a look at every open file, whatever its stamp says (network filesystems). `on_directory` is
-    called with each directory that is listed.
+    called with each directory that is listed. Jobs of other shards are neither found nor missed.
     """
     if not (signs.directories or signs.files):
         return Survey()
     if not cache.is_new:
-        found = find(base_dir, settings, signs.directories, cache, on_directory)
+        found = find(base_dir, settings, signs.directories, cache, on_directory, shards)
         listed = {*signs.directories, *found.directories, *cache.gone(found)}
         files = {(file.train_id, file.name) for file in signs.files}
         jobs = listed | {train_id for train_id, _ in files}
         with reading(engine) as connection:
-            known = registry.known_files(connection, base_dir_id, jobs)
+            known = registry.known_files(connection, base_dir_id, jobs, shards)
         known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
         found.files = sorted([*found.files, *signs.files], key=BY_PATH)
         changes = list(_compare(found, known, kinds, distrust=distrust))
@@ -137,7 +145,8 @@ def survey_changes(
         cache.take_in(listed, found, changes)
         return _survey(found, _counts(found, kinds), changes)
     surveyed, place = Survey(), (engine, base_dir, base_dir_id, settings)
-    for found, compared in _compared_parts(*place, kinds, distrust=distrust, on_directory=on_directory):
+    every = _compared_parts(*place, kinds, distrust=distrust, on_directory=on_directory, shards=shards)
+    for found, compared in every:
         changes = _without_removed(engine, base_dir_id, list(compared))
         cache.take_in(found.directories, found, changes)
         surveyed = surveyed.plus(_survey(found, _counts(found, kinds), changes))
@@ -146,7 +155,7 @@ def survey_changes(
 
 
 def known_files(
-    engine: Engine, base_dir_id: int, after: str = "", upto: str | None = None
+    engine: Engine, base_dir_id: int, after: str = "", upto: str | None = None, shards: Shards = ALL
 ) -> Iterator[KnownFile]:
     """The newest generation of every log file of the jobs behind one and up to another, in the order of their paths.
 
@@ -155,7 +164,7 @@ def known_files(
     last: str | None = after
     while last is not None:
         with reading(engine) as connection:
-            files, last = registry.next_known(connection, base_dir_id, last, upto)
+            files, last = registry.next_known(connection, base_dir_id, last, upto, shards)
         yield from files
 
 
@@ -168,11 +177,13 @@ def _compared_parts(
     *,
     distrust: bool = False,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Iterator[tuple[Found, Iterator[PathChange]]]:
     """Each part of the base dir with how its files compare, those included that are known and were not found."""
     links, deep, after = settings.follow_symlinks, settings.recursive, ""
-    for found in search(base_dir, recursive=deep, follow_symlinks=links, on_directory=on_directory):
-        known = known_files(engine, base_dir_id, after, found.upto)
+    parts = search(base_dir, recursive=deep, follow_symlinks=links, on_directory=on_directory, shards=shards)
+    for found in parts:
+        known = known_files(engine, base_dir_id, after, found.upto, shards)
         yield found, _compare(found, known, kinds, distrust=distrust)
         after = found.upto or ""
 

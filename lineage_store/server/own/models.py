@@ -134,6 +134,19 @@ class Names(BaseModel):
     user_defined: list[str]
 
 
+class KnownValue(BaseModel):
+    """A value, and how many jobs have it."""
+
+    value: str | float
+    jobs: int
+
+
+class KnownValues(BaseModel):
+    """Values that jobs have, the most frequent first."""
+
+    values: list[KnownValue]
+
+
 class JobReport(BaseModel):
     """Everything about one job: rows of the views."""
 
@@ -147,7 +160,9 @@ class Tags(BaseModel):
     """What a job recorded step by step."""
 
     tags: dict[str, list[str]] = Field(description="Tags by plugin.")
-    series: list[dict[str, Any]] = Field(description="v_series: what is known of each tag in each log file.")
+    series: list[dict[str, Any]] = Field(
+        description="v_series: what is known of each tag in each log file; none with `series=false`."
+    )
 
 
 class Evaluations(BaseModel):
@@ -199,6 +214,7 @@ class Curve(BaseModel):
     device: int | None
     superseded: bool
     bucketed: bool
+    restarts: list[int] = Field(description="Steps at which the training was started again.")
     rows: int
     columns: dict[str, list[Number]]
 

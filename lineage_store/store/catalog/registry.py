@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, Connection, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import Column, Connection, bindparam, case, delete, func, literal_column, select, update
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
@@ -21,7 +21,15 @@ from lineage_store.store.database.dialects import among, among_rows, execute_row
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.schema import partitions
-from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, metadata, train_job
+from lineage_store.store.schema.tables import (
+    base_dir,
+    ingest_lease,
+    ingest_problem,
+    log_file,
+    metadata,
+    train_job,
+)
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
@@ -68,21 +76,22 @@ _BY_TRAIN_ID = select(train_job.c.id).where(
 
 
 def known_files(
-    connection: Connection, base_dir_id: int, only: Collection[str] | None = None
+    connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
-    """The newest generation of every log file of a base dir, or of the jobs `only`, in the order of their paths."""
-    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id)
+    """The newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
+    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
     if only is None:
         return _newest(connection.execute(query))
     return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
 
 
 def next_known(
-    connection: Connection, base_dir_id: int, after: str, upto: str | None
+    connection: Connection, base_dir_id: int, after: str, upto: str | None, shards: Shards = ALL
 ) -> tuple[list[KnownFile], str | None]:
     """The same of the next jobs behind one, up to another, and the last of these jobs; None: there is none left."""
     behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id > after)
-    jobs = select(train_job.c.id, train_job.c.train_id).where(behind).order_by(train_job.c.train_id)
+    of_shards = select(train_job.c.id, train_job.c.train_id).where(behind, *shards.conditions())
+    jobs = of_shards.order_by(train_job.c.train_id)
     if upto is not None:
         jobs = jobs.where(train_job.c.train_id <= upto)
     found = connection.execute(jobs.limit(JOBS_AT_ONCE)).all()
@@ -119,9 +128,11 @@ def next_numbers(
     return {job: count(taken.get(job, 0) + 1) for job in job_ids}
 
 
-def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
+def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
     """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
-    of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
+    of_base_dir = select(train_job.c.train_id).where(
+        train_job.c.base_dir_id == base_dir_id, *shards.conditions()
+    )
     growing = of_base_dir.where(train_job.c.state == JobState.LIVE)
     suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
         UNSETTLED, log_file.c.state == FileState.SUSPECT
@@ -135,9 +146,17 @@ def revision(connection: Connection, base_dir_id: int) -> int:
     return -1 if found is None else found
 
 
-def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
-    """A base dir was searched in full."""
-    connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
+def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now: datetime) -> None:
+    """A base dir was searched in full for the jobs of some shards; for all of them, as long ago as for any."""
+    lease = ingest_lease.c
+    mine = lease.base_dir_id == base_dir_id
+    searched = update(ingest_lease).where(mine, lease.shard.in_(shards.numbers))
+    connection.execute(searched.values(searched_at=now))
+    of_all = select(
+        case((func.count(lease.searched_at) >= base_dir.c.shards, func.min(lease.searched_at)))
+    ).where(mine, lease.shard < base_dir.c.shards)
+    this = update(base_dir).where(base_dir.c.id == base_dir_id)
+    connection.execute(this.values(discovered_at=of_all.correlate(base_dir).scalar_subquery()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +237,10 @@ def _ensure_jobs(
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
     fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
     new = [train_id for train_id in train_ids if train_id not in jobs]
-    rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in new]
+    rows = [
+        {"base_dir_id": base_dir_id, "train_id": train_id, "train_key": key(train_id), **fresh}
+        for train_id in new
+    ]
     if new:
         insert_plain(connection, train_job, rows)
         made = _job_ids(connection, base_dir_id, new)

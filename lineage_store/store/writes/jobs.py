@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Subquery, Update, bindparam, case, func, sele
 from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
 from lineage_store.store.database.dialects import listed, one_of, total
 from lineage_store.store.schema.tables import log_file, train_job
+from lineage_store.store.shards import Shards
 from lineage_store.times import CALENDAR_END
 
 
@@ -29,11 +30,13 @@ def refresh_jobs(
     connection.execute(_refresh(dialect_name), parameters)
 
 
-def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_within_s: float) -> list[int]:
+def quiet_jobs(
+    connection: Connection, base_dir_id: int, shards: Shards, now: datetime, live_within_s: float
+) -> list[int]:
     """Jobs that are called live but have not grown for too long."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
     wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == JobState.LIVE) & quiet
-    return list(connection.execute(select(train_job.c.id).where(wanted)).scalars())
+    return list(connection.execute(select(train_job.c.id).where(wanted, *shards.conditions())).scalars())
 
 
 def _streams(dialect_name: str) -> Subquery:

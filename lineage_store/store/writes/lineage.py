@@ -171,8 +171,11 @@ def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> di
 
 
 def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> dict[str, int]:
-    """Ids of pipelines by digest; the ones that are new are stored, with their nodes."""
-    by_digest = {graph.digest: graph for graph in graphs}
+    """Ids of pipelines by digest; the ones that are new are stored, with their nodes.
+
+    In one order: two ingesters that store the same ones wait for each other, not each for the other.
+    """
+    by_digest = {graph.digest: graph for graph in sorted(graphs, key=lambda graph: graph.digest)}
     ids = _graph_ids(connection, by_digest)
     new = [graph for digest, graph in by_digest.items() if digest not in ids]
     if not new:
