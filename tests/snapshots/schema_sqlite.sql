@@ -76,7 +76,7 @@ CREATE TABLE log_file (
 )
  WITHOUT ROWID;
 
-CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes > byte_offset;
+CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
@@ -270,10 +270,13 @@ CREATE TABLE series (
   nan_count BIGINT NOT NULL,
   inf_count BIGINT NOT NULL,
   superseded_from BIGINT,
+  superseded_count BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
   CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
 
@@ -601,15 +604,7 @@ SELECT
   r.max_step AS max_step,
   r.nan_count AS nan_count,
   r.inf_count AS inf_count,
-  CASE
-    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = 'scalar' THEN (
-      SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-    ELSE (
-      SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END AS superseded_count,
+  r.superseded_count AS superseded_count,
   CASE
     WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN

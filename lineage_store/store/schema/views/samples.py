@@ -6,7 +6,7 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 
 from __future__ import annotations
 
-from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
+from lineage_store.plugins import BY_NAME, HISTOGRAM
 from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
@@ -66,16 +66,6 @@ V_SCALAR = View(
     f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}",
 )
 
-_SUPERSEDED = f"""CASE
-    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = '{SCALAR}' THEN (
-      SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-    ELSE (
-      SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END"""  # noqa: S608 - our own words
-
 # PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared
 # before it is calculated with.
 _STEPS_PER_S = f"""CASE
@@ -114,7 +104,7 @@ V_SERIES = View(
         bigint("max_step", "r.max_step", "lowest step that has it"),
         bigint("nan_count", "r.nan_count", "samples that are NaN"),
         bigint("inf_count", "r.inf_count", "samples that are infinite"),
-        bigint("superseded_count", _SUPERSEDED, "samples that are not effective"),
+        bigint("superseded_count", "r.superseded_count", "samples that are not effective"),
         double(
             "steps_per_s",
             _STEPS_PER_S,
