@@ -48,6 +48,8 @@ class Sizes:
     many_jobs: int = 100_000
     live_jobs: int = 1_000
     live_seconds: int = 30
+    sharded_jobs: int = 10_000
+    growing_jobs: int = 100
     idle_client_seconds: int = 10_000
     stored_jobs: int = 100_000
     many_stored_jobs: int = 1_000_000
@@ -70,6 +72,8 @@ QUICK = Sizes(
     many_jobs=5_000,
     live_jobs=50,
     live_seconds=6,
+    sharded_jobs=200,
+    growing_jobs=20,
     idle_client_seconds=1_000,
     stored_jobs=3_000,
     many_stored_jobs=10_000,
@@ -116,7 +120,7 @@ class Row:
     """A target before this one, and why it went."""
     shown: Shown = "ratio"
     unit: str = "x"
-    group: Literal["default", "long", "peers"] = "default"
+    group: Literal["default", "long", "peers", "page"] = "default"
 
 
 def alternate(

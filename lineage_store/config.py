@@ -1,41 +1,37 @@
-"""Settings: flag > environment > file > default, each known by one row below.
+"""Settings: each known by one row below, and what fits it.
 
-In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: a frozen `Settings`, and each value's origin.
-The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
-another user could have written it. A value that does not fit is refused with the name, the place and what fits; so is
-a name that no setting has. Relative base dirs become absolute: in the file from its directory, else from the working
-directory.
+In: a raw value: text of the environment, a TOML value, a flag. Out: a frozen `Settings`, and values of its types.
+A value that does not fit is refused with the name, the place and what fits; so is a name that no setting has.
+Relative base dirs become absolute. Does not know where values come from (`setting_sources.py`).
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import os
-import re
-import stat
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
 
-log = logging.getLogger(__name__)
-
-ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 MEBIBYTE = 1 << 20
+MOST_SHARDS = 64
 MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
 """The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
 
-# After the prefix: what the tests are told, and what Kubernetes tells every container of services that are named so.
-_OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 
-
-def _setting(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least, "choices": choices})
+def _setting(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    limits = {"least": least, "most": most, "choices": choices}
+    return field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,9 @@ class Settings:
     """Every setting, its default and its meaning."""
 
     database_url: str = _setting("", "database of the store; empty: SQLite in the user's state directory")
+    read_database_url: str = _setting(
+        "", "hot standby of database_url, which answers what only asks; empty: database_url does"
+    )
     base_dirs: tuple[str, ...] = _setting(
         (), "directories of job directories that the daemon follows; relative: to the file's directory"
     )
@@ -63,6 +62,12 @@ class Settings:
     live_within_s: float = _setting(600.0, "a job that grew within so many seconds is live", least=1)
     suspect_grace_s: float = _setting(600.0, "seconds before bytes that make no frame are given up", least=0)
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
+    shards: int = _setting(
+        0,
+        "parts that the daemon divides the jobs of each base dir into, for as many daemons; 0: as it is",
+        least=0,
+        most=MOST_SHARDS,
+    )
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
     most_damages: int = _setting(
@@ -155,69 +160,9 @@ class Settings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
-    """Settings with the origin of every value and the file that was read (None: no file)."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-    file: Path | None
-
-
 SETTING_FIELDS = fields(Settings)
 _TYPES = get_type_hints(Settings)
-_NAMES = {setting.name for setting in SETTING_FIELDS}
-_VARIABLES = {"CONFIG", *(name.upper() for name in _NAMES)}
-"""What follows the prefix in the environment."""
-
-
-def load(
-    overrides: Mapping[str, Any] | None = None,
-    *,
-    config_file: str | Path | None = None,
-    environment: Mapping[str, str] = os.environ,
-) -> LoadedSettings:
-    """Read all sources. Raises ConfigError that names the setting, its place and what fits."""
-    path = find_file(config_file, environment)
-    here = Path()
-    sources: list[tuple[str, Mapping[str, Any], Path]] = [
-        (f"file {path}", _read_file(path) if path else {}, path.parent if path else here),
-        ("environment", _from_environment(environment), here),
-        ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}, here),
-    ]
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys((setting.name for setting in SETTING_FIELDS), "default")
-    for origin, source, directory in sources:
-        for name, value in source.items():
-            values[name] = convert(name, value, origin, directory)
-            origins[name] = f"{ENVIRONMENT_PREFIX}{name.upper()}" if origin == "environment" else origin
-    return LoadedSettings(replace(Settings(), **values), origins, path)
-
-
-def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The configuration file in force; one that is named must exist."""
-    named = flag or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
-    if named:
-        path = Path(named).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"The configuration file {path} does not exist.")
-        return path
-    of_user = user_directory("config")
-    here = Path("lineage_store.toml")
-    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
-    if os.path.lexists(here) and not _is_trusted(here):
-        candidates.remove(here)
-        log.warning("%s is passed over: another user could have written it.", here.absolute())
-    return next((path for path in candidates if path and path.is_file()), None)
-
-
-def _is_trusted(path: Path) -> bool:
-    """Whether nobody but this user and root could have put the file there, or can write to it."""
-    try:
-        link, file = path.lstat(), path.stat()
-    except OSError:
-        return False
-    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
+NAMES = {setting.name for setting in SETTING_FIELDS}
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
@@ -226,8 +171,8 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
     Args:
         directory: where relative paths begin.
     """
-    if name not in _NAMES:
-        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=_did_you_mean(name, _NAMES))
+    if name not in NAMES:
+        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=did_you_mean(name, NAMES))
     converted = _convert_type(_TYPES[name], value, directory)
     metadata = next(setting.metadata for setting in SETTING_FIELDS if setting.name == name)
     if converted is None:
@@ -236,7 +181,7 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be {what}.")
     if metadata["least"] is not None and not converted >= metadata["least"]:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
-    most = MOST.get(_TYPES[name])
+    most = metadata["most"] or MOST.get(_TYPES[name])
     if most is not None and converted > most:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at most {most:.0f}.")
     if metadata["choices"] and converted not in metadata["choices"]:
@@ -270,38 +215,14 @@ def _number(wanted: type[int] | type[float], value: Any) -> float | None:
         return None
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    for variable in sorted(environment):
-        if not _is_known(variable):
-            name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
-            hint = _did_you_mean(name, _VARIABLES, ENVIRONMENT_PREFIX)
-            raise ConfigError(f"Unknown setting {variable} (environment).", hint=hint)
-    given = {name: environment.get(f"{ENVIRONMENT_PREFIX}{name.upper()}") for name in _NAMES}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _is_known(variable: str) -> bool:
-    """Whether an environment variable is a setting, or is none of ours."""
-    if not variable.upper().startswith(ENVIRONMENT_PREFIX):
-        return True
-    name = variable.removeprefix(ENVIRONMENT_PREFIX)
-    return name in _VARIABLES or _OF_OTHERS.fullmatch(name) is not None
-
-
-def _did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What is said to a name that is unknown: the known one that is like it, or all."""
     from difflib import get_close_matches
 
     names = sorted(known)
     if close := get_close_matches(name, names, n=1):
         return f"Did you mean {prefix}{close[0]}?"
     return f"Known settings: {', '.join(prefix + each for each in names)}."
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
 
 
 def user_directory(kind: str) -> Path | None:

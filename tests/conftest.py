@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, settings
 
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
-from lineage_store.config import SETTING_FIELDS, Settings, load
+from helpers.standby import hot_standby
+from lineage_store.config import SETTING_FIELDS, Settings
+from lineage_store.setting_sources import load
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,7 +30,9 @@ if (
 ):  # `make test-plain`: not only where settings are loaded
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
-DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
+DATABASES = [pytest.param("postgres", id="postgresql")]
+if not (databases.BY_JOBS or databases.DISTRIBUTED):  # which SQLite has not
+    DATABASES.insert(0, pytest.param("sqlite", id="sqlite"))
 
 
 @pytest.fixture(params=DATABASES)
@@ -78,13 +82,18 @@ def postgres_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def standby_server(postgres_server: str) -> Iterator[str]:
+    """A hot standby of that server, for a module."""
+    with hot_standby(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> Iterator[str]:
     """The migrated database that others are copies of; nobody may be connected to it."""
-    from lineage_store.store.schema.upgrade import upgrade
-
     with databases.postgres_database(postgres_server) as url:
-        upgrade(url)
+        databases.make_store(url)
         yield url
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lineage_store.config import MOST, SETTING_FIELDS, Settings, load
+from lineage_store.config import MOST, SETTING_FIELDS, Settings
 from lineage_store.errors import ConfigError
+from lineage_store.setting_sources import load
 
 SECONDS = [setting.name for setting in SETTING_FIELDS if isinstance(setting.default, float)]
 

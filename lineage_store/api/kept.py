@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lineage_store import config
+from lineage_store import setting_sources
 from lineage_store.api.store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LineageQuerySummaryDataError
@@ -44,7 +44,7 @@ _LOCK = threading.Lock()
 @contextmanager
 def kept_store(url: str | None) -> Iterator[LineageStore]:
     """A store that is open already, if this process has asked it before. Raises as `LineageStore` does."""
-    settings = config.load().settings
+    settings = setting_sources.load().settings
     named = url or settings.database_url
     key = (named or default_url(), settings)
     kept = _take(key) or _keep(key, LineageStore(named or None, settings=settings))

@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lineage_store.config import ENVIRONMENT_PREFIX
 from lineage_store.errors import ExitCode
+from lineage_store.setting_sources import ENVIRONMENT_PREFIX
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ import tomllib
 from pathlib import Path
 
 from helpers.base_dirs import ROOT
-from lineage_store.config import SETTING_FIELDS, load
+from lineage_store.config import SETTING_FIELDS
+from lineage_store.setting_sources import load
 from lineage_store.store.database.engine import sqlite_path
 
 FILE = ROOT / "config" / "lineage_store.toml"

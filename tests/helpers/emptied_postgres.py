@@ -30,6 +30,6 @@ def postgres_url(shared_postgres_url: str) -> str:
     tables = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
     with engine.begin() as connection:
         connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
-        connection.execute(text(f"TRUNCATE {tables}"))
+        connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY"))
     engine.dispose()
     return shared_postgres_url

@@ -274,7 +274,7 @@ def tensor_message(values: ArrayLike) -> anf_ir_pb2.TensorProto:
     """A tensor as MindSpore packs it: the declared type of the array, its elements as float32."""
     array = np.asarray(values)
     data_type = f"DT_{array.dtype.name.upper()}"
-    elements = array.astype(np.float32).ravel()
+    elements = array.astype(np.float32).ravel().tolist()
     return anf_ir_pb2.TensorProto(dims=array.shape, data_type=data_type, float_data=elements)
 
 

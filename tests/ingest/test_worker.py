@@ -147,10 +147,6 @@ SETTINGS = Settings(
 GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
-GLUTTONOUS = Log().tensor(1, "weights", np.zeros(15 * MEBIBYTE, np.float32))
-"""One frame that takes more memory than there is."""
-
-
 def tick_until(follower: Follower, met: Callable[[], bool], within_s: float = 60) -> None:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
@@ -164,7 +160,8 @@ def tick_until(follower: Follower, met: Callable[[], bool], within_s: float = 60
 def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
     engine: Engine, base_dir: Path
 ) -> None:
-    GLUTTONOUS.write_summary(base_dir / "glutton")
+    takes_more_memory_than_there_is = np.zeros(15 * MEBIBYTE, np.float32)
+    Log().tensor(1, "weights", takes_more_memory_than_there_is).write_summary(base_dir / "glutton")
     for name in ("a", "z"):
         GOOD.write_summary(base_dir / name)
     follower = Follower(engine, base_dir, SETTINGS)

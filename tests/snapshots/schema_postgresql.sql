@@ -6,6 +6,7 @@ CREATE TABLE base_dir (
   discovered_at TIMESTAMP WITH TIME ZONE,
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT false NOT NULL,
+  shards INTEGER DEFAULT 1 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -14,6 +15,7 @@ CREATE TABLE train_job (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
+  train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
   host TEXT,
@@ -362,12 +364,14 @@ CREATE TABLE ingest_total (
 
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
+  shard INTEGER DEFAULT 0 NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   mode TEXT NOT NULL,
   acquired_at TIMESTAMP WITH TIME ZONE NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  searched_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
@@ -735,7 +739,9 @@ SELECT
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > clock_timestamp()) AS leader,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp() ORDER BY i.shard LIMIT 1) AS leader,
+  b.shards AS shards,
+  (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp()) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   extract(epoch FROM clock_timestamp() - ((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)))::double precision AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
@@ -760,3 +766,12 @@ LEFT JOIN (
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving;
+
+CREATE VIEW v_shard AS
+SELECT
+  b.path AS base_dir,
+  i.shard AS shard,
+  CASE WHEN i.expires_at > clock_timestamp() THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > clock_timestamp() THEN i.acquired_at END AS led_since,
+  i.searched_at AS searched_at
+FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

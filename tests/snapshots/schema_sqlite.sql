@@ -6,6 +6,7 @@ CREATE TABLE base_dir (
   discovered_at TEXT,
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT 0 NOT NULL,
+  shards INTEGER DEFAULT 1 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -14,6 +15,7 @@ CREATE TABLE train_job (
   id INTEGER NOT NULL,
   base_dir_id INTEGER NOT NULL,
   train_id TEXT NOT NULL,
+  train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
   host TEXT,
@@ -370,12 +372,14 @@ CREATE TABLE ingest_total (
 
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
+  shard INTEGER DEFAULT 0 NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   mode TEXT NOT NULL,
   acquired_at TEXT NOT NULL,
   expires_at TEXT NOT NULL,
-  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  searched_at TEXT,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
@@ -743,7 +747,9 @@ SELECT
   CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
   CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
   CAST((SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS bigint) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END)) AS leader,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) ORDER BY i.shard LIMIT 1) AS leader,
+  b.shards AS shards,
+  CAST((SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END)) AS bigint) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   CAST(((367 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) - ((7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) - (275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) % 9) / 9 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 9, 2) AS bigint)) * 86400 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 12, 2) AS bigint) * 3600 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 15, 2) AS bigint) * 60 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 18, 6) AS double precision)) - ((367 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) - ((7 * (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) + ((CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) - (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) + ((CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) - (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint)) - (275 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint)) % 9) / 9 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 9, 2) AS bigint)) * 86400 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 12, 2) AS bigint) * 3600 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 15, 2) AS bigint) * 60 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 18, 6) AS double precision)) AS double precision) AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
@@ -768,3 +774,12 @@ LEFT JOIN (
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving;
+
+CREATE VIEW v_shard AS
+SELECT
+  b.path AS base_dir,
+  i.shard AS shard,
+  CASE WHEN i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) THEN i.acquired_at END AS led_since,
+  i.searched_at AS searched_at
+FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

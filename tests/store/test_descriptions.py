@@ -16,10 +16,12 @@ from lineage_store.store.schema.descriptions import relations
 _COMMENTS = """
 SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'lineage_store_version'
+WHERE c.relnamespace = current_schema()::regnamespace
+  AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition AND c.relname <> 'lineage_store_version'
 UNION ALL
 SELECT relname, NULL, obj_description(oid, 'pg_class') FROM pg_class
-WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relname <> 'lineage_store_version'
+WHERE relnamespace = current_schema()::regnamespace
+  AND relkind IN ('r', 'p', 'v') AND NOT relispartition AND relname <> 'lineage_store_version'
 """
 
 

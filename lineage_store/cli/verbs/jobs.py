@@ -140,7 +140,7 @@ def annotate_verb(
     """
     if label is None and remark is None:
         raise click.UsageError("Give --label, --remark, or both.")
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         place, train_id = find_job(store, job, base_dir)
         store.annotate(place, train_id, tag=label, remark=remark)
     session.note(f"{train_id}: noted.")

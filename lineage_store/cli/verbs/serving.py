@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 import click
 
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.config import LoadedSettings
+from lineage_store.setting_sources import LoadedSettings
 
 
 @click.command("serve")

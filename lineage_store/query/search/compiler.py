@@ -118,6 +118,16 @@ def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs)
 
 
 @lru_cache(_REMEMBERED)
+def compile_columns(
+    where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs, columns: tuple[ColumnElement[Any], ...]
+) -> Select[Any]:
+    """The ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`."""
+    part = whole(sort)
+    found = _matching(lineage.c.job_id, *columns, where=where, part=part, base_dirs=base_dirs)
+    return _in_order(found, part).limit(bindparam("most", DEFAULT_LIMIT, Integer))
+
+
+@lru_cache(_REMEMBERED)
 def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
     """How many jobs match. On SQLite a single pass over narrow rows, with a look at each named value by primary key."""
     jobs: FromClause = lineage

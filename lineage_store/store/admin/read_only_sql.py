@@ -23,9 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 
-from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LineageParamValueError,
+    LineageQuerySummaryDataError,
+)
+from lineage_store.findings import cause_in
 from lineage_store.store.database import postgresql
+from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.engine import connected, open_engine
+from lineage_store.store.database.failures import cause_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -237,6 +244,11 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
         ):  # a signal came while SQLite was at work, which swallowed its exception
             raise KeyboardInterrupt from error
         cause = str(error).strip().splitlines()[0].rstrip(".")
+        why = cause_of(error, cause, None)
+        if cause_in(why) == CONFLICT:
+            raise DatabaseUnavailableError(
+                f"The statement was ended: {cause}.", hint=why.remedy, cause=CONFLICT
+            ) from error
         raise _refused(cause, _hint(cause)) from error
 
 

@@ -60,7 +60,9 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
         if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
-            _rebuild(connection, version)
+            with made_anew(connection):
+                if version != HEAD:
+                    _migrate(connection)
 
 
 def current(url: str) -> str | None:
@@ -126,11 +128,12 @@ def _refuse_other_text(connection: Connection) -> None:
         )
 
 
-def _rebuild(connection: Connection, version: str | None) -> None:
+@contextmanager
+def made_anew(connection: Connection) -> Iterator[None]:
+    """For the length of the block there are no views, so that tables can be changed; then views and descriptions."""
     grants = view_ddl.grants(connection)
     view_ddl.drop(connection)
-    if version != HEAD:
-        _migrate(connection)
+    yield
     view_ddl.create(connection)
     descriptions.store(connection)
     view_ddl.mark_up_to_date(connection, VERSION_TABLE)

@@ -6,6 +6,7 @@ database that is up to date need not be touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 from sqlalchemy import Connection, text
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, text
 from lineage_store.store.schema.descriptions import relations
 from lineage_store.store.schema.views import VIEWS
 
+NAMES = tuple(view.name for view in VIEWS)
 _GRANTS = text(
     """
     SELECT format('GRANT %s ON %I TO %s', a.privilege_type, c.relname,
@@ -36,11 +38,11 @@ def drop(connection: Connection) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
 
 
-def grants(connection: Connection) -> list[str]:
-    """The statements that give back the privileges which others hold on the views; a dropped view loses them."""
+def grants(connection: Connection, names: Sequence[str] = NAMES) -> list[str]:
+    """The statements that give back the privileges which others hold on views or tables; what is dropped loses them."""
     if connection.dialect.name == "sqlite":
         return []
-    return list(connection.execute(_GRANTS, {"names": [view.name for view in VIEWS]}).scalars())
+    return list(connection.execute(_GRANTS, {"names": list(names)}).scalars())
 
 
 def up_to_date(connection: Connection, version_table: str) -> bool:

@@ -1,0 +1,114 @@
+"""Where settings come from: flag > environment > file > default.
+
+In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each value's
+origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
+/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
+another user could have written it. A variable that no setting has is refused. Relative base dirs begin in the file's
+directory, else in the working directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lineage_store.config import NAMES, SETTING_FIELDS, Settings, convert, did_you_mean, user_directory
+from lineage_store.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
+# After the prefix: what the tests are told, and what Kubernetes tells every container of services that are named so.
+_OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
+_VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
+"""What follows the prefix in the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings with the origin of every value and the file that was read (None: no file)."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    file: Path | None
+
+
+def load(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    config_file: str | Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> LoadedSettings:
+    """Read all sources. Raises ConfigError that names the setting, its place and what fits."""
+    path = find_file(config_file, environment)
+    here = Path()
+    sources: list[tuple[str, Mapping[str, Any], Path]] = [
+        (f"file {path}", _read_file(path) if path else {}, path.parent if path else here),
+        ("environment", _from_environment(environment), here),
+        ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}, here),
+    ]
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys((setting.name for setting in SETTING_FIELDS), "default")
+    for origin, source, directory in sources:
+        for name, value in source.items():
+            values[name] = convert(name, value, origin, directory)
+            origins[name] = f"{ENVIRONMENT_PREFIX}{name.upper()}" if origin == "environment" else origin
+    return LoadedSettings(replace(Settings(), **values), origins, path)
+
+
+def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The configuration file in force; one that is named must exist."""
+    named = flag or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"The configuration file {path} does not exist.")
+        return path
+    of_user = user_directory("config")
+    here = Path("lineage_store.toml")
+    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(here) and not _is_trusted(here):
+        candidates.remove(here)
+        log.warning("%s is passed over: another user could have written it.", here.absolute())
+    return next((path for path in candidates if path and path.is_file()), None)
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    try:
+        link, file = path.lstat(), path.stat()
+    except OSError:
+        return False
+    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    for variable in sorted(environment):
+        if not _is_known(variable):
+            name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
+            hint = did_you_mean(name, _VARIABLES, ENVIRONMENT_PREFIX)
+            raise ConfigError(f"Unknown setting {variable} (environment).", hint=hint)
+    given = {name: environment.get(f"{ENVIRONMENT_PREFIX}{name.upper()}") for name in NAMES}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_known(variable: str) -> bool:
+    """Whether an environment variable is a setting, or is none of ours."""
+    if not variable.upper().startswith(ENVIRONMENT_PREFIX):
+        return True
+    name = variable.removeprefix(ENVIRONMENT_PREFIX)
+    return name in _VARIABLES or _OF_OTHERS.fullmatch(name) is not None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
