@@ -21,7 +21,7 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit
+from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import divide, hold_lease
 from lineage_store.ingest.scan.discovery import scan
@@ -309,6 +309,19 @@ def test_a_base_dir_that_cannot_be_listed_is_told_once(
     assert open_problems(engine) == [("unlistable_base_dir", ".")]
     assert column(engine, "SELECT count(*) FROM ingest_problem") == [1]
     assert missing(engine) == set()
+
+
+def test_who_leads_the_first_shard_gathers_statistics_for_all(
+    sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 1)
+    gathered = "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"
+    divide(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 2, 15.0)
+    for shard, expected in ((1, 0), (0, 1)):
+        follower = Follower(sqlite_engine, base_dir, Settings(**EAGER), shard=shard)
+        until(lambda shard=shard: of_shard(Shards(2, shard)) <= read_by(sqlite_engine), follower)  # type: ignore[misc]
+        follower.close()
+        assert column(sqlite_engine, gathered) == [expected]
 
 
 # --- changing their number ---
