@@ -572,9 +572,10 @@ SELECT
   CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
-FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN scalar_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_series AS
 SELECT
@@ -631,10 +632,10 @@ SELECT
   END AS mean,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
- WHERE r.plugin = 'histogram';
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND r.plugin = 'histogram';
 
 CREATE VIEW v_payload AS
 SELECT
@@ -652,9 +653,10 @@ SELECT
   f.state <> 'missing' AS available,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_log_file AS
 SELECT

@@ -37,10 +37,16 @@ _EFFECTIVE = boolean(
 )
 _LOG_FILE = text("log_file", "f.name", "log file that holds it")
 
-_OF_SERIES = f"""
+_CURRENT = f"""
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 {join_job("r")}
 """
+
+
+def _samples(table: str) -> str:
+    """Samples `s` with their series. SQLite keeps to the order of a CROSS JOIN: there is no way but from the series."""
+    return f"FROM series r CROSS JOIN {table} s {_CURRENT} WHERE s.job_id = r.job_id AND s.series_no = r.series_no"
+
 
 V_SCALAR = View(
     "v_scalar",
@@ -63,7 +69,7 @@ V_SCALAR = View(
         _EFFECTIVE,
         _LOG_FILE,
     ),
-    f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}",
+    _samples("scalar_sample"),
 )
 
 # PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared
@@ -115,11 +121,7 @@ V_SERIES = View(
         instant("latest_at", "{instant:r.latest_wall_time}", "when its last sample was written"),
         _LOG_FILE,
     ),
-    f"FROM series r {_OF_SERIES}",
-)
-
-_OF_PAYLOAD = (
-    f"FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}"
+    f"FROM series r {_CURRENT}",
 )
 
 V_HISTOGRAM = View(
@@ -144,7 +146,7 @@ V_HISTOGRAM = View(
         _DEVICE,
         _EFFECTIVE,
     ),
-    f"{_OF_PAYLOAD} WHERE r.plugin = '{HISTOGRAM}'",
+    f"{_samples('payload_sample')} AND r.plugin = '{HISTOGRAM}'",
 )
 
 V_PAYLOAD = View(
@@ -168,7 +170,7 @@ V_PAYLOAD = View(
         _DEVICE,
         _EFFECTIVE,
     ),
-    _OF_PAYLOAD,
+    _samples("payload_sample"),
 )
 
 SAMPLE_VIEWS = (V_SCALAR, V_SERIES, V_HISTOGRAM, V_PAYLOAD)
