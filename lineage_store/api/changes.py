@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
 from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ class Now:
     def since(self) -> str:
         """The token behind all that was committed before it is asked for. Raises as `changes` does."""
         with self._asking:
-            if self._watch.may_have_changed() or not self._store.answers_as_followed():
-                self._since = ""
+            known, self._since = self._since, ""
+            with suppress(DatabaseUnavailableError):  # the store tells what is wrong itself
+                changed = self._watch.may_have_changed() or not self._store.answers_as_followed()
+                self._since = "" if changed else known
             self._since = self._since or self._store.changes(NOW).since
             return self._since
 

@@ -105,10 +105,12 @@ class OpenedStore:
         return standby
 
     def close(self) -> None:
-        """Close the database connections."""
-        self._primary.dispose()
+        """Close the database connections; one that another thread uses closes when its question is answered."""
+        from lineage_store.store.database import pool
+
+        pool.close(self._primary)
         if self._standby is not None:
-            self._standby.engine.dispose()
+            pool.close(self._standby.engine)
 
     def __enter__(self) -> Self:
         return self

@@ -83,19 +83,21 @@ class Questions(OpenedStore):
         *,
         base_dir: PathLike | None = None,
         most: int = 100_000,
+        every: bool = False,
     ) -> JobColumns:
         """The first `most` jobs that match, column by column, as of one moment: for tables and plots of very many.
 
         Args:
             condition: the documented search_condition; paging keys are ignored.
             names: fields, `metric/NAME`, `user_defined/NAME`: a column of values for each.
+            every: with jobs of which no lineage was written (yet); not where an order is asked for.
         """
         from lineage_store.query.search.columns import job_columns
         from lineage_store.query.search.condition import read_subject
 
         wanted, asked = _question(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
-            return job_columns(connection, wanted, _ids(connection, base_dir), asked, most)
+            return job_columns(connection, wanted, _ids(connection, base_dir), asked, most, every=every)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from lineage_store.api import Cancellation, LineageStore
+from lineage_store.api import Cancellation, LineageStore, asked_again
 from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
@@ -85,7 +85,7 @@ class State:
 
             def answer() -> T:
                 with cancellation.covers():
-                    return question(self.store())
+                    return asked_again(question)(self.store())
 
             asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
             try:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -130,12 +130,17 @@ def execute(url: str, *statements: str) -> None:
             connection.execute(statement)
 
 
-def _until(url: str, condition: str) -> None:
+def until(condition: Callable[[], bool]) -> None:
+    """Return when it holds."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
+
+
+def _until(url: str, condition: str) -> None:
     with psycopg.connect(_plain(url), autocommit=True) as connection:
-        while connection.execute(condition).fetchone() != (True,):
-            assert time.monotonic() < deadline, condition
-            time.sleep(0.02)
+        until(lambda: connection.execute(condition).fetchone() == (True,))
 
 
 def _plain(url: str) -> str:

@@ -135,6 +135,21 @@ def test_a_job_that_starts_appears_and_its_curve_grows(
         expect(page.get_by_text("2 NaN")).to_be_visible()
 
 
+def test_a_job_of_which_only_curves_are_there_is_shown_and_compared(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    page.goto("/jobs?cols=network")
+    expect(page.get_by_role("link", name="sweep_1")).to_be_visible()
+    Log().version().scalar(1, "loss", 1.0).scalar(2, "loss", 2.0).write_summary(base_dir / "only_curves")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    for name in ("only_curves", "sweep_1"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("link", name="Compare 2 jobs").click()
+    expect(page.get_by_role("heading", name="2 jobs")).to_be_visible()
+    expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
+
+
 def test_health_tells_of_every_base_dir(page: Any, base_dir: Path) -> None:
     page.goto("/health")
     expect(page.get_by_text(str(base_dir)).first).to_be_visible()

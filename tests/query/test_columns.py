@@ -92,6 +92,22 @@ def test_one_base_dir_and_no_more_than_asked_for(store: LineageStore, tmp_path: 
     assert few.values["epoch"] == [5, 4]
 
 
+def test_jobs_without_lineage_are_among_all_and_everything_of_them_is_missing(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base_0" / "only_curves")
+    store.ingest(tmp_path / "base_0")
+    assert "./only_curves" not in store.job_columns({}, ["epoch"]).train_id
+    every = store.job_columns({}, NAMES, every=True)
+    assert every.train_id == [job.train_id for job in store.train_jobs()]
+    row = every.train_id.index("./only_curves")
+    assert {name: values[row] for name, values in every.values.items()} == dict.fromkeys(NAMES)
+    named = {"summary_dir": {"in": ["./only_curves", "./run_3"]}}
+    assert sorted(store.job_columns(named, every=True).train_id) == ["./only_curves", "./run_3"]
+    assert "./only_curves" in store.job_columns({"epoch": {"is_null": True}}, every=True).train_id
+    assert "./only_curves" not in store.job_columns({"epoch": {"ge": 0}}, every=True).train_id
+
+
 def test_a_store_without_jobs_has_empty_columns(sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store:
         found = store.job_columns({}, ["network", "loss", "metric/accuracy"])

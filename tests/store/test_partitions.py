@@ -268,6 +268,33 @@ def test_the_new_tables_wait_for_who_reads_and_let_others_read_meanwhile(
     assert layout(engine)
 
 
+def test_who_reads_views_all_the_time_does_not_keep_the_new_tables_waiting(
+    engine: Engine, base_dir: Path
+) -> None:
+    write(base_dir, 1, 2)
+    ingest(engine, base_dir)
+    ended, failures = threading.Event(), list[Exception]()
+
+    def read() -> None:
+        try:
+            while not ended.is_set():
+                assert column(engine, "SELECT count(*) FROM v_scalar") == [4]
+        except Exception as error:  # noqa: BLE001 - told below
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    changing = threading.Thread(target=lay_out, args=(engine, BY_JOBS))
+    changing.start()
+    changing.join(60)
+    ended.set()
+    for thread in (*readers, changing):
+        thread.join(60)
+    assert layout(engine)
+    assert not failures
+
+
 def test_partitions_of_another_size_are_refused(engine: Engine) -> None:
     lay_out(engine, BY_JOBS)
     with pytest.raises(LineageStoreError, match=r"by 3 jobs already.*--undo"):

@@ -38,6 +38,7 @@ export async function jobColumns(
     "jobs",
     {
       form: "columns",
+      every: true,
       where: asked.where,
       condition: asked.condition ? JSON.stringify(asked.condition) : null,
       fields,

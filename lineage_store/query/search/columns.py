@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
-from lineage_store.query.search.compiler import BaseDirs, compile_columns
+from lineage_store.query.search.compiler import compile_columns
 from lineage_store.query.search.predicates import VALUED, field_column, kind_column
 from lineage_store.query.search.scope import scope_of
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject
@@ -51,13 +51,16 @@ def job_columns(
     base_dir_ids: Sequence[int] | None,
     asked: Mapping[str, Subject],
     most: int,
+    *,
+    every: bool = False,
 ) -> JobColumns:
-    """The first `most` jobs that match, whatever page the condition names."""
+    """The first `most` jobs that match, whatever page the condition names; `every`: those without lineage too."""
     scope = scope_of(connection, base_dir_ids)
     fields = [subject for subject in asked.values() if subject.type not in NAMED]
-    rows = run(
-        connection, _statement(condition, scope.base_dirs, tuple(fields)), **condition.values, most=most
+    statement = compile_columns(
+        condition.where, condition.sort, scope.base_dirs, (*_ABOUT, *_columns_of(tuple(fields))), every=every
     )
+    rows = run(connection, statement, **condition.values, most=most)
     ids, base_dirs, train_ids, states, times, *shown = zip(*rows, strict=True) if rows else _nothing(fields)
     columns = iter(shown)
     of_fields = {subject: _decoded(subject, columns) for subject in fields}
@@ -74,10 +77,6 @@ def job_columns(
         [remark for _, remark in annotations],
         {name: (of_fields | named)[subject] for name, subject in asked.items()},
     )
-
-
-def _statement(condition: SearchCondition, base_dirs: BaseDirs, fields: tuple[Subject, ...]) -> Select[Any]:
-    return compile_columns(condition.where, condition.sort, base_dirs, (*_ABOUT, *_columns_of(fields)))
 
 
 @lru_cache(64)

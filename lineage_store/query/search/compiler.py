@@ -8,7 +8,7 @@ and sorted; the wide rows that hold JSON are read only for the jobs that are sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -119,11 +119,21 @@ def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs)
 
 @lru_cache(_REMEMBERED)
 def compile_columns(
-    where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs, columns: tuple[ColumnElement[Any], ...]
+    where: Node,
+    sort: tuple[SortKey, ...],
+    base_dirs: BaseDirs,
+    columns: tuple[ColumnElement[Any], ...],
+    *,
+    every: bool,
 ) -> Select[Any]:
-    """The ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`."""
+    """The ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`.
+
+    `every`: with those that have no lineage, of whom everything is missing; in the order of the newest alone.
+    """
     part = whole(sort)
-    found = _matching(lineage.c.job_id, *columns, where=where, part=part, base_dirs=base_dirs)
+    if every and not sort:
+        part = replace(part, joined=train_job.outerjoin(lineage, lineage.c.job_id == train_job.c.id))
+    found = _matching(train_job.c.id, *columns, where=where, part=part, base_dirs=base_dirs)
     return _in_order(found, part).limit(bindparam("most", DEFAULT_LIMIT, Integer))
 
 

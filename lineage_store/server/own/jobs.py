@@ -75,14 +75,18 @@ async def jobs(
     page: Annotated[int, Query(ge=0, le=100_000)] = 0,
     count: bool = True,
     form: Literal["page", "columns"] = "page",
+    every: bool = False,
 ) -> Response:
-    """The jobs that match a condition; `form=columns`: all of them at once, column by column."""
+    """The jobs that match a condition; `form=columns`: all of them at once, column by column.
+
+    `every`: with columns and without `sort`, jobs of which no lineage was written (yet) are among them.
+    """
     asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
     question = _Question(asked, base, fields, typed=combined(None, where, sort))
 
     def answer(store: LineageStore) -> dict[str, Any]:
         if form == "columns":
-            return _columns(store, question)
+            return _columns(store, question, every=every)
         return _page(store, question, limit, page, count=count)
 
     return await unless_known(request, ask, answer, heavy=form == "columns")
@@ -164,10 +168,10 @@ def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, 
     }
 
 
-def _columns(store: LineageStore, question: _Question) -> dict[str, Any]:
+def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[str, Any]:
     base_dir = question.checked(store)
     names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
-    found = store.job_columns(question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1)
+    found = store.job_columns(question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1, every=every)
     if len(found.train_id) > MOST_JOBS:
         raise LineageSearchConditionParamError(
             f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."

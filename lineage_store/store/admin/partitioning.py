@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.schema import SetTableComment
 
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.engine import reading, writing
@@ -56,6 +57,10 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
     if by_jobs is not None and not 1 <= by_jobs <= MOST_JOBS:
         raise LineageStoreError(f"A partition cannot have {by_jobs} jobs: give 1 to {MOST_JOBS:,}.")
     with _step(engine) as connection:
+        if not view_ddl.up_to_date(connection, upgrade.VERSION_TABLE):
+            raise LineageStoreError(
+                "The views are another release's.", hint="`lineage-store db upgrade` first."
+            )
         if not _is_to_be_done(connection, by_jobs):
             _clear(connection)
             return False
@@ -209,13 +214,6 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
     try:
         with _step(engine) as connection:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
-            connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
-            connection.exec_driver_sql(
-                "LOCK TABLE train_job IN SHARE MODE"
-            )  # whose jobs have no partitions yet
-            for table in SAMPLE_TABLES:
-                _bring_over(connection, table, by_jobs)
-                _make_partitions(connection, table, by_jobs, "SELECT id AS job_id FROM train_job")
             _put_in_place(connection, by_jobs)
     except DatabaseUnavailableError as error:
         if error.cause != "locked":
@@ -225,23 +223,31 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
 
 
 def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
+    """Locks come in everybody's order, views, samples, jobs: who reads views all the time would be in the way else."""
     grants = view_ddl.grants(connection, SAMPLE_TABLES)
     writers = [grant.partition(" TO ")[2] for grant in grants if grant.startswith("GRANT INSERT")]
-    with upgrade.made_anew(connection):
-        for table in SAMPLE_TABLES:
-            connection.exec_driver_sql(f"DROP FUNCTION note_{table}() CASCADE")
-            connection.exec_driver_sql(f"DROP TABLE {table}, {table}_changed")
-            connection.exec_driver_sql(f"ALTER TABLE {table}_next RENAME TO {table}")
-            key = metadata.tables[table].primary_key.name
-            connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+    view_ddl.replace(connection, SAMPLE_TABLES)  # by themselves: this locks them
+    connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
+    connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # whose jobs have no partitions yet
+    for table in SAMPLE_TABLES:
+        _bring_over(connection, table, by_jobs)
+        _make_partitions(connection, table, by_jobs, "SELECT id AS job_id FROM train_job")
+        connection.exec_driver_sql(f"DROP FUNCTION note_{table}() CASCADE")
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_before")
+        connection.exec_driver_sql(f"ALTER TABLE {table}_next RENAME TO {table}")
+    view_ddl.replace(connection, SAMPLE_TABLES)
+    for table in SAMPLE_TABLES:
+        connection.exec_driver_sql(f"DROP TABLE {table}_before, {table}_changed")
+        key = metadata.tables[table].primary_key.name
+        connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+        connection.execute(SetTableComment(metadata.tables[table]))
     partitions.drop_functions(connection)
     if by_jobs:
         partitions.create_functions(connection)
         newest = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM train_job").scalar_one()
         partitions.ensure(connection, [newest])
-        grants += [
-            f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for role in writers for name in partitions.FUNCTIONS
-        ]
+        for role in writers:
+            grants += [f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for name in partitions.FUNCTIONS]
     for grant in grants:
         connection.exec_driver_sql(grant)
 

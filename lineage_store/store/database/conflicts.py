@@ -1,12 +1,14 @@
 """Questions that a standby ended, because it had to replay what they were reading: they are asked once more.
 
 In: a question, or a class of them. Out: the same, which is asked again where the standby ended it. Promises: once, and
-for no other failure; the second time sees a state of its own, as a whole. Does not know what is asked.
+for no other failure; the second time sees a state of its own. A question that is part of another is not asked again by
+itself: its transaction may be that of the whole. Does not know what is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import wraps
 from inspect import isfunction, isgeneratorfunction
 from typing import ParamSpec, TypeVar
@@ -18,6 +20,7 @@ CONFLICT = "conflict"
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
+_IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
 
 
 def asked_again(question: Callable[P, T]) -> Callable[P, T]:
@@ -25,12 +28,17 @@ def asked_again(question: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(question)
     def ask(*arguments: P.args, **named: P.kwargs) -> T:
+        if _IS_PART.get():
+            return question(*arguments, **named)
+        whole = _IS_PART.set(True)
         try:
             return question(*arguments, **named)
         except DatabaseUnavailableError as error:
             if error.cause != CONFLICT:
                 raise
-        return question(*arguments, **named)
+            return question(*arguments, **named)
+        finally:
+            _IS_PART.reset(whole)
 
     return ask
 

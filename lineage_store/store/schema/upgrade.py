@@ -60,9 +60,7 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
         if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
-            with made_anew(connection):
-                if version != HEAD:
-                    _migrate(connection)
+            _rebuild(connection, version)
 
 
 def current(url: str) -> str | None:
@@ -128,12 +126,11 @@ def _refuse_other_text(connection: Connection) -> None:
         )
 
 
-@contextmanager
-def made_anew(connection: Connection) -> Iterator[None]:
-    """For the length of the block there are no views, so that tables can be changed; then views and descriptions."""
+def _rebuild(connection: Connection, version: str | None) -> None:
     grants = view_ddl.grants(connection)
     view_ddl.drop(connection)
-    yield
+    if version != HEAD:
+        _migrate(connection)
     view_ddl.create(connection)
     descriptions.store(connection)
     view_ddl.mark_up_to_date(connection, VERSION_TABLE)

@@ -32,6 +32,14 @@ def create(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE VIEW {view.name} AS\n{view.select(connection.dialect.name)}")
 
 
+def replace(connection: Connection, tables: Sequence[str]) -> None:
+    """Let the views of these tables refer to those that have the names now; comments and privileges stay."""
+    for view in VIEWS:
+        select = view.select(connection.dialect.name)
+        if any(table in select for table in tables):
+            connection.exec_driver_sql(f"CREATE OR REPLACE VIEW {view.name} AS\n{select}")
+
+
 def drop(connection: Connection) -> None:
     """Drop every view."""
     for view in VIEWS:

@@ -10,7 +10,7 @@ export function Empty({ where }: { where: string }) {
   if (where) return <NoMatch where={where} />;
   return (
     <div class="empty">
-      <p>The store has no jobs with lineage yet. Fill it:</p>
+      <p>The store has no jobs yet. Fill it:</p>
       <pre>lineage-store ingest BASE_DIR</pre>
       <p>or let it be kept up to date: lineage-store daemon BASE_DIR</p>
     </div>
