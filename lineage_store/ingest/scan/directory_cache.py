@@ -2,7 +2,7 @@
 
 In: what surveys found and how it compared with the store. Out: the few directories and files that may have changed.
 Promises: what is remembered was in the store, and had not changed just then, so that forgetting is always safe and
-remembering never hides a change; a directory that rests takes some 200 bytes. Holds while nobody else writes the base
+remembering never hides a change; a directory that rests takes some 140 bytes. Holds while nobody else writes the base
 dir's rows: it belongs to one lease. Does not know the database.
 """
 
@@ -25,6 +25,9 @@ SETTLED_AFTER_NS = 2_000_000_000
 """A change time younger than this may hide a second change: some file systems count in steps of two seconds."""
 RESTING_PER_SEARCH = 1000
 """So many resting directories, or a hundredth of them, are looked at in one search: all of them in turn."""
+
+_LISTED_BITS = 32
+_LISTED_MASK = (1 << _LISTED_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,9 @@ class DirectoryCache:
     is_new: bool = True
     """Whether no survey has come to its end yet: the first one has to look at everything."""
     _watched: dict[str, _Watched] = field(default_factory=lambda: {ROOT: _TO_BE_LISTED})
-    _resting: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """All other directories: change time, and when (monotonic) they were listed last, the longest ago first."""
+    _resting: dict[str, int] = field(default_factory=dict)
+    """All other directories: change time, and below it, in _LISTED_BITS, when (monotonic, s) they were listed last, the
+    longest ago first. As one number, for there may be a million: a tuple of two takes three times as much."""
     _branches: set[str] = field(default_factory=lambda: {ROOT})
     """Directories with directories in them, as far as a search goes."""
     _round: Iterator[str] = field(default_factory=lambda: iter(()))
@@ -80,9 +84,11 @@ class DirectoryCache:
         with opened(base_dir, follow_symlinks=self.follow_symlinks) as root:
             signs = self._signs(root, self._watched)
             checked = self._resting if thorough else self._next_round(share)
-            changed = [name for name, (then, _) in checked.items() if _changed_ns(root, name) != then]
+            changed = [
+                name for name, seen in checked.items() if _changed_ns(root, name) != seen >> _LISTED_BITS
+            ]
         since = time.monotonic() - relist_after_s
-        due = islice(takewhile(lambda name: self._resting[name][1] < since, self._resting), share)
+        due = islice(takewhile(lambda name: self._resting[name] & _LISTED_MASK < since, self._resting), share)
         return Signs({*signs.directories, *changed, *due}, signs.files)
 
     def signs_in(self, base_dir: Path, directories: Iterable[str]) -> Signs:
@@ -134,7 +140,7 @@ class DirectoryCache:
                 directories.append(name)
         return Signs(directories, files)
 
-    def _next_round(self, share: int) -> Mapping[str, tuple[int, float]]:
+    def _next_round(self, share: int) -> Mapping[str, int]:
         names = list(islice(self._round, share))
         if not names:
             self._round = iter(list(self._resting))
@@ -158,7 +164,7 @@ class DirectoryCache:
     def _remember(self, train_id: str, changed_ns: int, files: Iterable[FoundFile | None]) -> None:
         growing = tuple(file for file in files if file is not None)
         if not growing and train_id not in self._branches:
-            self._resting[train_id] = changed_ns, time.monotonic()
+            self._resting[train_id] = changed_ns << _LISTED_BITS | int(time.monotonic())
         else:
             self._watched[train_id] = _Watched(0 if self.distrust else changed_ns, growing)
 

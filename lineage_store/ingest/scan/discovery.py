@@ -35,7 +35,7 @@ ROOT = "./"
 """The base dir itself, as a place for log files."""
 SYMBOLIC_LINK = "symbolic link"
 """Why a link was ignored that may lead to a log file or to a directory."""
-FILES_AT_ONCE = 10_000
+FILES_AT_ONCE = 5_000
 """Of a part of a search, about: what is held in memory of a base dir, however many files it has."""
 
 
