@@ -6,33 +6,36 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
 
-from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows
+from helpers.ingesting import column, ingest, ledger_is_closed, let_leases_expire, open_problems, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.daemon.status_file import STANDS_BY
 from lineage_store.ingest.lease import divide, hold_lease
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import health, remove
 from lineage_store.operations.reread import retry
 from lineage_store.store import leases
 from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.engine import database_time, open_engine, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.shards import ALL, Shards
+from lineage_store.store.writes.cycles import write_cycle
 from lineage_store.texts import to_stored
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
@@ -91,10 +94,15 @@ def search(*followers: Follower) -> None:
 
 
 def lead(
-    engine: Engine, base_dir_id: int, shard: int | None, holder: str = "me", mode: str = "daemon"
+    engine: Engine,
+    base_dir_id: int,
+    shard: int | None,
+    holder: str = "me",
+    mode: str = "daemon",
+    lasts_s: float = 15.0,
 ) -> Lease:
     with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, 15.0, mode, shard=shard)
+        return leases.acquire(connection, base_dir_id, holder, lasts_s, mode, shard=shard)
 
 
 def of_shard(shards: Shards) -> set[str]:
@@ -202,6 +210,20 @@ def test_what_is_left_of_a_rewritten_file_goes_with_its_shard(
     for shards, follower in zip(THREE, followers, strict=True):
         expected |= of_shard(shards)
         until(lambda expected=expected: set(column(engine, anew)) == expected, follower)  # type: ignore[misc]
+
+
+def test_who_stands_by_keeps_no_reading_process(
+    engine: Engine, base_dir: Path, base_dir_id: int, followers: list[Follower]
+) -> None:
+    follower = followers[1]
+    until(lambda: read_by(engine) == of_shard(THREE[1]), follower)
+    assert follower._reader.is_running
+    let_leases_expire(engine)
+    lead(engine, base_dir_id, 1, "elsewhere:1:x", lasts_s=600.0)
+    for name in JOBS:  # what it would write is refused
+        Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / name, timestamp=1_700_000_001)
+    until(lambda: not follower._reader.is_running, follower)
+    assert follower.status.state == STANDS_BY
 
 
 def test_who_wants_the_whole_base_dir_is_refused_while_a_shard_is_led(
@@ -322,6 +344,45 @@ def test_who_leads_the_first_shard_gathers_statistics_for_all(
         until(lambda shard=shard: of_shard(Shards(2, shard)) <= read_by(sqlite_engine), follower)  # type: ignore[misc]
         follower.close()
         assert column(sqlite_engine, gathered) == [expected]
+
+
+def test_pipelines_that_several_store_are_stored_in_one_order(engine: Engine, base_dir: Path) -> None:
+    for number, name in enumerate(JOBS):
+        graph = {"op_type": "BatchDataset", "num_parallel_workers": number}
+        Log().train(network="N").dataset_graph(graph).write_lineage(base_dir / name)
+    ingest(engine, base_dir)
+    digests = column(engine, "SELECT digest FROM dataset_graph ORDER BY id")
+    assert digests == sorted(digests)
+    assert len(digests) == len(JOBS)
+
+
+def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path) -> None:
+    with disposing(open_engine(postgres_url)) as engine:
+        base_dir_id = base_dirs.register(engine, base_dir)
+        counts = dict.fromkeys(("files_found", "files_read", "bytes_read", "events", "samples"), 1)
+        row = {"base_dir_id": base_dir_id, "holder": "me", "pending_bytes": 0, "problems": 0, **counts}
+        with writing(engine) as first:
+            now = database_time(first)
+            row |= {"started_at": now, "finished_at": now}
+            write_cycle(first, row, 10, batches=1, batches_s=0.5)
+            second = threading.Thread(target=write_later, args=(engine, row))
+            second.start()
+            until(lambda: column(engine, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [0])
+        second.join()
+        assert rows(engine, "SELECT cycles, events, batches_s FROM ingest_total") == [(2, 2, 1.0)]
+
+
+@contextmanager
+def disposing(engine: Engine) -> Iterator[Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def write_later(engine: Engine, row: dict[str, Any]) -> None:
+    with writing(engine) as connection:
+        write_cycle(connection, row, 10, batches=1, batches_s=0.5)
 
 
 # --- changing their number ---

@@ -305,6 +305,8 @@ class Follower:
             fields = {"base_dir": str(self._base_dir), "reason": error.message, "remedy": error.hint}
             log.info("stands by", extra=fields)
         self._stands_by_for = error.message
+        with suppress(ReaderStuckError):
+            self._reader.close()  # it would wait for nothing: of many shards each daemon leads some
         self._backoff.succeed()
         lease_s = self._settings.lease_s
         self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
