@@ -46,7 +46,7 @@ test: .venv/package ## Run the tests on SQLite and PostgreSQL (ARGS="-k words" f
 venv: .venv/package ## Make or renew .venv
 
 .PHONY: environments
-environments: .venv/package .venv-lowest/package .venv-protobuf6/package .venv-mindspore/requirements .venv-mindinsight/requirements ## Make what the tiers need
+environments: .venv/package .venv-lowest/package .venv-protobuf6/package .venv-clients/package .venv-mindspore/requirements .venv-mindinsight/requirements ## Make what the tiers need
 
 .PHONY: check
 check: .venv/package ## Lint, formatting and types
@@ -87,6 +87,10 @@ test-mindspore: .venv-mindspore/requirements .venv-mindinsight/requirements .ven
 	.venv-mindspore/bin/pytest tests/with_mindspore -m mindspore $(ARGS)
 	.venv/bin/python -m pytest tests/server -m mindinsight $(ARGS)
 
+.PHONY: test-clients
+test-clients: .venv-clients/package ## Ask the cookbook's questions with analysts' clients: DuckDB, Datasette, pandas and others
+	.venv-clients/bin/python $(PYTEST) tests/cookbook -m clients $(ARGS)
+
 .PHONY: page
 page: .venv/package ## Build the page in web/ for the server (needs npm, or brings it)
 	@.venv/bin/python tools/build_page.py
@@ -121,9 +125,10 @@ proto: .venv/package ## Rebuild the wire messages from proto/
 	.venv/bin/python tools/build_proto.py
 
 .PHONY: docs
-docs: .venv/package ## Rebuild docs/schema.md from the schema, and the list of findings in docs/faults.md
+docs: .venv/package ## Rebuild docs/schema.md and config/datasette.json from the schema, and the list of findings in docs/faults.md
 	.venv/bin/python tools/schema_docs.py
 	.venv/bin/python tools/finding_docs.py
+	.venv/bin/python tools/datasette_metadata.py
 
 .PHONY: lock
 lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
@@ -131,6 +136,7 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	$(LOCK) --all-extras requirements/dev.in -o requirements/dev.txt
 	$(LOCK) --all-extras --resolution lowest-direct requirements/test.in -o requirements/lowest.txt
 	$(LOCK) --extra postgresql requirements/protobuf6.in -o requirements/protobuf6.txt
+	$(LOCK) --extra postgresql --extra pandas --extra arrow requirements/clients.in -o requirements/clients.txt
 	$(LOCK) --all-extras requirements/mindspore.in -o requirements/mindspore.txt
 	$(LOCK_PEER) requirements/bench-mindinsight.in -o requirements/bench-mindinsight.txt
 	$(LOCK_PEER) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
@@ -149,6 +155,7 @@ clean: ## Remove the environments and everything that was built
 .venv-lowest/requirements: requirements/lowest.txt
 .venv-newest/requirements: requirements/dev.txt
 .venv-protobuf6/requirements: requirements/protobuf6.txt
+.venv-clients/requirements: requirements/clients.txt
 .venv-mindspore/requirements: requirements/mindspore.txt
 .venv-mindinsight/requirements: requirements/bench-mindinsight.txt
 .venv-mlflow/requirements: requirements/bench-mlflow.txt

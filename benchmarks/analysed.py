@@ -33,7 +33,7 @@ FROM number;
 
 INSERT INTO dataset_graph (id, digest, mark, content)
 WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 8)
-SELECT n, 'digest ' || n, 'mark ' || n, '{}' FROM number;
+SELECT n, 'digest ' || n, 'mark ' || n, '{{}}' FROM number;
 
 INSERT INTO dataset_node (dataset_graph_id, item_no, node, op_type, parameter, value)
 SELECT id, 0, 0, 'Batch', 'batch_size', CAST(id AS text) FROM dataset_graph;
@@ -41,7 +41,7 @@ SELECT id, 0, 0, 'Batch', 'batch_size', CAST(id AS text) FROM dataset_graph;
 INSERT INTO lineage
   (job_id, dataset_mark, dataset_graph_id, model_lineage, network, optimizer, learning_rate, epoch, batch_size,
    device_num, train_dataset_path)
-SELECT id, 'mark ' || (id % 8 + 1), id % 8 + 1, '{}', 'network ' || (id % 8), 'optimizer ' || (id % 4),
+SELECT id, 'mark ' || (id % 8 + 1), id % 8 + 1, '{{}}', 'network ' || (id % 8), 'optimizer ' || (id % 4),
        0.001 * (id % 10), id % 40, 32, 8, '/data/' || (id % 100)
 FROM train_job;
 
@@ -63,10 +63,10 @@ JOIN (SELECT 1 AS n, 'summary' AS kind UNION ALL SELECT 2, 'lineage' UNION ALL S
   ON n < 3 OR id % 50 = 0;
 
 INSERT INTO lineage_event (job_id, file_no, byte_offset, kind, wall_time, content, evaluation_no)
-SELECT id, 2, 0, 'eval', last_wall_time, '{}', 1 FROM train_job;
+SELECT id, 2, 0, 'eval', last_wall_time, '{{}}', 1 FROM train_job;
 
 INSERT INTO file_lineage (job_id, file_no, events, evaluations, user_values, content_bytes, eval_at, user_info)
-SELECT id, 2, 1, 1, 2, 2, 0, '{}' FROM train_job;
+SELECT id, 2, 1, 1, 2, 2, 0, '{{}}' FROM train_job;
 
 INSERT INTO evaluation_metric (job_id, file_no, byte_offset, name_key, position, name, kind, value)
 SELECT job_id, 2, 0, name_key, position, name, kind, value FROM metric;
@@ -93,8 +93,10 @@ INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value)
 WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < :steps)
 SELECT job_id, series_no, n, first_wall_time + 60.0 * (n - 1),
        CASE WHEN n > nan_count THEN (job_id % 1800 + n) / 2000.0 END
-FROM series CROSS JOIN number
+FROM series CROSS JOIN {number}
 """
+_NUMBER = {"sqlite": "number", "postgresql": "LATERAL generate_series(1, :steps) AS each_of (n)"}
+"""Series by series, as ingest writes them: where rows lie decides PostgreSQL's plans."""
 
 
 @cache
@@ -106,7 +108,7 @@ def store_of(database: Database, jobs: int, steps: int) -> LineageStore:
     given = {"jobs": jobs, "steps": steps, "began": BEGAN, **dict(keys)}
     given |= {name: texts.key(name) for name in ("team", "owner")}
     with store.engine.begin() as connection:
-        for statement in _STATEMENTS.split(";"):
+        for statement in _STATEMENTS.format(number=_NUMBER[database]).split(";"):
             for name, number in given.items():
                 statement = statement.replace(f":{name}", str(number))
             connection.execute(text(statement))

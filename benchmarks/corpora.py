@@ -102,6 +102,17 @@ def jobs(count: int) -> Path:
     return _cached(f"jobs-{count}", write)
 
 
+def empty_files(jobs: int, files: int) -> Path:
+    """Job directories with so many log files each that hold nothing: to be listed, not read."""
+
+    def write(base_dir: Path) -> None:
+        for job in range(jobs):
+            for number in range(files):
+                write_log(base_dir / f"run_{job:07d}", "_MS", (), FILE_TIME + number)
+
+    return _cached(f"empty-{jobs}-{files}", write)
+
+
 def runs(values: np.ndarray) -> Path:
     """A run a row, a step a column: `loss`."""
 

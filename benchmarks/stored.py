@@ -38,10 +38,10 @@ def store_of(database: Database, job_count: int) -> LineageStore:
     store = LIFETIME.enter_context(LineageStore(LIFETIME.enter_context(fresh(database))))
     jobs = _jobs(job_count)
     with store.engine.begin() as connection:
-        _insert(connection, tables.base_dir, [_base_dir()])
+        insert(connection, tables.base_dir, [_base_dir()])
         while part := list(islice(jobs, _JOBS_AT_ONCE)):
             for table in part[0]:
-                _insert(connection, table, [row for rows in part for row in rows[table]])
+                insert(connection, table, [row for rows in part for row in rows[table]])
     with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("ANALYZE" if database == "sqlite" else "VACUUM ANALYZE")
     return store
@@ -100,7 +100,7 @@ def _base_dir() -> dict[str, Any]:
     return {"id": 1, "path": BASE_DIR, "path_key": texts.key(BASE_DIR), "created_at": _CREATED_AT}
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """With the driver alone: this is no part of what is measured, and long enough."""
     columns, cursor = list(rows[0]), connection.connection.cursor()
     names, values = ", ".join(columns), [tuple(row.values()) for row in rows]

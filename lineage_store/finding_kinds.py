@@ -336,6 +336,12 @@ _STORE = (
         "somebody reads an old state: process {readers}.",
         "End the long reader.",
     ),
+    Kind(
+        "half_of_ids_used",
+        _NOTE,
+        "More than half of the 31-bit numbers of {numbered} are used: {used:,} of {most:,}.",
+        "Nothing to do yet. Before the rest is used, ingest into a new store, which begins at 1 again.",
+    ),
     Kind("in_order", _OK, "{words}"),
 )
 

@@ -22,52 +22,59 @@ from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
 
 _PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _SECTION = re.compile(r"^## (\d+)\. .*?^```sql\n(.*?);\n```", re.MULTILINE | re.DOTALL)
+_CURRENT = "JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current"
+_JOB = "JOIN train_job j ON j.id = {}.job_id AND j.base_dir_id NOT IN (SELECT id FROM base_dir WHERE leaving)"
 _OF_LOSS = "r.plugin = 'scalar' AND r.tag = 'loss/auto'"
-_OF_ACCURACY = "plugin = 'scalar' AND tag = 'accuracy'"
+_OF_ACCURACY = "r.plugin = 'scalar' AND r.tag = 'accuracy'"
 BY_HAND = {
     "1": f"""
 WITH best AS (
-  SELECT job_id, max_value AS value, max_step AS step FROM series
-  WHERE {_OF_ACCURACY} AND superseded_from IS NULL AND max_value IS NOT NULL
+  SELECT r.job_id, r.max_value AS value, r.max_step AS step FROM series r {_CURRENT}
+  WHERE {_OF_ACCURACY} AND r.superseded_from IS NULL AND r.max_value IS NOT NULL
   UNION ALL
-  SELECT job_id, s.value, s.step FROM series JOIN scalar_sample s USING (job_id, series_no)
-  WHERE {_OF_ACCURACY} AND s.step < superseded_from AND s.value <= max_value
+  SELECT r.job_id, s.value, s.step FROM series r {_CURRENT} JOIN scalar_sample s
+    ON s.job_id = r.job_id AND s.series_no = r.series_no AND s.step < r.superseded_from AND s.value <= r.max_value
+  WHERE {_OF_ACCURACY} AND r.superseded_from IS NOT NULL
 )
 SELECT network, value, step, train_id FROM (
   SELECT l.network, b.value, b.step, j.train_id,
          row_number() OVER (PARTITION BY l.network ORDER BY b.value DESC, b.step, j.train_id) AS place
-  FROM best b JOIN train_job j ON j.id = b.job_id JOIN lineage l ON l.job_id = b.job_id
+  FROM best b {_JOB.format("b")} LEFT JOIN lineage l ON l.job_id = j.id
 ) ranked WHERE place = 1 ORDER BY network""",
-    "2": """
+    "2": f"""
 SELECT l.optimizer, l.learning_rate, count(*), avg(m.value), max(m.value)
-FROM metric m JOIN lineage l USING (job_id) WHERE m.name = 'accuracy' AND m.kind IN ('int', 'float')
+FROM metric m {_JOB.format("m")} LEFT JOIN lineage l ON l.job_id = m.job_id
+WHERE m.name = 'accuracy' AND m.kind IN ('int', 'float')
 GROUP BY l.optimizer, l.learning_rate ORDER BY l.optimizer, l.learning_rate""",
     "3": f"""
-SELECT j.train_id, min(s.step) FROM series r
-JOIN scalar_sample s USING (job_id, series_no) JOIN train_job j ON j.id = r.job_id
+SELECT j.train_id, min(s.step) FROM series r {_CURRENT} {_JOB.format("r")} JOIN scalar_sample s
+  ON s.job_id = r.job_id AND s.series_no = r.series_no
 WHERE {_OF_LOSS} AND r.nan_count > 0 AND s.value IS NULL AND s.step < coalesce(r.superseded_from, s.step + 1)
 GROUP BY j.id, j.train_id ORDER BY j.train_id""",
     "10": f"""
 SELECT l.network, avg((r.last_step - r.first_step) / (r.last_wall_time - r.first_wall_time))
-FROM series r LEFT JOIN lineage l USING (job_id)
+FROM series r {_CURRENT} {_JOB.format("r")} LEFT JOIN lineage l ON l.job_id = r.job_id
 WHERE {_OF_LOSS} AND r.last_wall_time >= 1756684800 AND r.last_wall_time < 1757894400
 GROUP BY l.network ORDER BY l.network""",
-    "12": """
+    "12": f"""
 SELECT u.text, j.first_file_time / 2592000, sum((j.last_wall_time - j.first_file_time) * coalesce(l.device_num, 1))
-FROM user_info u JOIN train_job j ON j.id = u.job_id LEFT JOIN lineage l ON l.job_id = j.id
+FROM user_info u {_JOB.format("u")} LEFT JOIN lineage l ON l.job_id = j.id
 WHERE u.name = 'team' GROUP BY u.text, j.first_file_time / 2592000 ORDER BY 2, 1""",
-    "13": """
+    "13": f"""
 SELECT l.network, l.optimizer, l.learning_rate, l.epoch, l.batch_size, count(*), max(m.value) - min(m.value)
-FROM metric m JOIN lineage l USING (job_id) WHERE m.name = 'accuracy' AND m.kind IN ('int', 'float')
+FROM metric m {_JOB.format("m")} LEFT JOIN lineage l ON l.job_id = m.job_id
+WHERE m.name = 'accuracy' AND m.kind IN ('int', 'float')
 GROUP BY l.network, l.optimizer, l.learning_rate, l.epoch, l.batch_size HAVING count(*) > 1 ORDER BY 7 DESC, 1""",
     "14": f"""
 SELECT j.train_id, f.step, f.wall_time - j.first_file_time FROM train_job j
 LEFT JOIN (
   SELECT r.job_id, min(s.step) AS step, min(s.wall_time) AS wall_time
-  FROM series r JOIN scalar_sample s USING (job_id, series_no)
+  FROM series r {_CURRENT} JOIN scalar_sample s ON s.job_id = r.job_id AND s.series_no = r.series_no
   WHERE {_OF_LOSS} AND r.min_value < 0.1 AND s.value < 0.1 AND s.step < coalesce(r.superseded_from, s.step + 1)
   GROUP BY r.job_id
-) f ON f.job_id = j.id ORDER BY f.wall_time IS NULL, 3, j.train_id""",
+) f ON f.job_id = j.id
+WHERE j.base_dir_id NOT IN (SELECT id FROM base_dir WHERE leaving)
+ORDER BY f.wall_time IS NULL, 3, j.train_id""",
 }
 
 

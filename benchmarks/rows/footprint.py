@@ -38,7 +38,7 @@ _IMPORT = "import time; began = time.perf_counter(); {statement}; print(time.per
 def _memory(database: Database, sizes: Sizes) -> Samples:
     base_dir = corpora.huge(sizes.huge_mebibytes)
     with fresh(database) as url:
-        kibibytes = float(_child(_INGEST, url, str(base_dir)))
+        kibibytes = float(child(_INGEST, url, str(base_dir)))
     return Samples((kibibytes * 1024 / MEBIBYTE,), note=f"a file of {sizes.huge_mebibytes} MiB")
 
 
@@ -60,7 +60,7 @@ def _bytes_a_sample(database: Database, sizes: Sizes) -> Samples:
 
 def _import(statement: str, sizes: Sizes) -> Samples:
     ours, alone = _IMPORT.format(statement=statement), _IMPORT.format(statement="import sqlalchemy")
-    return alternate(lambda: float(_child(ours)), lambda: float(_child(alone)), 3 * sizes.repetitions)
+    return alternate(lambda: float(child(ours)), lambda: float(child(alone)), 3 * sizes.repetitions)
 
 
 def _jobs_a_second(sizes: Sizes) -> Samples:
@@ -81,7 +81,7 @@ def _jobs_a_second(sizes: Sizes) -> Samples:
     return Samples(rates, note=f"{counts}; CPU a job: {writing}, {reading}", floor=rows_alone)
 
 
-def _child(script: str, *arguments: str) -> str:
+def child(script: str, *arguments: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", script, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

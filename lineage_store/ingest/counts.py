@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,8 +23,23 @@ class Counts:
     """Seconds that writing them took."""
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
-    one_job: bool = False
-    """Whether the base dir looks like a job's directory."""
+    files_in_base_dir: int = 0
+    """Log files that lie in the base dir itself."""
+
+    @property
+    def one_job(self) -> bool:
+        """Whether the base dir looks like a job's directory."""
+        return 0 < self.files_in_base_dir == self.files_found
+
+    def found(self, more: Counts) -> Counts:
+        """With what was found in another part of the base dir."""
+        return replace(
+            self,
+            files_found=self.files_found + more.files_found,
+            ignored=dict(Counter(self.ignored) + Counter(more.ignored)),
+            too_deep=(*self.too_deep, *more.too_deep),
+            files_in_base_dir=self.files_in_base_dir + more.files_in_base_dir,
+        )
 
     def plus(self, batch: Collection[Advance], *, files_read: int, took_s: float) -> Counts:
         """With the outcome of one batch added that was written in `took_s`; `files_read` is of all batches so far."""

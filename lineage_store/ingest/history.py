@@ -29,7 +29,7 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
     for counts in outcome:
         with writing(engine) as connection:
             leases.confirm(connection, lease)
-            summary = registry.summary(connection, lease.base_dir_id)
+            left = registry.unfinished(connection, lease.base_dir_id)
             row = {
                 "base_dir_id": lease.base_dir_id,
                 "started_at": started,
@@ -40,7 +40,7 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
                 "bytes_read": min(counts.bytes_read, MOST_BIGINT),
                 "events": counts.events,
                 "samples": counts.samples,
-                "pending_bytes": summary.pending_bytes,
-                "problems": summary.problems,
+                "pending_bytes": left.pending_bytes,
+                "problems": left.problems,
             }
             cycles.write_cycle(connection, row, history, batches=counts.batches, batches_s=counts.batches_s)

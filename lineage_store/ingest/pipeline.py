@@ -63,19 +63,33 @@ def run_pass(
 
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
-    base_dir_id = ingester.lease.base_dir_id
-    todo = survey(ingester.engine, ingester.base_dir, base_dir_id, ingester.settings, only=only, kinds=kinds)
-    return carry_out(ingester, todo, searched=only is None and kinds == ALL_KINDS)
+    counts, todo, searched = Counts(), Survey(), only is None and kinds == ALL_KINDS
+    place = ingester.engine, ingester.base_dir, ingester.lease.base_dir_id, ingester.settings
+    for part, todo in enumerate(survey(*place, only=only, kinds=kinds)):
+        if part and todo and ingester.should_stop():
+            searched = False  # the rest waits for the next pass
+            break
+        counts = _carry_out(ingester, todo, counts)
+    return _finish(ingester, todo, counts, searched=searched)
 
 
 def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
     """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
+    return _finish(ingester, todo, _carry_out(ingester, todo, Counts()), searched=searched)
+
+
+def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
+    """Do what a part of a survey calls for; with what the parts before it came to."""
     if todo.missing:
         settings = ingester.settings
         links = settings.follow_symlinks
         missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
         commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
-    counts = _read_all(ingester, todo)
+    return _read_all(ingester, todo, before.found(todo.counts))
+
+
+def _finish(ingester: Ingester, todo: Survey, counts: Counts, *, searched: bool) -> Counts:
+    """What a pass ends with; `todo` is the last part of its survey."""
     if searched:
         problems = path_problems(ingester.base_dir, todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
@@ -97,23 +111,23 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
     return events >= EVENTS_BEFORE_ANALYSE or (counts.events > 0 and analyze.is_due(ingester.engine))
 
 
-def _read_all(ingester: Ingester, todo: Survey) -> Counts:
-    """Read the files to their ends, a batch a transaction, each while the one before it is written.
+def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
+    """Read the files to their ends, a batch a transaction, each while the one before it is written; adds to `counts`.
 
     Where batches outlive the pass, it ends after a poll's interval, for files that grew meanwhile to have their turn.
     """
     if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
-        return todo.counts
+        return counts
     if ingester.batches is not None:
         ends_at = time.monotonic() + ingester.settings.poll_interval_s
-        return _commit_all(ingester, ingester.batches, todo, ends_at)
+        return _commit_all(ingester, ingester.batches, todo, counts, ends_at)
     with reader_of(len(todo.changed) + len(todo.new), ingester.settings) as reader:
         batches = Batches(ingester.base_dir, ingester.settings, reader)
-        return _commit_all(ingester, batches, todo, math.inf)
+        return _commit_all(ingester, batches, todo, counts, math.inf)
 
 
-def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: float) -> Counts:
-    read, counts = set[FileKey](), todo.counts
+def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, ends_at: float) -> Counts:
+    read, read_before = set[FileKey](), counts.files_read
     with reading(ingester.engine) as connection:
         batches.begin_pass(database_time(connection), ends_at)
     batches.add_found(todo.changed, todo.new)
@@ -130,7 +144,7 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, ends_at: flo
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
-            counts = counts.plus(batch.advances, files_read=len(read), took_s=took_s)
+            counts = counts.plus(batch.advances, files_read=read_before + len(read), took_s=took_s)
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)

@@ -68,9 +68,9 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
         ) from error
     with reading(engine) as connection:
         base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
-        known = [] if base_dir_id is None else registry.known_files(connection, base_dir_id)
     paths: dict[str, list[str]] = defaultdict(list)
     to_read = 0
+    known = () if base_dir_id is None else survey.known_files(engine, base_dir_id)
     for change in diff(found.files, known):
         paths[_WORDS[change.change]].append(_path(change))
         if change.found is not None and change.change in (Change.NEW, Change.LOOK):

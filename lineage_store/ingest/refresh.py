@@ -110,7 +110,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
     base_dir_id = base_dirs.register(engine, base_dir)
     with reading(engine) as connection:
         leases.last(connection, base_dir_id)
-    if survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE):
+    if any(survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE)):
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
             pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
 
@@ -223,8 +223,9 @@ def _listed(base_dir: Path, run: Callable[[], T]) -> T:
 
 def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
     with reading(engine) as connection:
-        summary = registry.summary(connection, base_dir_id)
-    return IngestReport(str(base_dir), counts, summary.jobs, summary.pending_bytes, summary.problems, seconds)
+        jobs = registry.job_count(connection, base_dir_id)
+        left = registry.unfinished(connection, base_dir_id)
+    return IngestReport(str(base_dir), counts, jobs, left.pending_bytes, left.problems, seconds)
 
 
 def _first_line(error: Exception) -> str:

@@ -130,15 +130,19 @@ def remove(
         leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
     with hold_lease(engine, leaving_id, settings.lease_s, mode="once") as lease:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
-            while page := _take_out_of_sight(engine, lead, leaving_id, rules):
+            after = 0
+            while page := _take_out_of_sight(engine, lead, leaving_id, rules, after):
                 yield page
+                after = page[-1].id
         _remove_rows(engine, lease, settings.batch_rows)
 
 
-def _take_out_of_sight(engine: Engine, lead: Lease, leaving_id: int, rules: Rules) -> list[Removable]:
+def _take_out_of_sight(
+    engine: Engine, lead: Lease, leaving_id: int, rules: Rules, after: int
+) -> list[Removable]:
     with writing(engine) as connection:
         now = leases.confirm(connection, lead)
-        page = removable(connection, lead.base_dir_id, rules, now, limit=JOBS_AT_A_TIME)
+        page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         jobs = [job.id for job in page]
         removal.begin(connection, lead.base_dir_id, leaving_id, jobs, rules.text, now)
     return page

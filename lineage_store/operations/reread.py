@@ -20,7 +20,7 @@ from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.scan.survey import next_generation
+from lineage_store.ingest.scan.survey import known_files, next_generation
 from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -64,8 +64,7 @@ def retry(
     other than a daemon is at work, LineageParamSummaryPathError when the base dir cannot be listed.
     """
     with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
-        with reading(engine) as connection:
-            files = registry.known_files(connection, base_dir_id)
+        files = known_files(engine, base_dir_id)
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
         with writing(engine) as connection:
             leases.confirm(connection, lease)

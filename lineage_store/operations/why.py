@@ -24,6 +24,7 @@ from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.discovery import scan
+from lineage_store.ingest.scan.survey import known_files
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import Place
 from lineage_store.states import FileState
@@ -81,11 +82,12 @@ def _outside(engine: Engine, path: Path) -> Verdict:
 
 def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
     with reading(engine) as connection:
-        summary = registry.summary(connection, place.base_dir_id)
-        known = {(file.train_id, file.name) for file in registry.known_files(connection, place.base_dir_id)}
+        jobs = registry.job_count(connection, place.base_dir_id)
+        left = registry.unfinished(connection, place.base_dir_id)
         removed = {stone.train_id for stone in tombstones.latest(connection, place.base_dir_id)}
-    subject, jobs, problems = str(place.path), summary.jobs, summary.problems
-    case, pending = "problems" if problems else "", summary.pending_bytes
+    known = {(file.train_id, file.name) for file in known_files(engine, place.base_dir_id)}
+    subject, problems, pending = str(place.path), left.problems, left.pending_bytes
+    case = "problems" if problems else ""
     given = [finding("base_dir_totals", subject, case=case, jobs=jobs, pending=pending, problems=problems)]
     on_disk, found = _look(place, None, settings)
     unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
@@ -93,10 +95,10 @@ def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
         given.append(_unread(place, unread))
     if removed:
         given.append(finding("removed_jobs", subject, count=len(removed)))
-    complete = place.status() is not None and not (unread or summary.pending_bytes or summary.problems)
+    complete = place.status() is not None and not (unread or pending or problems)
     return Verdict(
         str(place.path),
-        "stored" if complete else "partly stored" if summary.jobs else "not stored",
+        "stored" if complete else "partly stored" if jobs else "not stored",
         (*given, *on_disk),
     )
 

@@ -17,6 +17,7 @@ from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_rows
 from lineage_store.store.database.engine import database_time
+from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, metadata, series
 
 LONGEST_SEARCH_S = 900.0
 """A base dir with very many directories on a slow disk takes minutes to be searched, and rests between two searches."""
@@ -29,7 +30,7 @@ def read_findings(connection: Connection, base_dir: str | None, within_s: float)
     if not base_dirs:
         return [finding("no_base_dir", THE_STORE)]
     found = [each for row in base_dirs for each in _of_leading(connection, row, within_s)]
-    return found + list(_of_problems(connection, here))
+    return [*found, *_of_ids(connection), *_of_problems(connection, here)]
 
 
 def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float) -> Iterator[Finding]:
@@ -46,6 +47,20 @@ def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float)
         yield finding("unattended_base_dir", subject, which=which, searched=searched)
     elif not unled and age_s > max(within_s, LONGEST_SEARCH_S):
         yield finding("unsearched_base_dir", subject, leader=leader, age_s=age_s)
+
+
+def _of_ids(connection: Connection) -> Iterator[Finding]:
+    """Numbers that are given once and come to an end; the greatest of each is at the end of an index."""
+    given = {
+        f"rows of {each.name}": select(func.max(each.c.id))
+        for each in metadata.sorted_tables
+        if "id" in each.c
+    }
+    given["series of a job"] = select(func.max(series.c.series_no)).where(HALF_USED)
+    for numbered, greatest in given.items():
+        used = connection.execute(greatest).scalar() or 0
+        if used >= HALF_OF_IDS:
+            yield finding("half_of_ids_used", THE_STORE, numbered=numbered, used=used, most=2 * HALF_OF_IDS)
 
 
 def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Finding]:

@@ -136,9 +136,11 @@ def upgrade() -> None:
         "ix_log_file_pending",
         "log_file",
         ["job_id"],
-        sqlite_where=sa.text("size_bytes > byte_offset"),
-        postgresql_where=sa.text("size_bytes > byte_offset"),
+        sqlite_where=sa.text("size_bytes - byte_offset > 0"),
+        postgresql_where=sa.text("size_bytes - byte_offset > 0"),
     )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("CREATE STATISTICS st_log_file_pending ON (size_bytes - byte_offset) FROM log_file")
     op.create_table(
         "lineage_event",
         sa.Column("job_id", KEY, nullable=False),
@@ -236,8 +238,11 @@ def upgrade() -> None:
     op.create_index("ix_lineage_dataset_graph_id", "lineage", ["dataset_graph_id"])
     if op.get_bind().dialect.name == "sqlite":
         op.create_index("ix_lineage_fields", "lineage", FIELDS)
-    for text in TEXTS:
-        op.create_index(f"ix_lineage_{text}", "lineage", [text], postgresql_using="spgist")
+        for text in TEXTS:
+            op.create_index(f"ix_lineage_{text}", "lineage", [text])
+    else:
+        for text in TEXTS:
+            op.create_index(f"ix_lineage_{text}_prefix", "lineage", [sa.text(f"left({text}, 500)")])
     op.create_table(
         "metric",
         sa.Column("job_id", KEY, nullable=False),
@@ -340,6 +345,7 @@ def upgrade() -> None:
         sa.Column("nan_count", sa.BigInteger(), nullable=False),
         sa.Column("inf_count", sa.BigInteger(), nullable=False),
         sa.Column("superseded_from", sa.BigInteger()),
+        sa.Column("superseded_count", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "series_no", name="pk_series"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
@@ -358,6 +364,8 @@ def upgrade() -> None:
         sqlite_where=sa.text("superseded_from <= last_step"),
         postgresql_where=sa.text("superseded_from <= last_step"),
     )
+    half = sa.text("series_no >= 1073741824")
+    op.create_index("ix_series_half_used", "series", ["series_no"], sqlite_where=half, postgresql_where=half)
     op.create_table(
         "scalar_sample",
         sa.Column("job_id", KEY, nullable=False),

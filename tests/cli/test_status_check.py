@@ -116,6 +116,26 @@ def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: st
     assert f"Process {os.getpid()} holds its write lock" in checked.out
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE series SET series_no = 1073741823 + series_no", "series of a job are used: 1,073,741,824"),
+        ("UPDATE ingest_cycle SET id = 2000000000", "rows of ingest_cycle are used: 2,000,000,000"),
+    ],
+)
+def test_numbers_that_come_to_an_end_are_told_in_time(
+    run: Run, on_sqlite: str, stored: Path, statement: str, told: str
+) -> None:
+    engine = open_engine(on_sqlite)
+    with writing(engine) as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+    checked = run("status", "--check")
+    assert checked.code == 0
+    assert f"{told} of 2,147,483,648." in checked.out
+    assert str(stored) not in checked.out
+
+
 def test_a_database_that_is_down_exits_5(run: Run) -> None:
     checked = run("--database", "postgresql://me@127.0.0.1:1/db", "status", "--check")
     assert checked.code == 5

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchmarks.many_rows import add_jobs
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
+from helpers.stored_jobs import add_base_dir
 from lineage_store.config import Settings
 from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.admin import analyze
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.engine import open_engine, writing
 
 
 def analysed(engine: Engine) -> bool:
@@ -113,3 +115,30 @@ def test_postgresql_is_left_to_its_own_autovacuum_after_small_passes(
     ingest(engine, base_dir)
     engine.dispose()
     assert not [statement for statement in asked if statement.startswith("ANALYZE")]
+
+
+def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
+    postgres_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 10)
+    engine = open_engine(postgres_url)
+    with writing(engine) as connection:
+        base_dir_id = add_base_dir(connection)  # another one
+        add_jobs(connection, base_dir_id, 2_000, series=2, steps=5)
+    analyze.analyse(engine)
+    log = Log()
+    for step in range(20):
+        log.scalar(step, "loss", 1.0 / (step + 1))
+    log.write_summary(base_dir / "large")
+    asked = list[str]()
+    event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    ingest(engine, base_dir)
+    analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
+    assert not analysed_now & {"train_job", "log_file", "series", "scalar_sample"}
+    with writing(engine) as connection:
+        add_jobs(connection, base_dir_id, 3_000, series=2, steps=5)
+    asked.clear()
+    analyze.analyse(engine)
+    analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
+    assert analysed_now >= {"train_job", "log_file", "series", "scalar_sample"}
+    engine.dispose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,12 +65,27 @@ def test_a_file_that_the_store_does_not_know_is_new() -> None:
 def test_a_file_that_is_not_on_disk_is_missing_once() -> None:
     (change,) = diff([], [KNOWN])
     assert (change.change, change.found, change.known) == (Change.MISSING, None, KNOWN)
-    assert diff([], [KNOWN._replace(state="missing")]) == []
+    assert list(diff([], [KNOWN._replace(state="missing")])) == []
 
 
 def test_equal_names_in_different_jobs_are_different_files() -> None:
     changes = diff([found("./b")], [KNOWN])
-    assert [change.change for change in changes] == [Change.NEW, Change.MISSING]
+    assert [change.change for change in changes] == [Change.MISSING, Change.NEW]
+
+
+def test_neither_list_is_read_further_than_the_changes_that_were_asked_for() -> None:
+    read = list[str]()
+
+    def listed(files: Iterable[Any]) -> Iterator[Any]:
+        for file in files:
+            read.append(file.train_id)
+            yield file
+
+    jobs = [f"./{letter}" for letter in "abcdefgh"]
+    known = [KNOWN._replace(train_id=train_id) for train_id in jobs]
+    changes = diff(listed(found(train_id) for train_id in jobs), listed(known))
+    assert [next(changes).change for _ in range(2)] == [Change.UNCHANGED] * 2
+    assert set(read) == {"./a", "./b", "./c"}
 
 
 @pytest.mark.parametrize(

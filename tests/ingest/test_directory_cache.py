@@ -169,13 +169,13 @@ def test_a_change_shortly_before_a_long_look_is_not_missed(
     searching: Callable[..., Search], base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LOG.write_summary(base_dir / "job").chmod(FINISHED)
-    search, known_files = searching(settled_after_ns=10**9), registry.known_files
+    search, next_known = searching(settled_after_ns=10**9), registry.next_known
 
     def slow(*args: Any) -> Any:
         time.sleep(1.2)
-        return known_files(*args)
+        return next_known(*args)
 
-    monkeypatch.setattr(registry, "known_files", slow)
+    monkeypatch.setattr(registry, "next_known", slow)
     search.search()
     os.utime(base_dir / "job")
     search.search()

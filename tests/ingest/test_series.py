@@ -14,6 +14,9 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
+from lineage_store.config import Settings
+from lineage_store.ingest.base_dirs import register
+from lineage_store.operations.verify.verifying import verify
 from lineage_store.store.statistics import Statistics, statistics
 from lineage_store.store.writes.series import Written, supersession
 
@@ -134,6 +137,39 @@ def test_every_int64_step_is_kept(engine: Engine, base_dir: Path) -> None:
 
 
 # --- supersession ---
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_how_many_samples_are_superseded_is_counted_however_files_grow(
+    seed: int, engine: Engine, base_dir: Path
+) -> None:
+    """Files of one device, the older ones too, that grow in turns and write steps again."""
+    chance, files = random.Random(seed), []
+    for time in (1, 2, 3):
+        log = Log()
+        for step in range(chance.choice([0, 10, 20]), 40):
+            step = step if chance.random() < 0.9 else chance.randint(0, 40)
+            log.scalar(step, "loss", 1.0).scalar(2 * step, "accuracy", 0.5).tensor(step, "weights", [1.0])
+        files.append(GrowingFile(base_dir / "job" / f"events.out.events.summary.{time}.0.h_MS", log.content))
+    counted = " UNION ALL ".join(
+        f"SELECT count(*) AS n FROM {table} s WHERE s.job_id = r.job_id AND s.series_no = r.series_no"
+        " AND s.step >= r.superseded_from"
+        for table in ("scalar_sample", "payload_sample")
+    )
+    query = f"SELECT superseded_count AS stored, (SELECT sum(n) FROM ({counted}) c) AS there FROM series r"
+    seen, base_dir_id = 0, register(engine, base_dir)
+    while files:
+        if not (file := chance.choice(files)).reveal(chance.randint(200, 1500)):
+            files.remove(file)
+        ingest(engine, base_dir)
+        for row in rows(engine, query):
+            assert row.stored == (row.there or 0)
+            seen += row.stored
+        assert [
+            found for each in verify(engine, base_dir, base_dir_id, Settings()) for found in each.differences
+        ] == []
+    assert seen
+
 
 FILES = st.lists(
     st.tuples(st.integers(1, 4), st.lists(st.integers(0, 12), min_size=1, max_size=6)), max_size=5

@@ -20,6 +20,7 @@ from lineage_store.query.search.explain import plan_of
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.tree import SearchCondition
 from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.prefix import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
 JOBS = 6_000
@@ -166,6 +167,34 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
     with reading(engine) as connection:
         assert filter_lineage(connection, parse({"network": {"eq": long}}), None)["count"] == 1
         assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
+
+
+def test_texts_are_compared_as_a_whole_however_much_of_them_an_index_has(engine: Engine) -> None:
+    """Around what the index has: shorter, as long, longer, and longer by another end."""
+    some = {n: "损" * n for n in (INDEXED_CHARACTERS - 1, INDEXED_CHARACTERS, INDEXED_CHARACTERS + 1)}
+    texts_of = [*some.values(), some[INDEXED_CHARACTERS] + "other"]
+    with writing(engine) as connection:
+        for job_id, text_of in enumerate(texts_of, 1):
+            of_job = tables.lineage.update().where(tables.lineage.c.job_id == job_id)
+            connection.execute(of_job.values(network=text_of))
+        connection.execute(text("ANALYZE"))
+
+    def matching(condition: dict[str, Any]) -> int:
+        with reading(engine) as connection:
+            return int(filter_lineage(connection, parse(condition), None)["count"])
+
+    for wanted in texts_of:
+        assert matching({"network": {"eq": wanted}}) == 1
+        assert matching({"network": {"in": [wanted, "none"]}}) == 1
+        assert matching({"network": {"ne": wanted}}) == JOBS - 1
+        assert matching({"network": {"not_in": [wanted, "none"]}}) == JOBS - 1
+        assert matching({"network": {"like": wanted}}) == 1
+        assert matching({"not": {"network": {"eq": wanted}}}) == JOBS - 1
+        assert "ix_lineage_network" in _plans(engine, {"network": {"eq": wanted}, "limit": 20})[0]
+    assert matching({"network": {"in": texts_of}}) == len(texts_of)
+    assert matching({"network": {"in": [*texts_of, *map(str, range(100))]}}) == len(texts_of)
+    assert matching({"network": {"eq": some[INDEXED_CHARACTERS] + "another"}}) == 0
+    assert matching({"network": {"like": some[INDEXED_CHARACTERS] + "%"}}) == 3
 
 
 def test_the_newest_jobs_come_from_the_index_of_update_times(stored: Engine) -> None:

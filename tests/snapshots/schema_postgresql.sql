@@ -75,7 +75,7 @@ CREATE TABLE log_file (
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
 
-CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes > byte_offset;
+CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
@@ -158,17 +158,17 @@ CREATE TABLE lineage (
 
 CREATE INDEX ix_lineage_dataset_graph_id ON lineage (dataset_graph_id);
 
-CREATE INDEX ix_lineage_dataset_mark ON lineage USING spgist (dataset_mark);
+CREATE INDEX ix_lineage_dataset_mark_prefix ON lineage (left(dataset_mark, 500));
 
-CREATE INDEX ix_lineage_loss_function ON lineage USING spgist (loss_function);
+CREATE INDEX ix_lineage_loss_function_prefix ON lineage (left(loss_function, 500));
 
-CREATE INDEX ix_lineage_network ON lineage USING spgist (network);
+CREATE INDEX ix_lineage_network_prefix ON lineage (left(network, 500));
 
-CREATE INDEX ix_lineage_optimizer ON lineage USING spgist (optimizer);
+CREATE INDEX ix_lineage_optimizer_prefix ON lineage (left(optimizer, 500));
 
-CREATE INDEX ix_lineage_test_dataset_path ON lineage USING spgist (test_dataset_path);
+CREATE INDEX ix_lineage_test_dataset_path_prefix ON lineage (left(test_dataset_path, 500));
 
-CREATE INDEX ix_lineage_train_dataset_path ON lineage USING spgist (train_dataset_path);
+CREATE INDEX ix_lineage_train_dataset_path_prefix ON lineage (left(train_dataset_path, 500));
 
 CREATE TABLE metric (
   job_id INTEGER NOT NULL,
@@ -264,10 +264,13 @@ CREATE TABLE series (
   nan_count BIGINT NOT NULL,
   inf_count BIGINT NOT NULL,
   superseded_from BIGINT,
+  superseded_count BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
   CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
 
@@ -569,9 +572,10 @@ SELECT
   CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
-FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN scalar_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_series AS
 SELECT
@@ -593,15 +597,7 @@ SELECT
   r.max_step AS max_step,
   r.nan_count AS nan_count,
   r.inf_count AS inf_count,
-  CASE
-    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = 'scalar' THEN (
-      SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-    ELSE (
-      SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END AS superseded_count,
+  r.superseded_count AS superseded_count,
   CASE
     WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
@@ -636,10 +632,10 @@ SELECT
   END AS mean,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
- WHERE r.plugin = 'histogram';
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND r.plugin = 'histogram';
 
 CREATE VIEW v_payload AS
 SELECT
@@ -657,9 +653,10 @@ SELECT
   f.state <> 'missing' AS available,
   r.device AS device,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_log_file AS
 SELECT

@@ -76,7 +76,7 @@ CREATE TABLE log_file (
 )
  WITHOUT ROWID;
 
-CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes > byte_offset;
+CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
@@ -270,10 +270,13 @@ CREATE TABLE series (
   nan_count BIGINT NOT NULL,
   inf_count BIGINT NOT NULL,
   superseded_from BIGINT,
+  superseded_count BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
   CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
 
@@ -407,13 +410,13 @@ SELECT
   l.model_size AS model_size_bytes,
   l.dataset_mark AS dataset_mark,
   j.state AS state,
-  CASE WHEN (j.first_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.first_file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.first_file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS first_started_at,
-  CASE WHEN (j.last_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.last_file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.last_file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_started_at,
-  CASE WHEN (j.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_event_at,
-  CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((j.update_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS updated_at,
-  j.last_wall_time - j.first_file_time AS duration_s,
-  (julianday('now') - julianday(j.last_grown_at)) * 86400 AS quiet_s,
-  (
+  CASE WHEN (j.first_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.first_file_time) * 1e6) AS bigint) - CAST(round((j.first_file_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.first_file_time) * 1e6) AS bigint) % 1000000) END AS first_started_at,
+  CASE WHEN (j.last_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.last_file_time) * 1e6) AS bigint) - CAST(round((j.last_file_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.last_file_time) * 1e6) AS bigint) % 1000000) END AS last_started_at,
+  CASE WHEN (j.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.last_wall_time) * 1e6) AS bigint) - CAST(round((j.last_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.last_wall_time) * 1e6) AS bigint) % 1000000) END AS last_event_at,
+  CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.update_time) * 1e6) AS bigint) - CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) END AS updated_at,
+  CAST(j.last_wall_time - j.first_file_time AS double precision) AS duration_s,
+  CAST(((367 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) - ((7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) - (275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) % 9) / 9 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 9, 2) AS bigint)) * 86400 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 12, 2) AS bigint) * 3600 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 15, 2) AS bigint) * 60 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 18, 6) AS double precision)) - ((367 * CAST(substr(j.last_grown_at, 1, 4) AS bigint) - ((7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) - (275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) % 9) / 9 + CAST(substr(j.last_grown_at, 9, 2) AS bigint)) * 86400 + CAST(substr(j.last_grown_at, 12, 2) AS bigint) * 3600 + CAST(substr(j.last_grown_at, 15, 2) AS bigint) * 60 + CAST(substr(j.last_grown_at, 18, 6) AS double precision)) AS double precision) AS quiet_s,
+  CAST((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -422,15 +425,15 @@ SELECT
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  ) AS restart_count,
+  ) AS bigint) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
-  j.source_present AS source_present,
-  (
+  CAST(j.source_present AS boolean) AS source_present,
+  CAST((
     SELECT count(*) FROM ingest_problem p
     LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
     WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
-  ) AS problem_count,
+  ) AS bigint) AS problem_count,
   a.tag AS label,
   a.remark AS remark,
   j.revision AS revision
@@ -448,14 +451,14 @@ SELECT
   m.value AS value,
   m.kind AS kind,
   m.text AS text,
-  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS evaluated_at,
-  e.evaluation_no + (
+  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((e.wall_time) * 1e6) AS bigint) - CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) END AS evaluated_at,
+  CAST(e.evaluation_no + (
     SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  ) AS evaluation_no,
-  (
+  ) AS bigint) AS evaluation_no,
+  CAST((
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
       SELECT 1 FROM file_lineage other
@@ -463,7 +466,7 @@ SELECT
       WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
         AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
-  ) AS is_latest
+  ) AS boolean) AS is_latest
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
@@ -485,9 +488,9 @@ SELECT
   r.base_dir AS base_dir,
   r.network AS network,
   r.name AS name,
-  max(r.value) AS greatest_value,
+  CAST(max(r.value) AS double precision) AS greatest_value,
   max(CASE WHEN r.down = 1 THEN r.train_id END) AS greatest_train_id,
-  min(r.value) AS least_value,
+  CAST(min(r.value) AS double precision) AS least_value,
   max(CASE WHEN r.up = 1 THEN r.train_id END) AS least_train_id
 FROM (
   SELECT b.path AS base_dir, l.network, m.name, m.value, j.train_id,
@@ -509,7 +512,7 @@ SELECT
   r.role AS role,
   CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
   CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
-  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
+  CAST(CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS bigint) AS count,
   CASE r.role WHEN 'train' THEN g.content END AS graph
 FROM lineage l
 CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
@@ -554,7 +557,7 @@ SELECT
   j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
-  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((e.wall_time) * 1e6) AS bigint) - CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) END AS wall_at,
   e.kind AS kind,
   e.content AS content
 FROM lineage_event e
@@ -570,16 +573,17 @@ SELECT
   r.tag AS tag,
   r.device AS device,
   s.step AS step,
-  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
-  s.wall_time - j.first_file_time AS elapsed_s,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((s.wall_time) * 1e6) AS bigint) - CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) END AS wall_at,
+  CAST(s.wall_time - j.first_file_time AS double precision) AS elapsed_s,
   s.value AS value,
-  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_earliest_at,
-  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_latest_at,
-  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((r.earliest_wall_time) * 1e6) AS bigint) - CAST(round((r.earliest_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((r.earliest_wall_time) * 1e6) AS bigint) % 1000000) END AS series_earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((r.latest_wall_time) * 1e6) AS bigint) - CAST(round((r.latest_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((r.latest_wall_time) * 1e6) AS bigint) % 1000000) END AS series_latest_at,
+  CAST((r.superseded_from IS NULL OR s.step < r.superseded_from) AS boolean) AS is_effective,
   f.name AS log_file
-FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+FROM series r CROSS JOIN scalar_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_series AS
 SELECT
@@ -601,23 +605,15 @@ SELECT
   r.max_step AS max_step,
   r.nan_count AS nan_count,
   r.inf_count AS inf_count,
-  CASE
-    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = 'scalar' THEN (
-      SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-    ELSE (
-      SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END AS superseded_count,
-  CASE
+  r.superseded_count AS superseded_count,
+  CAST(CASE
     WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
         (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
-  END AS steps_per_s,
-  CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_at,
-  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS earliest_at,
-  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS latest_at,
+  END AS double precision) AS steps_per_s,
+  CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((r.last_wall_time) * 1e6) AS bigint) - CAST(round((r.last_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((r.last_wall_time) * 1e6) AS bigint) % 1000000) END AS last_at,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((r.earliest_wall_time) * 1e6) AS bigint) - CAST(round((r.earliest_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((r.earliest_wall_time) * 1e6) AS bigint) % 1000000) END AS earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((r.latest_wall_time) * 1e6) AS bigint) - CAST(round((r.latest_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((r.latest_wall_time) * 1e6) AS bigint) % 1000000) END AS latest_at,
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
@@ -631,23 +627,23 @@ SELECT
   r.series_no AS series_no,
   r.tag AS tag,
   s.step AS step,
-  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((s.wall_time) * 1e6) AS bigint) - CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) END AS wall_at,
   s.count AS count,
   s.nan_count AS nan_count,
-  CASE WHEN s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952 THEN s.pos_inf_count + s.neg_inf_count END AS inf_count,
+  CAST(CASE WHEN s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952 THEN s.pos_inf_count + s.neg_inf_count END AS bigint) AS inf_count,
   s.min AS min,
   s.max AS max,
-  CASE
+  CAST(CASE
     WHEN NOT (s.count BETWEEN 0 AND 2305843009213693952 AND s.nan_count BETWEEN 0 AND 2305843009213693952 AND s.pos_inf_count BETWEEN 0 AND 2305843009213693952 AND s.neg_inf_count BETWEEN 0 AND 2305843009213693952) THEN NULL
     WHEN s.sum = 0 OR abs(s.sum) > 1e-280 THEN s.sum / nullif(s.count - s.nan_count - (s.pos_inf_count + s.neg_inf_count), 0)
     ELSE 0
-  END AS mean,
+  END AS double precision) AS mean,
   r.device AS device,
-  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+  CAST((r.superseded_from IS NULL OR s.step < r.superseded_from) AS boolean) AS is_effective
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
- WHERE r.plugin = 'histogram';
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND r.plugin = 'histogram';
 
 CREATE VIEW v_payload AS
 SELECT
@@ -658,16 +654,17 @@ SELECT
   r.plugin AS plugin,
   r.tag AS tag,
   s.step AS step,
-  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
+  CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((s.wall_time) * 1e6) AS bigint) - CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((s.wall_time) * 1e6) AS bigint) % 1000000) END AS wall_at,
   s.shape AS shape,
   s.dtype AS dtype,
   s.size_bytes AS size_bytes,
-  f.state <> 'missing' AS available,
+  CAST(f.state <> 'missing' AS boolean) AS available,
   r.device AS device,
-  (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective
-FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
+  CAST((r.superseded_from IS NULL OR s.step < r.superseded_from) AS boolean) AS is_effective
+FROM series r CROSS JOIN payload_sample s
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
-JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_log_file AS
 SELECT
@@ -678,20 +675,20 @@ SELECT
   f.format AS format,
   f.kind AS kind,
   f.generation AS generation,
-  f.current AS is_current,
+  CAST(f.current AS boolean) AS is_current,
   f.device AS device,
   f.host AS host,
   f.state AS state,
-  f.closed AS is_closed,
+  CAST(f.closed AS boolean) AS is_closed,
   f.size_bytes AS size_bytes,
   f.byte_offset AS bookmark_bytes,
-  f.byte_offset - f.quarantined_bytes AS ingested_bytes,
-  f.size_bytes - f.byte_offset AS pending_bytes,
+  CAST(f.byte_offset - f.quarantined_bytes AS bigint) AS ingested_bytes,
+  CAST(f.size_bytes - f.byte_offset AS bigint) AS pending_bytes,
   f.quarantined_bytes AS quarantined_bytes,
   f.event_count AS event_count,
-  CASE WHEN (f.file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.file_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.file_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS begun_at,
-  CASE WHEN (f.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_event_at,
-  CASE WHEN (f.modified_s) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((f.modified_s) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((f.modified_s) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS modified_at,
+  CASE WHEN (f.file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((f.file_time) * 1e6) AS bigint) - CAST(round((f.file_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((f.file_time) * 1e6) AS bigint) % 1000000) END AS begun_at,
+  CASE WHEN (f.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((f.last_wall_time) * 1e6) AS bigint) - CAST(round((f.last_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((f.last_wall_time) * 1e6) AS bigint) % 1000000) END AS last_event_at,
+  CASE WHEN (f.modified_s) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((f.modified_s) * 1e6) AS bigint) - CAST(round((f.modified_s) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((f.modified_s) * 1e6) AS bigint) % 1000000) END AS modified_at,
   f.grown_at AS grown_at,
   f.suspect_since AS suspect_since,
   f.last_problem AS last_problem
@@ -735,21 +732,21 @@ FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving;
 CREATE VIEW v_base_dir AS
 SELECT
   b.path AS base_dir,
-  coalesce(j.jobs, 0) AS jobs,
-  coalesce(j.live, 0) AS live_jobs,
-  coalesce(j.stalled, 0) AS stalled_jobs,
-  coalesce(j.finished, 0) AS finished_jobs,
-  coalesce(j.missing, 0) AS missing_jobs,
-  coalesce(f.files, 0) AS log_files,
-  coalesce(f.size_bytes, 0) AS log_bytes,
-  coalesce(f.pending_bytes, 0) AS pending_bytes,
-  coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
-  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY i.shard LIMIT 1) AS leader,
+  CAST(coalesce(j.jobs, 0) AS bigint) AS jobs,
+  CAST(coalesce(j.live, 0) AS bigint) AS live_jobs,
+  CAST(coalesce(j.stalled, 0) AS bigint) AS stalled_jobs,
+  CAST(coalesce(j.finished, 0) AS bigint) AS finished_jobs,
+  CAST(coalesce(j.missing, 0) AS bigint) AS missing_jobs,
+  CAST(coalesce(f.files, 0) AS bigint) AS log_files,
+  CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
+  CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
+  CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
+  CAST((SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS bigint) AS open_problems,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) ORDER BY i.shard LIMIT 1) AS leader,
   b.shards AS shards,
-  (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS led_shards,
+  CAST((SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END)) AS bigint) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
-  (julianday('now') - julianday((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id))) * 86400 AS last_cycle_age_s,
+  CAST(((367 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) - ((7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) - (275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) % 9) / 9 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 9, 2) AS bigint)) * 86400 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 12, 2) AS bigint) * 3600 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 15, 2) AS bigint) * 60 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 18, 6) AS double precision)) - ((367 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) - ((7 * (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) + ((CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) - (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 1, 4) AS bigint) + ((CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) - (CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint)) - (275 * CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 6, 2) AS bigint)) % 9) / 9 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 9, 2) AS bigint)) * 86400 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 12, 2) AS bigint) * 3600 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 15, 2) AS bigint) * 60 + CAST(substr((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id), 18, 6) AS double precision)) AS double precision) AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
   b.revision AS revision,
   b.created_at AS known_since
@@ -764,9 +761,9 @@ LEFT JOIN (
 ) j ON j.base_dir_id = b.id
 LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
-         CAST(total(file.size_bytes) AS bigint) AS size_bytes,
-         CAST(total(file.size_bytes - file.byte_offset) AS bigint) AS pending_bytes,
-         CAST(total(file.quarantined_bytes) AS bigint) AS quarantined_bytes
+         CAST(sum(CAST(file.size_bytes AS double precision)) AS bigint) AS size_bytes,
+         CAST(sum(CAST(file.size_bytes - file.byte_offset AS double precision)) AS bigint) AS pending_bytes,
+         CAST(sum(CAST(file.quarantined_bytes AS double precision)) AS bigint) AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN ('replaced', 'missing')
   GROUP BY job.base_dir_id
@@ -777,7 +774,7 @@ CREATE VIEW v_shard AS
 SELECT
   b.path AS base_dir,
   i.shard AS shard,
-  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.holder END AS leader,
-  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.acquired_at END AS led_since,
+  CASE WHEN i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) THEN i.acquired_at END AS led_since,
   i.searched_at AS searched_at
 FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

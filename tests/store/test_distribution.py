@@ -41,7 +41,7 @@ from lineage_store.store.admin.distributing import distribute
 from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema import distribution
 from lineage_store.store.schema.distribution import Part
-from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.tables import metadata, series
 from lineage_store.store.schema.views import VIEWS
 
 __all__ = ["base_dir", "sqlite_engine"]
@@ -135,6 +135,15 @@ def test_views_join_distributed_tables_by_their_job() -> None:
     for view, table, condition in joins:
         of_copied = "dataset_graph_id" in condition  # every worker has all pipelines
         assert of_copied or re.search(r"\bjob_id\b", condition), f"{view} joins {table} ON {condition}"
+
+
+@pytest.mark.skipif("superseded_count" not in series.c, reason="v_series counts superseded samples itself")
+def test_no_view_asks_a_subquery_of_samples() -> None:
+    for view in VIEWS:
+        found = re.search(
+            r"\(\s*SELECT [^()]*(\([^()]*\)[^()]*)*FROM (scalar|payload)_sample", view.select("postgresql")
+        )
+        assert not found, view.name
 
 
 def test_statements_join_distributed_tables_by_their_job(postgres_url: str, corpus: Path) -> None:

@@ -33,6 +33,9 @@ SELECT 'storage', relname, reloptions::text, '' FROM pg_class WHERE relkind = 'r
 """
 
 
+@pytest.mark.filterwarnings(
+    "ignore:autogenerate skipping"
+)  # SQLite's dialect is told of PostgreSQL's indexes too
 @pytest.mark.skipif(DISTRIBUTED == "all", reason="which takes constraints away")
 def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
     with reading(engine) as connection:

@@ -7,6 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, text
 
 from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
@@ -219,6 +220,16 @@ def test_wall_times_become_points_in_time_or_null(engine: Engine) -> None:
     assert _rows(engine, "SELECT wall_at FROM v_scalar ORDER BY step") == [
         (instant,) for instant in shown.values()
     ]
+
+
+@pytest.mark.parametrize("moment", ["2024-02-29T23:59:59.5Z", "2025-03-01T00:00:00Z", "2025-12-31T12:30:00Z"])
+def test_ages_are_seconds_since_a_moment(moment: str, engine: Engine) -> None:
+    then = datetime.fromisoformat(moment)
+    with writing(engine) as connection:
+        _job(connection, "./a")
+        connection.execute(tables.train_job.update().values(last_grown_at=then))
+    ((quiet_s,),) = _rows(engine, "SELECT quiet_s FROM v_job")
+    assert quiet_s == pytest.approx((datetime.now(UTC) - then).total_seconds(), abs=60)
 
 
 def test_histograms_have_the_mean_of_finite_values(engine: Engine) -> None:

@@ -3,7 +3,8 @@
 /** Hues that are told apart on light and dark ground; jobs of one comparison take them in turn. */
 export function ofJob(place: number): string {
   const hue = (place * 137.508 + 210) % 360;
-  const light = 48 + 10 * (Math.floor(place / 7) % 3) - 5;
+  const deep = hue > 225 && hue < 300 ? 16 : 0; // blue and violet are dark by themselves
+  const light = 43 + deep + 10 * (Math.floor(place / 7) % 3);
   return `hsl(${hue.toFixed(0)} 70% ${light}%)`;
 }
 

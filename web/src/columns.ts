@@ -125,15 +125,15 @@ export function within(columns: Columns, brushes: readonly Brush[]): Int32Array 
     const of = brushes.filter((brush) => brush.name === name);
     return column ? [{ values: asNumbers(column), of }] : [];
   });
-  const rows: number[] = [];
+  const rows = new Int32Array(columns.count);
+  let count = 0;
   for (let row = 0; row < columns.count; row += 1) {
     if (
       axes.every(({ values, of }) => of.some(({ low, high }) => values[row]! >= low && values[row]! <= high))
-    ) {
-      rows.push(row);
-    }
+    )
+      rows[count++] = row;
   }
-  return Int32Array.from(rows);
+  return rows.subarray(0, count);
 }
 
 export interface Group {

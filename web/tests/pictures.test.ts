@@ -15,6 +15,7 @@ import { contours, levelsOf } from "../src/job/contour";
 import { type GraphNode, layout, scopesOf, search, shownAs, wayTo } from "../src/job/graph";
 import { heatOf } from "../src/job/heat";
 import { axisOf } from "../src/jobs/axes";
+import { thinned } from "../src/jobs/draw";
 import { compared, nodesOf, pipelineOf } from "../src/pipelines";
 
 const jobs: Columns = {
@@ -100,6 +101,13 @@ describe("many jobs", () => {
     expect(axis.places[1]!).toBeLessThan(0.5);
     expect(axis.places[0]!).toBeGreaterThan(0.5);
     expect(axis.places[2]!).toBeNaN();
+  });
+});
+
+describe("lines", () => {
+  it("are thinned evenly while an axis is brushed", () => {
+    expect([...(thinned([5, 6, 7, 8, 9, 10], 3) as Int32Array)]).toEqual([5, 7, 9]);
+    expect(thinned([1, 2], 3)).toEqual([1, 2]);
   });
 });
 

@@ -1,4 +1,4 @@
-"""What has changed between the disk and the store, and what it means. Pure: two lists in, one list out.
+"""What has changed between the disk and the store, and what it means. Pure: two sorted lists in, one out.
 
 In: the files found and the files known. Out: one change per path. Promises: names decide what is compared with what;
 the contents' fingerprint and tail anchor decide whether it is still the same file; times, inodes, hosts prove nothing
@@ -7,14 +7,19 @@ the contents' fingerprint and tail anchor decide whether it is still the same fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from lineage_store.ingest.scan.discovery import FoundFile
 from lineage_store.states import FileState
 from lineage_store.store.records import KnownFile
 
+BY_PATH = attrgetter("train_id", "name")
+"""The order of both lists."""
 _UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 
 
@@ -37,20 +42,24 @@ class PathChange(NamedTuple):
 
 
 def diff(
-    found: Sequence[FoundFile], known: Iterable[KnownFile], *, distrust: bool = False
-) -> list[PathChange]:
-    """Compare; `distrust` asks for a look at every open file, whatever its stamp says (network filesystems)."""
-    by_path = {(file.train_id, file.name): file for file in known}
-    changes = []
-    for file in found:
-        match = by_path.pop((file.train_id, file.name), None)
-        changes.append(PathChange(_change(file, match, distrust), file, match))
-    changes.extend(
-        PathChange(Change.MISSING, None, match)
-        for match in by_path.values()
-        if match.state != FileState.MISSING
-    )
-    return changes
+    found: Iterable[FoundFile], known: Iterable[KnownFile], *, distrust: bool = False
+) -> Iterator[PathChange]:
+    """Compare files that come in the order of their paths; neither list is held.
+
+    `distrust` asks for a look at every open file, whatever its stamp says (network filesystems).
+    """
+    both: Iterable[FoundFile | KnownFile] = merge(found, known, key=BY_PATH)
+    for _, of_path in groupby(both, key=BY_PATH):
+        file, match = None, None
+        for each in of_path:
+            if isinstance(each, FoundFile):
+                file = each
+            else:
+                match = each
+        if file is not None:
+            yield PathChange(_change(file, match, distrust), file, match)
+        elif match is not None and match.state != FileState.MISSING:
+            yield PathChange(Change.MISSING, None, match)
 
 
 def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:

@@ -59,7 +59,7 @@ class DirectoryCache:
     """Whether times may lag behind what is written (network filesystems): then only what is closed is remembered."""
     settled_after_ns: int = SETTLED_AFTER_NS
     is_new: bool = True
-    """Whether there was no survey yet: the first one has to look at everything."""
+    """Whether no survey has come to its end yet: the first one has to look at everything."""
     _watched: dict[str, _Watched] = field(default_factory=lambda: {ROOT: _TO_BE_LISTED})
     _resting: dict[str, tuple[int, float]] = field(default_factory=dict)
     """All other directories: change time, and when (monotonic) they were listed last, the longest ago first."""
@@ -120,7 +120,6 @@ class DirectoryCache:
                 self._remember(train_id, changed_ns, map(_as_remembered, its_changes))
         for train_id, its_changes in of_directory.items():
             self._update(train_id, its_changes)
-        self.is_new = False
 
     def _signs(self, root: OpenBaseDir, watched: Mapping[str, _Watched]) -> Signs:
         directories: list[str] = []

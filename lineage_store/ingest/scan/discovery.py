@@ -1,23 +1,26 @@
 """What log files there are below a base dir, now.
 
-In: a base dir, or some of its jobs. Out: a sorted list of found files, what was ignored and why, and what could not be
-looked at. Promises: one unreadable or vanishing directory costs nothing but itself; symbolic links are not followed
-unless allowed, and never out of the base dir; what they lead to is not even asked for. Does not know what the database
-holds.
+In: a base dir, or some of its jobs. Out: found files in order, what was ignored and why, and what could not be looked
+at; part by part, however many there are. Promises: one unreadable or vanishing directory costs nothing but itself;
+symbolic links are not followed unless allowed, and never out of the base dir; what they lead to is not even asked for.
+Does not know what the database holds.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heappop, heappush
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lineage_store.beneath import LinkError, OpenBaseDir, opened
 from lineage_store.eventlog import formats
@@ -32,6 +35,8 @@ ROOT = "./"
 """The base dir itself, as a place for log files."""
 SYMBOLIC_LINK = "symbolic link"
 """Why a link was ignored that may lead to a log file or to a directory."""
+FILES_AT_ONCE = 10_000
+"""Of a part of a search, about: what is held in memory of a base dir, however many files it has."""
 
 
 class FoundFile(NamedTuple):
@@ -54,7 +59,7 @@ class Unreadable:
 
 @dataclass(slots=True)
 class Found:
-    """The outcome of one scan."""
+    """The outcome of a search, or of a part of one."""
 
     files: list[FoundFile] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
@@ -66,6 +71,8 @@ class Found:
     too_deep: list[str] = field(default_factory=list)
     """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
     began_ns: int = field(default_factory=time.time_ns)
+    upto: str | None = None
+    """The last directory of this part; None where no part follows."""
 
     def hides(self, train_id: str, name: str) -> bool:
         """Whether a file may be there though it was not found: where it lies could not be looked at."""
@@ -88,7 +95,13 @@ def sight_of(status: os.stat_result, log_format: LogFormat) -> FileSight:
     return FileSight(status.st_size, modified_s, log_format.is_finished(status), stamp)
 
 
-def scan(
+def scan(base_dir: Path, **search_for: Any) -> Found:
+    """Find log files, all at once; arguments as `search` takes them. Raises OSError likewise."""
+    (found,) = search(base_dir, **search_for, files_at_once=math.inf)
+    return found
+
+
+def search(
     base_dir: Path,
     *,
     recursive: bool = False,
@@ -97,8 +110,12 @@ def scan(
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
-) -> Found:
+    files_at_once: float = FILES_AT_ONCE,
+) -> Iterator[Found]:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
+
+    They come part by part, jobs by their ids, files by their names. A part has what directories that follow one another
+    hold; what could not be looked at is of all parts so far.
 
     Args:
         only: look into these directories and nowhere else.
@@ -108,55 +125,60 @@ def scan(
 
     Raises OSError when the base dir itself cannot be listed.
     """
-    found = Found()
+    searches = only is None or known is not None
+    waiting = [ROOT] if only is None else sorted(each for each in only if recursive or each.count("/") == 1)
+    any_file, last = False, ""
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
-        walk = _Walk(root, known or (), found, on_directory, ALL if recursive else shards)
-        if only is None:
-            walk.directory(ROOT, depth=None if recursive else 1, required=True)
-        for train_id in sorted(only or ()):
-            if (recursive or train_id.count("/") == 1) and train_id not in found.directories:
-                depth = 0 if known is None else None if recursive else int(train_id == ROOT)
-                walk.directory(train_id, depth=depth, required=train_id == ROOT and known is not None)
-    if only is None and not recursive and not found.files:
-        found.too_deep = deeper_jobs(base_dir, levels=1)
-    found.files = [file for file in found.files if shards.hold(file.train_id)]
-    found.files.sort(key=lambda file: (file.train_id, file.name))
-    return found
+        walk = _Walk(root, Found(), ALL if recursive else shards)
+        while waiting:
+            train_id = heappop(waiting)
+            if train_id == last:
+                continue
+            if max(len(walk.found.files), len(walk.found.directories)) >= files_at_once:
+                walk.found.upto, unreadable = last, walk.found.unreadable
+                yield walk.found
+                walk.found = Found(unreadable=unreadable)
+            on_directory()
+            before, is_root = len(walk.found.files), train_id == ROOT
+            deep = recursive or is_root
+            for child in walk.directory(train_id, goes_on=searches and deep, required=searches and is_root):
+                if known is None or child not in known:
+                    heappush(waiting, child)
+            any_file, last = any_file or len(walk.found.files) > before, train_id
+            if not shards.hold(train_id):
+                del walk.found.files[before:]
+    if only is None and not recursive and not any_file:
+        walk.found.too_deep = deeper_jobs(base_dir, levels=1)
+    yield walk.found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Walk:
     root: OpenBaseDir
-    known: Container[str]
     found: Found
-    on_directory: Callable[[], object]
     shards: Shards
 
-    def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
-        """Take in one directory and, down to `depth` more levels (None: any), those below it."""
-        self.on_directory()
-        below: list[str] = []
+    def directory(self, train_id: str, *, goes_on: bool, required: bool) -> list[str]:
+        """Take in one directory; the directories in it, if the search goes on there."""
+        before, below = len(self.found.files), list[str]()
         try:
             with self.root.directory(from_stored(train_id)) as descriptor:
                 changed_ns = os.fstat(descriptor).st_ctime_ns
                 with os.scandir(descriptor) as entries:
                     for entry in entries:
-                        self._entry(train_id, entry, below if depth is None or depth > 0 else None)
+                        self._entry(train_id, entry, below if goes_on else None)
         except OSError as error:
             if required:
                 raise
-            if not isinstance(
-                error, FileNotFoundError | LinkError
-            ):  # what is gone, or is none of the base dir's
-                self.found.unreadable.append(Unreadable(train_id, error))
-                self.found.directories[train_id] = 0
-            return
+            if isinstance(error, FileNotFoundError | LinkError):
+                return []  # gone, or none of the base dir's
+            self.found.unreadable.append(Unreadable(train_id, error))
+            changed_ns, below = 0, []
+        self.found.files[before:] = sorted(self.found.files[before:], key=attrgetter("name"))
         self.found.directories[train_id] = changed_ns
         if below:
             self.found.below[train_id] = below
-        for child in below:
-            if child not in self.known:
-                self.directory(child, depth=None if depth is None else depth - 1)
+        return below
 
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         path = f"{from_stored(train_id).rstrip('/')}/{entry.name}"

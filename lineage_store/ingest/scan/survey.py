@@ -1,25 +1,33 @@
 """What a base dir calls for: the disk against the store, before anything is read or written.
 
-In: a base dir, what to look at in it, and the database. Out: a `Survey`: log files that are new, that call for a look,
-or that are gone. Promises: only reads; what could not be looked at is neither changed nor gone.
-Does not know leases, nor what becomes of the files.
+In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that call for a look,
+or that are gone. Promises: only reads; what could not be looked at is neither changed nor gone; of a whole base dir,
+some thousand files are held at a time. Does not know leases, nor what becomes of the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import format_of
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.scan.depth import is_one_job
-from lineage_store.ingest.scan.diff import Change, PathChange, diff
+from lineage_store.ingest.scan.diff import BY_PATH, Change, PathChange, diff
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
-from lineage_store.ingest.scan.discovery import Found, FoundFile, Unreadable, scan
+from lineage_store.ingest.scan.discovery import (
+    FILES_AT_ONCE,
+    ROOT,
+    Found,
+    FoundFile,
+    Unreadable,
+    scan,
+    search,
+)
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.store.records import KnownFile, NewFile
@@ -31,9 +39,10 @@ ALL_KINDS = frozenset({"summary", "lineage"})
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The outcome of a look at a base dir."""
+    """The outcome of a look at a base dir, or at a part of one."""
 
     unreadable: Sequence[Unreadable] = ()
+    """Of all parts so far."""
     counts: Counts = field(default_factory=Counts)
     """What was found; nothing is read yet."""
     new: Sequence[tuple[NewFile, int]] = ()
@@ -45,6 +54,12 @@ class Survey:
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.new or self.changed or self.missing)
+
+    def plus(self, more: Survey) -> Survey:
+        """With that of a further part of the base dir."""
+        new, changed = (*self.new, *more.new), (*self.changed, *more.changed)
+        missing = (*self.missing, *more.missing)
+        return Survey(more.unreadable, self.counts.found(more.counts), new, changed, missing)
 
 
 def find(
@@ -75,13 +90,25 @@ def survey(
     *,
     only: Collection[str] | None = None,
     kinds: Collection[str] = ALL_KINDS,
-) -> Survey:
-    """Compare the base dir, or the jobs `only`, with the store. Raises OSError when it cannot be listed."""
-    found = find(base_dir, settings, only)
-    with reading(engine) as connection:
-        known = registry.known_files(connection, base_dir_id, only)
-        changes = _without_removed(connection, base_dir_id, _compare(found, known, kinds))
-    return _survey(found, kinds, changes)
+) -> Iterator[Survey]:
+    """Compare the base dir, or the jobs `only`, with the store, part by part.
+
+    Raises OSError when it cannot be listed.
+    """
+    if only is not None:
+        found = find(base_dir, settings, only)
+        with reading(engine) as connection:
+            known = registry.known_files(connection, base_dir_id, only)
+        changes = list(_compare(found, known, kinds))
+        yield _survey(found, _counts(found, kinds), _without_removed(engine, base_dir_id, changes))
+        return
+    for found, compared in _compared_parts(engine, base_dir, base_dir_id, settings, kinds):
+        counts = _counts(found, kinds)
+        calls_for_more = (change for change in compared if change.change is not Change.UNCHANGED)
+        while some := list(islice(calls_for_more, FILES_AT_ONCE)):
+            yield _survey(found, counts, _without_removed(engine, base_dir_id, some))
+            counts = Counts()
+        yield _survey(found, counts, ())
 
 
 def survey_changes(
@@ -104,33 +131,78 @@ def survey_changes(
     """
     if not (signs.directories or signs.files):
         return Survey()
-    found = find(base_dir, settings, signs.directories, cache, on_directory, shards)
-    listed = {*signs.directories, *found.directories, *cache.gone(found)}
-    found.files += signs.files
-    files = {(file.train_id, file.name) for file in signs.files}
-    jobs = None if cache.is_new else listed | {train_id for train_id, _ in files}
-    with reading(engine) as connection:
-        known = registry.known_files(connection, base_dir_id, jobs, shards)
-        if jobs is not None:
-            known = [file for file in known if file.train_id in listed or (file.train_id, file.name) in files]
-        changes = _compare(found, known, kinds, distrust=distrust)
-        changes = _without_removed(connection, base_dir_id, changes)
-    cache.take_in(listed, found, changes)
-    return _survey(found, kinds, changes)
+    if not cache.is_new:
+        found = find(base_dir, settings, signs.directories, cache, on_directory, shards)
+        listed = {*signs.directories, *found.directories, *cache.gone(found)}
+        files = {(file.train_id, file.name) for file in signs.files}
+        jobs = listed | {train_id for train_id, _ in files}
+        with reading(engine) as connection:
+            known = registry.known_files(connection, base_dir_id, jobs, shards)
+        known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
+        found.files = sorted([*found.files, *signs.files], key=BY_PATH)
+        changes = list(_compare(found, known, kinds, distrust=distrust))
+        changes = _without_removed(engine, base_dir_id, changes)
+        cache.take_in(listed, found, changes)
+        return _survey(found, _counts(found, kinds), changes)
+    surveyed, place = Survey(), (engine, base_dir, base_dir_id, settings)
+    every = _compared_parts(*place, kinds, distrust=distrust, on_directory=on_directory, shards=shards)
+    for found, compared in every:
+        changes = _without_removed(engine, base_dir_id, list(compared))
+        cache.take_in(found.directories, found, changes)
+        surveyed = surveyed.plus(_survey(found, _counts(found, kinds), changes))
+    cache.is_new = False
+    return surveyed
+
+
+def known_files(
+    engine: Engine, base_dir_id: int, after: str = "", upto: str | None = None, shards: Shards = ALL
+) -> Iterator[KnownFile]:
+    """The newest generation of every log file of the jobs behind one and up to another, in the order of their paths.
+
+    Each page is read in a transaction of its own, for nobody knows how long it takes until the next is asked for.
+    """
+    last: str | None = after
+    while last is not None:
+        with reading(engine) as connection:
+            files, last = registry.next_known(connection, base_dir_id, last, upto, shards)
+        yield from files
+
+
+def _compared_parts(
+    engine: Engine,
+    base_dir: Path,
+    base_dir_id: int,
+    settings: Settings,
+    kinds: Collection[str],
+    *,
+    distrust: bool = False,
+    on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
+) -> Iterator[tuple[Found, Iterator[PathChange]]]:
+    """Each part of the base dir with how its files compare, those included that are known and were not found."""
+    links, deep, after = settings.follow_symlinks, settings.recursive, ""
+    parts = search(base_dir, recursive=deep, follow_symlinks=links, on_directory=on_directory, shards=shards)
+    for found in parts:
+        known = known_files(engine, base_dir_id, after, found.upto, shards)
+        yield found, _compare(found, known, kinds, distrust=distrust)
+        after = found.upto or ""
 
 
 def _compare(
     found: Found, known: Iterable[KnownFile], kinds: Collection[str], *, distrust: bool = False
-) -> list[PathChange]:
-    files = [file for file in found.files if file.parsed.kind in kinds]
-    compared = [file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name)]
+) -> Iterator[PathChange]:
+    files = (file for file in found.files if file.parsed.kind in kinds)
+    compared = (file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name))
     return diff(files, compared, distrust=distrust)
 
 
-def _without_removed(connection: Connection, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
+def _without_removed(engine: Engine, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
     """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
     new = [file for file, _ in _new_files(changes)]
-    wanted = set(tombstones.without_removed(connection, base_dir_id, new)) if new else set()
+    if not new:
+        return changes
+    with reading(engine) as connection:
+        wanted = set(tombstones.without_removed(connection, base_dir_id, new))
     if len(wanted) == len(new):
         return changes
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
@@ -142,13 +214,18 @@ def _without_removed(connection: Connection, base_dir_id: int, changes: list[Pat
     ]
 
 
-def _survey(found: Found, kinds: Collection[str], changes: Sequence[PathChange]) -> Survey:
-    counts = Counts(
-        files_found=sum(file.parsed.kind in kinds for file in found.files),
+def _counts(found: Found, kinds: Collection[str]) -> Counts:
+    files = [file for file in found.files if file.parsed.kind in kinds]
+    in_base_dir = sum(file.train_id == ROOT for file in files)
+    return Counts(
+        len(files),
         ignored=dict(found.ignored),
         too_deep=tuple(found.too_deep),
-        one_job=is_one_job({file.train_id for file in found.files}),
+        files_in_base_dir=in_base_dir,
     )
+
+
+def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Survey:
     return Survey(
         found.unreadable,
         counts,

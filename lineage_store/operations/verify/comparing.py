@@ -74,7 +74,7 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
     name = f"{key[0]} {key[1]!r}"
     has_value = BY_NAME[key[0]].has_value
     columns = SCALAR_COLUMNS if has_value else PAYLOAD_COLUMNS
-    counted = _Counted()
+    counted = _Counted(series.superseded_from)
     stored = (
         (row.step, canonical([getattr(row, column) for column in columns], signed_zero=walk.signed_zero))
         for row in counted.passed(audit.samples(connection, series), has_value=has_value)
@@ -92,8 +92,9 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
 class _Counted:
     """Statistics of the rows that pass."""
 
-    def __init__(self) -> None:
-        self.sample_count = self.nan_count = self.inf_count = 0
+    def __init__(self, superseded_from: int | None) -> None:
+        self._superseded_from = math.inf if superseded_from is None else superseded_from
+        self.sample_count = self.nan_count = self.inf_count = self.superseded_count = 0
         self.first_step: int | None = None
         self.last_step: int | None = None
         self.min_value: float | None = None
@@ -104,6 +105,7 @@ class _Counted:
             self.sample_count += 1
             self.first_step = row.step if self.first_step is None else self.first_step
             self.last_step = row.step
+            self.superseded_count += row.step >= self._superseded_from
             if has_value:
                 self._count(row.value)
             yield row
@@ -119,7 +121,7 @@ class _Counted:
 
     def unlike(self, series: Row[Any]) -> Iterator[str]:
         for name, counted in vars(self).items():
-            if getattr(series, name) != counted:
+            if not name.startswith("_") and getattr(series, name) != counted:
                 yield f"has {name} {getattr(series, name)}; its rows have {counted}."
 
 

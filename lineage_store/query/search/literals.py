@@ -38,6 +38,8 @@ class Parameter:
     name: str
     is_number: bool
     """Else text."""
+    is_long: bool = False
+    """Whether it is text, and longer than what an index has of it."""
 
 
 @dataclass(frozen=True, slots=True)

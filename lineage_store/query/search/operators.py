@@ -11,14 +11,15 @@ matches; no accepted value can make a database fail.
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, bindparam, false, func, not_, or_
+from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_
 
 from lineage_store.query.search import literals
 from lineage_store.query.search.literals import Choices, Number, Parameter
+from lineage_store.store.database.prefix import INDEXED_CHARACTERS, prefix
 
 SubjectType = Literal["text", "integer", "float", "metric", "user_defined", "label"]
 """What a field, metric or user-defined value is to operators; a label has none, it is only sorted by."""
@@ -43,6 +44,8 @@ class Operand:
     text: ColumnElement[Any] | None = None
     document: ColumnElement[Any] | None = None
     kind: ColumnElement[Any] | None = None
+    prefix: ColumnElement[Any] | None = None
+    """What an index has of the text, where there is one."""
 
 
 def _never(_value: Any) -> bool:
@@ -78,11 +81,31 @@ def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
         (operand.kind, choices.kinds),
     )
     found = [
-        column.in_([_bound(value, column) for value in wanted])
+        _one_text(operand.prefix, column, wanted)
+        if column is operand.text and operand.prefix is not None
+        else _is_in(column, wanted)
         for column, wanted in places
         if column is not None and wanted
     ]
     return or_(*found) if found else false()
+
+
+def _is_in(column: ColumnElement[Any], wanted: Sequence[Any]) -> ColumnElement[bool]:
+    return column.in_([_bound(value, column) for value in wanted])
+
+
+def _one_text(
+    indexed: ColumnElement[Any], column: ColumnElement[Any], wanted: Sequence[Any]
+) -> ColumnElement[bool]:
+    """By the index; of a text that is longer than what it has, the whole is compared too."""
+    if not any(map(_is_long, wanted)):
+        return _is_in(indexed, wanted)
+    beginnings = [prefix(_bound(value, column)) for value in wanted]
+    return and_(indexed.in_(beginnings), _is_in(column, wanted))
+
+
+def _is_long(text: str | Parameter) -> bool:
+    return text.is_long if isinstance(text, Parameter) else len(text) >= INDEXED_CHARACTERS
 
 
 def _bound(value: object, column: ColumnElement[Any]) -> Any:

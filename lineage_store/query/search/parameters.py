@@ -2,7 +2,7 @@
 
 In: what an operator's reader made of a value. Out: the same with a `Parameter` in the place of each number and text,
 and their values by name. Promises: no name holds anything of the caller's. What is not lifted is part of the shape:
-flags, NaN, which values are not finite or missing, and lists of more than `_MOST`. Does not know SQL.
+flags, NaN, which values are not finite, missing or long, and lists of more than `_MOST`. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.query.search.operators import Value
 from lineage_store.query.search.tree import Subject
+from lineage_store.store.database.prefix import INDEXED_CHARACTERS
 
 _MOST = 64
 
@@ -48,4 +49,5 @@ class Parameters:
         is_field = subject.type in ("text", "integer", "float")  # the names of others are the caller's
         name = f"v{len(self.values) + 1}_{subject.name if is_field else subject.type}"
         self.values[name] = value
-        return Parameter(name, not isinstance(value, str))
+        is_long = isinstance(value, str) and len(value) >= INDEXED_CHARACTERS
+        return Parameter(name, not isinstance(value, str), is_long)

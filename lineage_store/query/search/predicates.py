@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     FromClause,
     Table,
@@ -31,6 +32,7 @@ from lineage_store import texts
 from lineage_store.fields import BY_NAME
 from lineage_store.query.search.operators import Operand
 from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Node, Not, Subject
+from lineage_store.store.database.prefix import prefix
 from lineage_store.store.schema.tables import lineage, metric, train_job, user_info
 
 VALUED: dict[str, Table] = {"metric": metric, "user_defined": user_info}
@@ -92,7 +94,8 @@ def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
 def _field_operand(subject: Subject) -> Operand:
     column = field_column(subject)
     if subject.type == "text":
-        return Operand(column.is_(None), text=column)
+        indexed = prefix(column) if column.table is lineage else None
+        return Operand(column.is_(None), text=column, prefix=indexed)
     if subject.type == "integer":
         return Operand(column.is_(None), number=column)
     kind = kind_column(subject)
@@ -110,7 +113,7 @@ def _valued_operand(row: FromClause) -> Operand:
     )
 
 
-def field_column(subject: Subject) -> ColumnElement[Any]:
+def field_column(subject: Subject) -> Column[Any]:
     """Where a lineage field stands."""
     field = BY_NAME[subject.name]
     return (train_job if field.table == "train_job" else lineage).c[field.column]

@@ -33,8 +33,10 @@ from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
-PENDING = log_file.c.size_bytes > log_file.c.byte_offset
+PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
 """The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
+JOBS_AT_ONCE = 1_000
+"""Of a page of what is known of a base dir."""
 
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
@@ -76,11 +78,25 @@ _BY_TRAIN_ID = select(train_job.c.id).where(
 def known_files(
     connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
-    """The newest generation of every log file of a base dir's shards, or of the jobs `only` in them."""
+    """The newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
     query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
     if only is None:
         return _newest(connection.execute(query))
     return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
+
+
+def next_known(
+    connection: Connection, base_dir_id: int, after: str, upto: str | None, shards: Shards = ALL
+) -> tuple[list[KnownFile], str | None]:
+    """The same of the next jobs behind one, up to another, and the last of these jobs; None: there is none left."""
+    behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id > after)
+    of_shards = select(train_job.c.id, train_job.c.train_id).where(behind, *shards.conditions())
+    jobs = of_shards.order_by(train_job.c.train_id)
+    if upto is not None:
+        jobs = jobs.where(train_job.c.train_id <= upto)
+    found = connection.execute(jobs.limit(JOBS_AT_ONCE)).all()
+    files = _KNOWN.where(among(connection, log_file.c.job_id, (row.id for row in found)))
+    return _newest(connection.execute(files)), found[-1].train_id if len(found) == JOBS_AT_ONCE else None
 
 
 def register(
@@ -144,18 +160,16 @@ def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Where a base dir stands."""
+class Unfinished:
+    """What is open in a base dir."""
 
-    jobs: int
     pending_bytes: int
     problems: int
 
 
-def summary(connection: Connection, base_dir_id: int) -> Summary:
-    """Jobs, bytes seen but not dealt with yet, and open problems of a base dir."""
+def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
+    """Bytes seen but not dealt with yet, and open problems of a base dir; takes a look at each of these."""
     mine = train_job.c.base_dir_id == base_dir_id
-    jobs = select(func.count()).select_from(train_job).where(mine)
     pending = (
         select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
@@ -165,10 +179,14 @@ def summary(connection: Connection, base_dir_id: int) -> Summary:
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
-    row = connection.execute(
-        select(jobs.scalar_subquery(), pending.scalar_subquery(), problems.scalar_subquery())
-    ).one()
-    return Summary(*row)
+    row = connection.execute(select(pending.scalar_subquery(), problems.scalar_subquery())).one()
+    return Unfinished(*row)
+
+
+def job_count(connection: Connection, base_dir_id: int) -> int:
+    """How many jobs the store has of a base dir; takes the longer, the more there are."""
+    mine = train_job.c.base_dir_id == base_dir_id
+    return connection.execute(select(func.count()).select_from(train_job).where(mine)).scalar_one()
 
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:
@@ -207,7 +225,8 @@ _KNOWN = (
 
 
 def _newest(rows: Iterable[Any]) -> list[KnownFile]:
-    return list({(row.job_id, row.name): KnownFile._make(row) for row in rows}.values())
+    newest = {(row.train_id, row.name): KnownFile._make(row) for row in rows}
+    return [newest[path] for path in sorted(newest)]
 
 
 def _ensure_jobs(

@@ -35,6 +35,7 @@ from sqlalchemy.schema import SchemaItem
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
 from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
+from lineage_store.store.database.prefix import prefix
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
 from lineage_store.texts import either
 
@@ -104,7 +105,7 @@ def _trained_columns() -> list[Column[Any]]:
 _UNSETTLED = text(f"state IN {sql_list(UNSETTLED)}")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
 """Few files are ever in these states, and every pass asks for them."""
-_PENDING = text("size_bytes > byte_offset")
+_PENDING = text("size_bytes - byte_offset > 0")
 _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
 """Few files have bytes pending, and the history of passes sums them up."""
 
@@ -112,6 +113,11 @@ _LASTING = text("resolved_at IS NULL")
 """Problems that went away stay in the table, and lists of problems leave them out."""
 _ANALYSED_WHEN_SMALL = DDL("ALTER TABLE %(table)s SET (autovacuum_analyze_threshold = 0)")  # type: ignore[no-untyped-call]
 """PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
+
+_PENDING_COUNTED = DDL(  # type: ignore[no-untyped-call]
+    "CREATE STATISTICS st_log_file_pending ON (size_bytes - byte_offset) FROM %(table)s"
+)
+"""By itself PostgreSQL takes a third of all files for pending, and goes through all of them."""
 
 base_dir = Table(
     "base_dir",
@@ -243,6 +249,8 @@ log_file = Table(
     sqlite_with_rowid=False,
 )
 
+event.listen(log_file, "after_create", _PENDING_COUNTED.execute_if(dialect="postgresql"))
+
 lineage_event = Table(
     "lineage_event",
     metadata,
@@ -341,7 +349,9 @@ Index(
 # Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
 for _field in _searched:
     if _field.type == "text":
-        Index(f"ix_lineage_{_field.column}", lineage.c[_field.column], postgresql_using="spgist")
+        _name, _text = f"ix_lineage_{_field.column}", lineage.c[_field.column]
+        Index(_name, _text, info={"only_on": "sqlite"}).ddl_if(dialect="sqlite")
+        Index(f"{_name}_prefix", prefix(_text), info={"only_on": "postgresql"}).ddl_if(dialect="postgresql")
 
 
 def _value_columns(names: str) -> list[Column[Any]]:
@@ -435,6 +445,10 @@ tombstone = Table(
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
 )
 
+HALF_OF_IDS = 2**30
+"""Ids and numbers have 31 bits."""
+HALF_USED = text(f"series_no >= {HALF_OF_IDS}")
+"""No series, for all that is foreseen: the index on it is empty, and asking it takes nothing."""
 _REWRITTEN = text("superseded_from <= last_step")
 """Whether a series has superseded samples; few have, and views look for them."""
 
@@ -468,9 +482,17 @@ series = Table(
         BigInteger,
         comment="samples from this step on were written again by a newer file; NULL when none",
     ),
+    Column(
+        "superseded_count",
+        BigInteger,
+        nullable=False,
+        server_default=text("0"),
+        comment="samples that were written again by a newer file",
+    ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
     _belongs_to("log_file", "file_no"),
     Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
+    Index("ix_series_half_used", "series_no", sqlite_where=HALF_USED, postgresql_where=HALF_USED),
     comment="one tag of one plugin in one log file",
 )
 
@@ -623,6 +645,8 @@ def of_file(table: Table) -> ColumnElement[bool]:
 
 __all__ = [name for name, value in globals().items() if isinstance(value, Table)] + [
     "CURRENT_FILE",
+    "HALF_OF_IDS",
+    "HALF_USED",
     "exists_on",
     "metadata",
     "of_file",

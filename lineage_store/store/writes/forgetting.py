@@ -7,24 +7,30 @@ so that an interrupted removal is neither ingested into nor in the way of the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
 from lineage_store.store.catalog import registry
+from lineage_store.store.database.dialects import among
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     annotation,
     base_dir,
     ingest_problem,
     log_file,
+    payload_sample,
+    scalar_sample,
     series,
     train_job,
 )
 from lineage_store.store.writes.lineage import remove_lineage
-from lineage_store.store.writes.removal import SAMPLES, name_while_leaving, remove_series
+from lineage_store.store.writes.removal import name_while_leaving, remove_series
 from lineage_store.texts import key
+
+_MOST_JOBS = 200
+"""Of one step: what hangs on a job beside samples and series is bounded, and goes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +66,43 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
 
 
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
-    """Remove about `most_rows` rows at most; whether there is more to remove."""
-    jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
-    some = connection.execute(jobs.limit(most_rows)).scalars().all()
-    whole = partitions.going_whole(connection, base_dir_id, some)
-    for job_id in some:
-        samples = () if job_id in whole else SAMPLES
-        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows, samples)
-        if most_rows <= 0:
-            return True
-        remove_lineage(connection, [job_id])
-        for table in (log_file, ingest_problem):  # whose foreign keys a distributed store has not
-            connection.execute(delete(table).where(table.c.job_id == job_id))
-        connection.execute(delete(train_job).where(train_job.c.id == job_id))
-        most_rows -= 1
-    if most_rows > 0:
+    """Remove about `most_rows` samples and series at most, of few jobs; whether there may be more to remove."""
+    next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
+    jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
+    with_partition = partitions.going_whole(connection, base_dir_id, jobs)
+    some = list(_first_of_at_most(most_rows, jobs, _sizes(connection, jobs, with_partition)))
+    if not jobs:
         registry.drop_base_dir(connection, base_dir_id)
-    return most_rows <= 0
+    elif not some:
+        remove_series(connection, jobs[0], most_rows)
+    else:
+        one_by_one = [job_id for job_id in some if job_id not in with_partition]
+        for table in (scalar_sample, payload_sample):
+            connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
+        remove_lineage(connection, some)
+        for table in (series, log_file, ingest_problem):  # whose foreign keys a distributed store has not
+            connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
+        connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
+    return bool(jobs)
+
+
+def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
+    """How many series some jobs have, and samples that do not go with their partition, as far as they have any."""
+    job_id, samples = series.c.job_id, func.sum(series.c.sample_count)
+    sizes = select(job_id, func.count(), samples).where(among(connection, job_id, jobs)).group_by(job_id)
+    return {
+        row[0]: row[1] if row[0] in with_partition else row[1] + int(row[2])
+        for row in connection.execute(sizes)
+    }
+
+
+def _first_of_at_most(most_rows: int, jobs: Iterable[int], sizes: Mapping[int, int]) -> Iterator[int]:
+    """The first of some jobs, as far as they have so many rows together."""
+    for job_id in jobs:
+        most_rows -= sizes.get(job_id, 0)
+        if most_rows < 0:
+            return
+        yield job_id
 
 
 def _name_while_going(base_dir_id: int, path: str) -> str:

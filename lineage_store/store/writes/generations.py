@@ -42,8 +42,7 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
     file = _one_replaced(connection, base_dir_id, shards)
     if file is None:
         return False
-    of_file = (series.c.job_id == file.job_id) & (series.c.file_no == file.file_no)
-    most_rows = remove_series(connection, of_file, most_rows)
+    most_rows = remove_series(connection, file.job_id, most_rows, series.c.file_no == file.file_no)
     if most_rows > 0:
         for table in (ingest_problem, log_file):  # between which a distributed store has no foreign key
             this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)

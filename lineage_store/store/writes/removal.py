@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, Text, cast, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, Text, and_, cast, delete, func, select, update
 
 from lineage_store.store.database.dialects import among, upsert
 from lineage_store.store.schema.tables import (
     base_dir,
     ingest_problem,
-    payload_sample,
-    scalar_sample,
+    samples_of,
     series,
     tombstone,
     train_job,
@@ -60,29 +59,40 @@ def begin(
     connection.execute(problems.values(base_dir_id=leaving_id))
 
 
-SAMPLES = (scalar_sample, payload_sample)
-
-
-def remove_series(
-    connection: Connection, mine: ColumnElement[bool], most_rows: int, samples: Sequence[Table] = SAMPLES
-) -> int:
-    """Remove series that meet a condition with their `samples`, which no foreign key takes along, samples first.
+def remove_series(connection: Connection, job_id: int, most_rows: int, *which: ColumnElement[bool]) -> int:
+    """Remove series of a job with their samples, which no foreign key takes along, samples first.
 
     How many rows are left of `most_rows`; none left (0 or less) means that there may be more to remove.
     """
-    order = series.c.job_id, series.c.series_no
-    found = select(*order).where(mine).order_by(*order).limit(most_rows)
-    for job_id, series_no in connection.execute(found).all():
-        for table in samples:
-            of_series = (table.c.job_id == job_id) & (table.c.series_no == series_no)
-            some = select(table.c.step).where(of_series).order_by(table.c.step).limit(most_rows)
-            most_rows -= connection.execute(delete(table).where(of_series, table.c.step.in_(some))).rowcount
-            if most_rows <= 0:
-                return most_rows
-        this = (series.c.job_id == job_id) & (series.c.series_no == series_no)
-        connection.execute(delete(series).where(this))
-        most_rows -= 1
+    told = (series.c[name] for name in ("series_no", "plugin", "first_step", "sample_count"))
+    found = select(*told).where(series.c.job_id == job_id, *which).order_by(series.c.series_no)
+    whole: dict[Table, list[int]] = {}
+    for row in connection.execute(found.limit(most_rows)).all():
+        if row.sample_count > most_rows:
+            _behead(connection, job_id, row, most_rows)
+            most_rows = 0
+        else:
+            whole.setdefault(samples_of(row.plugin), []).append(row.series_no)
+            most_rows -= row.sample_count + 1
+        if most_rows <= 0:
+            break
+    for samples, numbers in whole.items():
+        for table in (samples, series):
+            mine = among(connection, table.c.series_no, numbers)
+            connection.execute(delete(table).where(table.c.job_id == job_id, mine))
     return most_rows
+
+
+def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> None:
+    """Remove the first so many samples of a series, and note what is left: nobody walks over what is gone again."""
+    samples = samples_of(of.plugin)
+    step = samples.c.step
+    mine = and_(samples.c.job_id == job_id, samples.c.series_no == of.series_no, step >= of.first_step)
+    behind = connection.execute(select(step).where(mine).order_by(step).offset(rows).limit(1)).scalar()
+    connection.execute(delete(samples).where(mine if behind is None else mine & (step < behind)))
+    left = {"first_step": of.first_step if behind is None else behind, "sample_count": of.sample_count - rows}
+    this = (series.c.job_id == job_id) & (series.c.series_no == of.series_no)
+    connection.execute(update(series).where(this).values(left))
 
 
 def name_while_leaving(path: str) -> str:

@@ -25,6 +25,7 @@ from lineage_store.store.writes import bulk
 from lineage_store.store.writes.series import (
     SeriesNumber,
     append_statistics,
+    samples_from,
     statistics_from_rows,
     store_statistics,
 )
@@ -101,7 +102,17 @@ def _write_plugin(
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
     ]
     bulk.write(connection, table, samples, series_nos, rewritten)
-    return created + _update_statistics(connection, table, extended, known)
+    superseded = {
+        part.key: _samples_from(samples, n, known[part.key].superseded_from)
+        for n, part in enumerate(parts)
+        if part.key in known
+    }
+    return created + _update_statistics(connection, table, extended, known, superseded)
+
+
+def _samples_from(samples: SampleColumns, number: int, first: int | None) -> int:
+    """How many samples a series has from a step on."""
+    return 0 if first is None else int((samples.steps[samples.number == number] >= first).sum())
 
 
 def _create(connection: Connection, parts: Sequence[_Part], most_tags: int) -> dict[SeriesKey, int]:
@@ -130,19 +141,29 @@ def _series_counts(connection: Connection, files: Collection[FileKey]) -> Counte
 
 
 def _update_statistics(
-    connection: Connection, table: Table, parts: Iterable[_Part], known: Mapping[SeriesKey, Row[Any]]
+    connection: Connection,
+    table: Table,
+    parts: Iterable[_Part],
+    known: Mapping[SeriesKey, Row[Any]],
+    superseded: Mapping[SeriesKey, int],
 ) -> list[_Part]:
-    """Bring the statistics of existing series up to date; give back the parts that lowered a first step."""
-    appended: list[tuple[SeriesNumber, Statistics]] = []
-    rewritten: list[tuple[SeriesNumber, Statistics]] = []
+    """Bring the statistics of existing series up to date; give back the parts that lowered a first step.
+
+    `superseded`: how many samples of each part are.
+    """
+    appended: list[tuple[SeriesNumber, int, Statistics]] = []
+    rewritten: list[tuple[SeriesNumber, int, Statistics]] = []
     lowered = []
     for part in parts:
         row = known[part.key]
         number = row.job_id, row.series_no
         if part.appends_to(row):
-            appended.append((number, part.statistics))
+            appended.append((number, superseded[part.key], part.statistics))
             continue
-        rewritten.append((number, statistics_from_rows(connection, table, *number)))
+        first, count = row.superseded_from, 0
+        if first is not None:
+            count = samples_from(connection, table, row.job_id, [row.series_no], first).get(row.series_no, 0)
+        rewritten.append((number, count, statistics_from_rows(connection, table, *number)))
         if part.statistics.first_step < row.first_step:
             lowered.append(part)
     append_statistics(connection, appended)
@@ -160,6 +181,5 @@ def _known_series(
     return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
 
-_KNOWN = select(
-    *(series.c[name] for name in ("job_id", "tag_key", "file_no", "series_no", "first_step", "last_step"))
-)
+_KNOWN_COLUMNS = ("job_id", "tag_key", "file_no", "series_no", "first_step", "last_step", "superseded_from")
+_KNOWN = select(*(series.c[name] for name in _KNOWN_COLUMNS))

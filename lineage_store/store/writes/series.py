@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    select,
+    update,
+)
 
 from lineage_store.store.database.dialects import among, execute_rows, update_by_key
-from lineage_store.store.schema.tables import log_file, of_file, scalar_sample, series
+from lineage_store.store.schema.tables import log_file, of_file, samples_of, scalar_sample, series
 from lineage_store.store.statistics import Statistics
 
 SeriesNumber = tuple[int, int]
@@ -50,30 +61,66 @@ def supersession(of_tag: Sequence[Written]) -> dict[SeriesNumber, int | None]:
 def recompute_supersession(
     connection: Connection, job_ids: Collection[int], tag_keys: Collection[int] | None
 ) -> None:
-    """Bring `superseded_from` up to date for some jobs, for the tags given or (None) for all."""
+    """Bring `superseded_from` and its count up to date for some jobs, for the tags given or (None) for all."""
     several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
     if not several:
         return
     groups: dict[tuple[object, ...], list[Written]] = defaultdict(list)
+    rows: dict[SeriesNumber, Any] = {}
     for row in connection.execute(_WRITTEN.where(among(connection, series.c.job_id, several))):
         if tag_keys is None or row.tag_key in tag_keys:
             group = (row.job_id, row.plugin, row.tag_key, row.device)
             number = row.job_id, row.series_no
             groups[group].append(Written(number, row.file_time, row.first_step, row.superseded_from))
+            rows[number] = row
     changed = [
-        {**_of(each.number), "superseded_from": first}
+        (rows[each.number], first)
         for of_tag in groups.values()
         for outcome in [supersession(of_tag)]
         for each in of_tag
         if (first := outcome[each.number]) != each.superseded_from
     ]
-    update_by_key(connection, series, changed)
+    counted = [
+        {**_of(number), "superseded_from": first, "superseded_count": count}
+        for number, first, count in _superseded(connection, changed)
+    ]
+    update_by_key(connection, series, counted)
+
+
+def _superseded(
+    connection: Connection, of: Iterable[tuple[Any, int | None]]
+) -> Iterator[tuple[SeriesNumber, int | None, int]]:
+    """Series with their first superseded steps, and how many of their samples these supersede.
+
+    After a restart most tags go on at the same step: one question counts what they have behind it.
+    """
+    parts: dict[tuple[int, Table, int], list[int]] = defaultdict(list)
+    for row, first in of:
+        number = row.job_id, row.series_no
+        if first is None or first > row.last_step:
+            yield number, first, 0
+        elif first <= row.first_step:
+            yield number, first, row.sample_count
+        else:
+            parts[row.job_id, samples_of(row.plugin), first].append(row.series_no)
+    for (job_id, samples, first), numbers in parts.items():
+        for series_no, count in samples_from(connection, samples, job_id, numbers, first).items():
+            yield (job_id, series_no), first, count
+
+
+def samples_from(
+    connection: Connection, samples: Table, job_id: int, series_nos: Collection[int], first: int
+) -> dict[int, int]:
+    """How many samples some series of a job have from a step on, as far as they have any."""
+    behind = among(connection, samples.c.series_no, series_nos) & (samples.c.step >= first)
+    counts = select(samples.c.series_no, func.count()).where(samples.c.job_id == job_id, behind)
+    return {row[0]: row[1] for row in connection.execute(counts.group_by(samples.c.series_no))}
 
 
 _WRITTEN = (
     select(
         *(series.c[name] for name in ("job_id", "series_no", "plugin", "tag_key", "device")),
-        *(series.c[name] for name in ("first_step", "superseded_from")),
+        *(series.c[name] for name in ("sample_count", "first_step", "last_step", "superseded_from")),
         log_file.c.file_time,
     )
     .join_from(series, log_file, of_file(series))
@@ -89,29 +136,37 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
     return sorted(connection.execute(several).scalars())
 
 
-def store_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, Statistics]]) -> None:
-    """Write the statistics of existing series."""
-    update_by_key(connection, series, [{**_of(number), **found._asdict()} for number, found in of])
+def store_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
+    """Write the statistics of existing series, and how many of their samples are superseded."""
+    rows = [{**_of(number), "superseded_count": count, **found._asdict()} for number, count, found in of]
+    update_by_key(connection, series, rows)
 
 
 def _of(number: SeriesNumber) -> dict[str, int]:
     return {"of_job_id": number[0], "of_series_no": number[1]}
 
 
-def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, Statistics]]) -> None:
-    """Merge statistics of samples into those of existing series, all of whose steps are lower."""
-    rows = [dict(zip(_APPENDED, (*number, *found), strict=True)) for number, found in of]
+def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
+    """Merge statistics of samples, so many of them superseded, into those of existing series, whose steps are lower."""
+    rows = [dict(zip(_APPENDED, (*number, count, *found), strict=True)) for number, count, found in of]
     if rows:
         execute_rows(connection, _APPEND, rows)
 
 
-_APPENDED = ("of_job_id", "of_series_no", *(f"of_{name}" for name in Statistics._fields))
+_APPENDED = (
+    "of_job_id",
+    "of_series_no",
+    "of_superseded_count",
+    *(f"of_{name}" for name in Statistics._fields),
+)
 
 
 def _append() -> Update:
     """What is lowest or highest stays where it is equal: it was there first."""
-    new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in Statistics._fields}
-    counts = {name: series.c[name] + new[name] for name in ("sample_count", "nan_count", "inf_count")}
+    names = (*Statistics._fields, "superseded_count")
+    new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in names}
+    summed = ("sample_count", "nan_count", "inf_count", "superseded_count")
+    counts = {name: series.c[name] + new[name] for name in summed}
     last = {name: new[name] for name in ("last_step", "last_wall_time", "last_value")}
     extremes: dict[str, ColumnElement[Any]] = {}
     for is_beyond, extreme, *with_it in (

@@ -73,6 +73,15 @@ export function drawLines(
   context.globalAlpha = 1;
 }
 
+/** While an axis is brushed, so many lines tell what will be picked; all are drawn when it ends. */
+export const MOST_BRUSHED = 2500;
+
+/** At most so many of some jobs, evenly. */
+export function thinned(jobs: ArrayLike<number>, most: number): ArrayLike<number> {
+  if (jobs.length <= most) return jobs;
+  return Int32Array.from({ length: most }, (_, n) => jobs[Math.floor((n * jobs.length) / most)]!);
+}
+
 /** The job whose line passes nearest to a point, if any comes within a few pixels. */
 export function nearest(
   frame: Frame,

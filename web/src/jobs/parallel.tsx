@@ -6,7 +6,7 @@ import type { Brush } from "../columns";
 import { px } from "../parts/px";
 import { dark } from "../parts/theme";
 import type { Axis } from "./axes";
-import { drawLines, type Frame, frameOf, nearest, y } from "./draw";
+import { drawLines, type Frame, frameOf, MOST_BRUSHED, nearest, thinned, y } from "./draw";
 
 interface Props {
   axes: readonly Axis[];
@@ -55,7 +55,7 @@ export function Parallel(props: Props) {
         {width.value > 0 && (
           <>
             <Titles {...props} frame={frame} />
-            <Lines {...shown} frame={frame} />
+            <Lines {...shown} frame={frame} brushing={dragged.value !== null} />
             <Brushes
               {...shown}
               frame={frame}
@@ -114,7 +114,8 @@ function Lines({
   nameOf,
   onHover,
   onOpen,
-}: Props & { frame: Frame }) {
+  brushing,
+}: Props & { frame: Frame; brushing: boolean }) {
   const all = useRef<HTMLCanvasElement>(null);
   const some = useRef<HTMLCanvasElement>(null);
   const one = useRef<HTMLCanvasElement>(null);
@@ -131,10 +132,12 @@ function Lines({
   );
   useEffect(() => {
     const request = requestAnimationFrame(() =>
-      draw(some.current, frame, (context) => drawLines(context, frame, axes, picked, by, null)),
+      draw(some.current, frame, (context) =>
+        drawLines(context, frame, axes, brushing ? thinned(picked, MOST_BRUSHED) : picked, by, null),
+      ),
     );
     return () => cancelAnimationFrame(request);
-  }, [axes, picked, frame, by]);
+  }, [axes, picked, frame, by, brushing]);
   useEffect(() => {
     draw(one.current, frame, (context) => {
       if (hovered === null) return;

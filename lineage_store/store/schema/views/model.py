@@ -10,21 +10,21 @@ microseconds and a final Z on SQLite.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from lineage_store.store.schema.views import sqlite_sql
 from lineage_store.times import CALENDAR_END
 
 ColumnType = Literal["text", "integer", "bigint", "double precision", "boolean", "timestamptz"]
 
 _MACROS: dict[str, dict[str, str]] = {
     "sqlite": {
-        "instant": f"CASE WHEN (§) BETWEEN 0 AND {CALENDAR_END} THEN"
-        " strftime('%Y-%m-%dT%H:%M:%S', CAST((§) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch')"
-        " || printf('.%06dZ', CAST((§) * 1e6 + 0.5 AS INTEGER) % 1000000) END",
-        "age_s": "(julianday('now') - julianday(§)) * 86400",
-        "now": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
-        "total": "CAST(total(§) AS bigint)",
+        "instant": sqlite_sql.INSTANT,
+        "age_s": sqlite_sql.AGE_S,
+        "now": sqlite_sql.NOW,
+        "total": sqlite_sql.TOTAL,
     },
     "postgresql": {
         "instant": f"CASE WHEN (§)::double precision BETWEEN 0 AND {CALENDAR_END} THEN timestamptz 'epoch'"
@@ -45,6 +45,13 @@ class ViewColumn:
     type: ColumnType
     meaning: str
 
+    def typed(self, dialect: str) -> str:
+        """Its SQL; what SQLite calculates tells nobody its type but by a CAST."""
+        is_calculated = self.type == "boolean" or re.fullmatch(r"\w+\.\w+", self.sql) is None
+        if dialect == "sqlite" and is_calculated and self.type not in ("text", "timestamptz"):
+            return f"CAST({self.sql} AS {self.type})"
+        return self.sql
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -57,7 +64,7 @@ class View:
 
     def select(self, dialect: str) -> str:
         """The SELECT for `sqlite` or `postgresql`."""
-        lines = ",\n  ".join(f"{column.sql} AS {column.name}" for column in self.columns)
+        lines = ",\n  ".join(f"{column.typed(dialect)} AS {column.name}" for column in self.columns)
         macros = {name: _Macro(template) for name, template in _MACROS[dialect].items()}
         return f"SELECT\n  {lines}\n{self.source.strip()}".format_map(macros)
 

@@ -6,7 +6,7 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 
 from __future__ import annotations
 
-from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
+from lineage_store.plugins import BY_NAME, HISTOGRAM
 from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
@@ -37,10 +37,16 @@ _EFFECTIVE = boolean(
 )
 _LOG_FILE = text("log_file", "f.name", "log file that holds it")
 
-_OF_SERIES = f"""
+_CURRENT = f"""
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 {join_job("r")}
 """
+
+
+def _samples(table: str) -> str:
+    """Samples `s` with their series. SQLite keeps to the order of a CROSS JOIN: there is no way but from the series."""
+    return f"FROM series r CROSS JOIN {table} s {_CURRENT} WHERE s.job_id = r.job_id AND s.series_no = r.series_no"
+
 
 V_SCALAR = View(
     "v_scalar",
@@ -63,18 +69,8 @@ V_SCALAR = View(
         _EFFECTIVE,
         _LOG_FILE,
     ),
-    f"FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}",
+    _samples("scalar_sample"),
 )
-
-_SUPERSEDED = f"""CASE
-    WHEN r.superseded_from IS NULL OR r.superseded_from > r.last_step THEN 0
-    WHEN r.plugin = '{SCALAR}' THEN (
-      SELECT count(*) FROM scalar_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-    ELSE (
-      SELECT count(*) FROM payload_sample s
-      WHERE s.job_id = r.job_id AND s.series_no = r.series_no AND s.step >= r.superseded_from)
-  END"""  # noqa: S608 - our own words
 
 # PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared
 # before it is calculated with.
@@ -114,7 +110,7 @@ V_SERIES = View(
         bigint("max_step", "r.max_step", "lowest step that has it"),
         bigint("nan_count", "r.nan_count", "samples that are NaN"),
         bigint("inf_count", "r.inf_count", "samples that are infinite"),
-        bigint("superseded_count", _SUPERSEDED, "samples that are not effective"),
+        bigint("superseded_count", "r.superseded_count", "samples that are not effective"),
         double(
             "steps_per_s",
             _STEPS_PER_S,
@@ -125,11 +121,7 @@ V_SERIES = View(
         instant("latest_at", "{instant:r.latest_wall_time}", "when its last sample was written"),
         _LOG_FILE,
     ),
-    f"FROM series r {_OF_SERIES}",
-)
-
-_OF_PAYLOAD = (
-    f"FROM payload_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no {_OF_SERIES}"
+    f"FROM series r {_CURRENT}",
 )
 
 V_HISTOGRAM = View(
@@ -154,7 +146,7 @@ V_HISTOGRAM = View(
         _DEVICE,
         _EFFECTIVE,
     ),
-    f"{_OF_PAYLOAD} WHERE r.plugin = '{HISTOGRAM}'",
+    f"{_samples('payload_sample')} AND r.plugin = '{HISTOGRAM}'",
 )
 
 V_PAYLOAD = View(
@@ -178,7 +170,7 @@ V_PAYLOAD = View(
         _DEVICE,
         _EFFECTIVE,
     ),
-    _OF_PAYLOAD,
+    _samples("payload_sample"),
 )
 
 SAMPLE_VIEWS = (V_SCALAR, V_SERIES, V_HISTOGRAM, V_PAYLOAD)

@@ -1,0 +1,206 @@
+"""What a store of very many jobs takes longer for than a hundredth of it, and what a base dir of very many files takes.
+
+Ingest of a file of scalars, and of new jobs, goes into a large store and, in turn, into a small one; between runs what
+was ingested is forgotten. Removal is of a base dir beside the jobs of the large store. Listing is an ingest, or the
+first look of a daemon, in a process of its own where the store has all files and nothing is new: the high-water mark of
+its memory, all libraries included. The stores live as long as the benchmark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from benchmarks import corpora
+from benchmarks.databases import LIFETIME, Database, fresh, settle
+from benchmarks.many_rows import add_jobs
+from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
+from benchmarks.rows.footprint import child
+from benchmarks.stored import insert
+from lineage_store import LineageStore, texts
+from lineage_store.config import Settings
+from lineage_store.ingest.scan.discovery import Found, search
+from lineage_store.store.schema import tables
+from lineage_store.store.schema.upgrade import upgrade
+
+_OTHERS = "/others"
+_MADE_AT = "2026-01-01T00:00:00.000000Z"
+UNTIMED = Settings(statement_timeout_s=0)
+_SERIES, _FILES_OF_A_JOB = 4, 2
+_LISTED = """
+import sys, time
+from pathlib import Path
+from lineage_store.config import Settings
+from lineage_store.ingest import refresh
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.store.database.engine import open_engine
+engine, base_dir, began = open_engine(sys.argv[1]), Path(sys.argv[2]), time.perf_counter()
+if sys.argv[3] == "takeover":
+    follower = Follower(engine, base_dir, Settings())
+    follower.tick()
+    assert follower.status.finding is None, follower.status
+    follower.close()
+else:
+    assert refresh.ingest(engine, base_dir, Settings()).counts.files_found == int(sys.argv[4])
+seconds = time.perf_counter() - began
+status = Path("/proc/self/status").read_text()
+print(status.split("VmHWM:")[1].split()[0], seconds)
+"""
+
+
+@cache
+def _store_of(database: Database, jobs: int, samples: int) -> LineageStore:
+    """A store of so many jobs with so many samples each."""
+    print(f"storing {jobs:,} jobs with {jobs * samples:,} samples in {database} …", flush=True)
+    url = LIFETIME.enter_context(fresh(database))
+    store = LIFETIME.enter_context(LineageStore(url, settings=UNTIMED))
+    _add(store, _OTHERS, jobs, samples)
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("ANALYZE" if database == "sqlite" else "VACUUM ANALYZE")
+    settle(database)
+    return store
+
+
+def _add(store: LineageStore, base_dir: str, jobs: int, samples: int) -> None:
+    with store.engine.begin() as connection:
+        base_dir_id = _add_base_dir(connection, base_dir)
+        add_jobs(connection, base_dir_id, jobs, series=_SERIES, steps=max(1, samples // _SERIES))
+
+
+def _add_base_dir(connection: Connection, path: str) -> int:
+    row = {"path": path, "path_key": texts.key(path), "created_at": _MADE_AT}
+    insert(connection, tables.base_dir, [row])
+    found: int = connection.exec_driver_sql("SELECT max(id) FROM base_dir").scalar_one()
+    return found
+
+
+def _stores(database: Database, sizes: Sizes) -> tuple[LineageStore, LineageStore]:
+    jobs, samples = sizes.many_stored_jobs, sizes.samples_of_a_job
+    return _store_of(database, jobs, samples), _store_of(database, jobs // 100, samples)
+
+
+def _ingested(database: Database, store: LineageStore, base_dir: Path) -> Timed:
+    def run() -> float:
+        settle(database)
+        with stopwatch() as seconds:
+            store.ingest(base_dir)
+        store.forget(base_dir)
+        return seconds()
+
+    return run
+
+
+def _grown(database: Database, corpus: Callable[[Sizes], Path], sizes: Sizes) -> Samples:
+    base_dir = corpus(sizes)
+    large, small = (_ingested(database, store, base_dir) for store in _stores(database, sizes))
+    jobs = sizes.many_stored_jobs
+    return alternate(large, small, sizes.repetitions, f"{jobs:,} jobs against {jobs // 100:,}")
+
+
+def _removed(database: Database, sizes: Sizes) -> Samples:
+    store, _ = _stores(database, sizes)
+    jobs = sizes.removed_samples // sizes.samples_of_a_job
+    _add(store, "/going", jobs, sizes.samples_of_a_job)
+    settle(database)
+    with stopwatch() as seconds:
+        store.forget("/going")
+    return Samples((seconds(),), note=f"{sizes.removed_samples:,} samples of {jobs:,} jobs")
+
+
+def _listed(database: Database, way: str, sizes: Sizes) -> Samples:
+    jobs = sizes.listed_files // _FILES_OF_A_JOB
+    base_dir = corpora.empty_files(jobs, _FILES_OF_A_JOB)
+    with fresh(database) as url:
+        _know(url, base_dir)
+        kibibytes, seconds = map(
+            float, child(_LISTED, url, str(base_dir), way, str(sizes.listed_files)).split()
+        )
+    return Samples(
+        (kibibytes / 1024,), note=f"{sizes.listed_files:,} files of {jobs:,} jobs, {seconds:.1f} s"
+    )
+
+
+def _know(url: str, base_dir: Path) -> None:
+    """Make the store know all files of a base dir, as they are, to their ends."""
+    upgrade(url)
+    with LineageStore(url, settings=UNTIMED) as store, store.engine.begin() as connection:
+        base_dir_id, jobs = _add_base_dir(connection, os.path.realpath(base_dir)), 0
+        for part in search(base_dir):
+            jobs = _know_part(connection, base_dir_id, part, jobs)
+        connection.exec_driver_sql("ANALYZE")
+
+
+def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_before: int) -> int:
+    """The same of a part; how many jobs there are with it."""
+    names = list(dict.fromkeys(file.train_id for file in part.files))
+    ids = {train_id: number for number, train_id in enumerate(names, jobs_before + 1)}
+    job = {"base_dir_id": base_dir_id, "state": "finished", "source_present": True, "update_time": 1}
+    job |= {"log_bytes": 0, "created_at": _MADE_AT}
+    insert(
+        connection,
+        tables.train_job,
+        [{"id": ids[name], "train_id": name, "train_key": texts.key(name), **job} for name in names],
+    )
+    zero = ("size_bytes", "byte_offset", "quarantined_bytes", "event_count", "modified_s")
+    none: dict[str, object] = dict.fromkeys((*zero, "fingerprint_bytes", "anchor_bytes", "failed_reads"), 0)
+    none |= {"generation": 1, "current": True, "closed": True, "state": "closed", "created_at": _MADE_AT}
+    rows = [
+        {
+            "job_id": ids[file.train_id],
+            "file_no": file.parsed.timestamp - corpora.FILE_TIME + 1,
+            "name": file.name,
+            "format": file.format.name,
+            "kind": file.parsed.kind,
+            "file_time": file.parsed.timestamp,
+            "stat_stamp": file.sight.stat_stamp,
+            **none,
+        }
+        for file in part.files
+    ]
+    insert(connection, tables.log_file, rows)
+    return jobs_before + len(names)
+
+
+def _rows(database: Database) -> list[Row]:
+    def row(name: str, what: str, measure: Callable[[Sizes], Samples], must: Bound, unit: str = "x") -> Row:
+        shown = "ratio" if unit == "x" else "figure"
+        return Row(f"{name}-{database}", what, measure, must, shown=shown, unit=unit, group="long")  # type: ignore[arg-type]
+
+    listed = partial(_listed, database)
+    return [
+        row(
+            "growth-scalars",
+            "ingest of a file of scalars, against a hundredth of the store",
+            partial(_grown, database, lambda sizes: corpora.c1(sizes.events)),
+            Bound(1.3),
+        ),
+        row(
+            "growth-jobs",
+            "ingest of new jobs, against a hundredth of the store",
+            partial(_grown, database, lambda sizes: corpora.jobs(sizes.new_jobs)),
+            Bound(1.3),
+        ),
+        row("removal", "forget a base dir of the large store", partial(_removed, database), Bound(60), "s"),
+        row(
+            "listing",
+            "peak memory of an ingest that finds nothing new",
+            lambda sizes: listed("ingest", sizes),
+            Bound(256),
+            "MiB",
+        ),
+        row(
+            "takeover",
+            "peak memory of a daemon that takes over and finds nothing new",
+            lambda sizes: listed("takeover", sizes),
+            Bound(256),
+            "MiB",
+        ),
+    ]
+
+
+_DATABASES: tuple[Database, ...] = ("sqlite", "postgresql")
+ROWS = [row for database in _DATABASES for row in _rows(database)]
