@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -89,6 +89,11 @@ def end_all_sessions(url: str) -> None:
     """End all sessions on a database, as an administrator may."""
     sessions = SQL("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity")
     _execute(url, sessions + SQL(" WHERE datname = current_database() AND pid <> pg_backend_pid()"))
+
+
+def truncate(url: str, tables: Iterable[str]) -> None:
+    """Empty tables, of which no other has a reference into them."""
+    _execute(url, SQL("TRUNCATE {}").format(SQL(", ").join(map(Identifier, tables))))
 
 
 def _with_driver(url: str) -> str:
