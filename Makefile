@@ -70,6 +70,11 @@ test-plain: .venv/package ## Decode, ingest and answer with the fast path of dec
 # The rest of the tests asks what is in the database, and cannot tell which path brought it there.
 DECODING = tests/eventlog tests/ingest tests/operations tests/api tests/query/test_expected_answers.py
 
+.PHONY: test-partitioned
+test-partitioned: .venv/package ## Run what uses PostgreSQL on stores whose samples are partitioned by a few jobs
+	LINEAGE_STORE_TEST_PARTITIONED=2 .venv/bin/python $(PYTEST) $(STORED) $(ARGS)
+STORED = tests/store tests/ingest tests/operations tests/query tests/api tests/cli -k "postgres"
+
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)
 	.venv-protobuf6/bin/python $(PYTEST) tests/eventlog $(ARGS)
@@ -104,7 +109,7 @@ prove-full: .venv/package ## The same at the size of a night
 	PYTHONPATH=tests .venv/bin/python -m proofs $(P) --full $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: .venv/package ## Time ourselves against baselines (ARGS="c1 c6" for some rows, --list names them, --quick, --long)
+bench: .venv/package $(if $(filter page browser%,$(ARGS)),page .venv-tensorboard/requirements) ## Time ourselves against baselines (ARGS="c1 c6" for some rows, page in a browser, --list names them, --quick, --long)
 	.venv/bin/python -m benchmarks $(ARGS)
 
 .PHONY: bench-peers
@@ -129,6 +134,7 @@ lock: ## Renew the locked requirements from pyproject.toml and requirements/*.in
 	$(LOCK) --all-extras requirements/mindspore.in -o requirements/mindspore.txt
 	$(LOCK_PEER) requirements/bench-mindinsight.in -o requirements/bench-mindinsight.txt
 	$(LOCK_PEER) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
+	$(LOCK_PEER) requirements/bench-tensorboard.in -o requirements/bench-tensorboard.txt
 LOCK_PEER = .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock'
 LOCK = $(LOCK_PEER) pyproject.toml
@@ -146,6 +152,7 @@ clean: ## Remove the environments and everything that was built
 .venv-mindspore/requirements: requirements/mindspore.txt
 .venv-mindinsight/requirements: requirements/bench-mindinsight.txt
 .venv-mlflow/requirements: requirements/bench-mlflow.txt
+.venv-tensorboard/requirements: requirements/bench-tensorboard.txt
 
 %/requirements:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found: make PYTHON=/path/to/python" >&2; exit 1; }

@@ -11,7 +11,22 @@ from dataclasses import replace
 from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
-from benchmarks.rows import collect, footprint, ingest, limits, live, peers, polling, query, serving, training
+from benchmarks.rows import (
+    collect,
+    cookbook,
+    footprint,
+    ingest,
+    limits,
+    live,
+    load,
+    page,
+    peers,
+    polling,
+    query,
+    serving,
+    shards,
+    training,
+)
 
 ROWS: Sequence[Row] = [
     *ingest.ROWS,
@@ -19,8 +34,12 @@ ROWS: Sequence[Row] = [
     *footprint.ROWS,
     *polling.ROWS,
     *live.ROWS,
+    *shards.ROWS,
     *query.ROWS,
+    *cookbook.ROWS,
     *serving.ROWS,
+    *page.ROWS,
+    *load.ROWS,
     *peers.ROWS,
     *collect.ROWS,
     *training.ROWS,
@@ -56,7 +75,9 @@ def _arguments() -> argparse.Namespace:
         prog="make bench ARGS=…", description="Ratios against baselines of the same run."
     )
     parser.add_argument(
-        "rows", nargs="*", help="names, or beginnings of names (none: all of the default group)"
+        "rows",
+        nargs="*",
+        help="names, beginnings of names, or page: all that a browser does (none: the default group)",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; RESULTS.md is left alone")
     parser.add_argument("--long", action="store_true", help="with the rows that take many minutes")
@@ -76,8 +97,9 @@ def _chosen(arguments: argparse.Namespace) -> list[Row]:
 
 
 def _called(name: str) -> list[Row]:
-    """The row of that name, else those whose names begin so."""
-    found = [row for row in ROWS if row.name == name] or [row for row in ROWS if row.name.startswith(name)]
+    """The row of that name, else those of the group, else those whose names begin so."""
+    exact = [row for row in ROWS if row.name == name] or [row for row in ROWS if row.group == name]
+    found = exact or [row for row in ROWS if row.name.startswith(name)]
     return found or sys.exit(f"No row is called {name}; --list names them.")
 
 

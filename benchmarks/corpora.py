@@ -4,8 +4,9 @@ In: a size. Out: the path of a base dir whose files are finished (mode 0400), as
 Promises: same size, same bytes; an interrupted making leaves nothing behind.
 
 c1 one scalar an event · c2 ten · c5 four tags in turn, an event each · c6 loss and three histograms, as
-SummaryCollector writes them · c4 image, tensor, four histograms and a scalar · jobs: four lineage events and 50
-steps of four scalars each · real: what real trainings wrote (tests/golden), copied under new names.
+SummaryCollector writes them · c4 image, tensor, four histograms and a scalar · runs: one scalar each, as given · jobs:
+four lineage events and 50 steps of four scalars each · real: what real trainings wrote (tests/golden), copied under new
+names.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ FILE_TIME = 1_700_000_000
 LONG_AGO = 1_710_000_000
 """Modification time of every file: nobody is writing any more."""
 
+TAGS = ("loss", "accuracy", "learning_rate", "grad_norm")
+"""The scalars of a job."""
 _LAYERS = (("conv1.weight", 150), ("conv1.bias", 10), ("fc1.weight", 500))
 
 
@@ -50,10 +53,10 @@ def c2(count: int) -> Path:
 
 
 def c5(count: int) -> Path:
-    tags, values = ("loss", "accuracy", "learning_rate", "grad_norm"), np.random.default_rng(5).random(count)
+    values = np.random.default_rng(5).random(count)
     return _single(
         f"c5-{count}",
-        (events.summary(n // 4 + 1, [events.scalar(tags[n % 4], value)]) for n, value in enumerate(values)),
+        (events.summary(n // 4 + 1, [events.scalar(TAGS[n % 4], value)]) for n, value in enumerate(values)),
     )
 
 
@@ -99,6 +102,19 @@ def jobs(count: int) -> Path:
     return _cached(f"jobs-{count}", write)
 
 
+def runs(values: np.ndarray) -> Path:
+    """A run a row, a step a column: `loss`."""
+
+    def write(base_dir: Path) -> None:
+        for run, row in enumerate(values):
+            frames = (
+                events.summary(step, [events.scalar("loss", value)]) for step, value in enumerate(row, 1)
+            )
+            write_log(base_dir / f"run_{run:02d}", "_MS", chain([events.version()], frames))
+
+    return _cached(f"runs-{len(values)}x{values.shape[1]}", write)
+
+
 def real(copies: int) -> Path:
     def write(base_dir: Path) -> None:
         sources = sorted(GOLDEN.iterdir())
@@ -120,10 +136,9 @@ def write_log(directory: Path, suffix: str, frames: Iterable[bytes], timestamp: 
 
 
 def _four_scalars(values: np.ndarray) -> Iterator[bytes]:
-    tags = ("loss", "accuracy", "learning_rate", "grad_norm")
     yield events.version()
     for step, row in enumerate(values, 1):
-        yield events.summary(step, [events.scalar(tag, value) for tag, value in zip(tags, row, strict=True)])
+        yield events.summary(step, [events.scalar(tag, value) for tag, value in zip(TAGS, row, strict=True)])
 
 
 def _single(name: str, frames: Iterable[bytes]) -> Path:

@@ -48,9 +48,14 @@ class Sizes:
     many_jobs: int = 100_000
     live_jobs: int = 1_000
     live_seconds: int = 30
+    sharded_jobs: int = 10_000
+    growing_jobs: int = 100
     idle_client_seconds: int = 10_000
     stored_jobs: int = 100_000
     many_stored_jobs: int = 1_000_000
+    analysed_jobs: int = 20_000
+    analysed_steps: int = 167
+    many_analysed_steps: int = 33
     huge_mebibytes: int = 4096
     peer_jobs: int = 10_000
     training_steps: int = 220
@@ -67,9 +72,14 @@ QUICK = Sizes(
     many_jobs=5_000,
     live_jobs=50,
     live_seconds=6,
+    sharded_jobs=200,
+    growing_jobs=20,
     idle_client_seconds=1_000,
     stored_jobs=3_000,
     many_stored_jobs=10_000,
+    analysed_jobs=2_000,
+    analysed_steps=20,
+    many_analysed_steps=10,
     huge_mebibytes=512,
     peer_jobs=200,
     training_steps=60,
@@ -110,7 +120,7 @@ class Row:
     """A target before this one, and why it went."""
     shown: Shown = "ratio"
     unit: str = "x"
-    group: Literal["default", "long", "peers"] = "default"
+    group: Literal["default", "long", "peers", "page"] = "default"
 
 
 def alternate(

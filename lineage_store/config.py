@@ -17,12 +17,21 @@ from typing import Any, get_type_hints
 from lineage_store.errors import ConfigError
 
 MEBIBYTE = 1 << 20
+MOST_SHARDS = 64
 MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
 """The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
 
 
-def _setting(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least, "choices": choices})
+def _setting(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    limits = {"least": least, "most": most, "choices": choices}
+    return field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,9 @@ class Settings:
     """Every setting, its default and its meaning."""
 
     database_url: str = _setting("", "database of the store; empty: SQLite in the user's state directory")
+    read_database_url: str = _setting(
+        "", "hot standby of database_url, which answers what only asks; empty: database_url does"
+    )
     base_dirs: tuple[str, ...] = _setting(
         (), "directories of job directories that the daemon follows; relative: to the file's directory"
     )
@@ -50,6 +62,12 @@ class Settings:
     live_within_s: float = _setting(600.0, "a job that grew within so many seconds is live", least=1)
     suspect_grace_s: float = _setting(600.0, "seconds before bytes that make no frame are given up", least=0)
     lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
+    shards: int = _setting(
+        0,
+        "parts that the daemon divides the jobs of each base dir into, for as many daemons; 0: as it is",
+        least=0,
+        most=MOST_SHARDS,
+    )
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
     max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
     most_damages: int = _setting(
@@ -163,7 +181,7 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be {what}.")
     if metadata["least"] is not None and not converted >= metadata["least"]:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
-    most = MOST.get(_TYPES[name])
+    most = metadata["most"] or MOST.get(_TYPES[name])
     if most is not None and converted > most:
         raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at most {most:.0f}.")
     if metadata["choices"] and converted not in metadata["choices"]:

@@ -225,7 +225,7 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
         self.cause = cause
         """What somebody who waits is waiting for: down, locked, full, read-only, refused (the password), denied
         (permission), gone, replaced, closed (a SQLite store that only its user can open), busy (all connections of this
-        process are in use), timeout, failed.
+        process are in use), conflict (a standby had to replay what the question read), timeout, failed.
         """
 
 

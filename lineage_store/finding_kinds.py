@@ -18,7 +18,7 @@ class Severity(StrEnum):
     NOTE = "note"
     """Worth knowing; everything that can be read is read."""
     SOME_FILES = "some files"
-    """Some log files cannot be read, the others are; or one of several daemons cannot go on."""
+    """Some log files cannot be read, the others are; or one of several daemons cannot go on, or the standby."""
     STANDSTILL = "standstill"
     """Nothing is read or written there."""
 
@@ -179,7 +179,12 @@ _BASE_DIRS = (
         "Is the share mounted, and may {me} read it? What the store holds is kept, and ingest goes on when the "
         "directory is back.",
     ),
-    Kind("unattended_base_dir", _STANDSTILL, "No ingester leads it, and it was {searched}.", _IS_IT_RUNNING),
+    Kind(
+        "unattended_base_dir",
+        _STANDSTILL,
+        "No ingester leads {which}, and it was {searched}.",
+        _IS_IT_RUNNING,
+    ),
     Kind(
         "unsearched_base_dir",
         _STANDSTILL,
@@ -234,6 +239,12 @@ _STORE = (
         "Allow more with the setting statement_timeout_s.",
     ),
     Kind(
+        "database_conflict",
+        _NOTE,
+        "It is a standby that had to replay what the question was reading.",
+        "Ask again. hot_standby_feedback = on there, or a longer max_standby_streaming_delay, makes it rare.",
+    ),
+    Kind(
         "database_full",
         _STANDSTILL,
         "It is full.",
@@ -262,6 +273,26 @@ _STORE = (
         "Is it well? The log of the system or the server may tell.",
     ),
     Kind(
+        "standby_down",
+        _SOME,
+        "{reason}",
+        "Until it answers, questions fail; with read_database_url set to nothing the primary answers them.",
+    ),
+    Kind(
+        "standby_behind",
+        _SOME,
+        "It shows the store as it was {lag_s:,.0f} s ago.",
+        "Does it receive the log (pg_stat_wal_receiver), and is its disk quick enough? A long question holds replay up "
+        "for max_standby_streaming_delay.",
+        remedies={"paused": "Its replay is paused: SELECT pg_wal_replay_resume()."},
+    ),
+    Kind(
+        "standby_promoted",
+        _SOME,
+        "It is no standby any more: it shows nothing that is written to {primary}.",
+        "If it has taken over, name it in database_url; else make a standby of it anew.",
+    ),
+    Kind(
         "unusable_store",
         _STANDSTILL,
         "It cannot be used: {reason}",
@@ -284,6 +315,13 @@ _STORE = (
         _STANDSTILL,
         "PostgreSQL is {found}; {needed} or newer is needed.",
         "Upgrade the server.",
+    ),
+    Kind(
+        "unfinished_layout",
+        _NOTE,
+        "`lineage-store db partition` is at work, or was interrupted: samples are stored twice and written slowly.",
+        "Let it end. If it was interrupted, run it again, and it goes on; the opposite (`--undo`, or the size before) "
+        "takes back what it has done.",
     ),
     Kind(
         "large_write_ahead_log",

@@ -16,6 +16,8 @@ from lineage_store.finding_kinds import KINDS, Severity
 
 THE_STORE = "the store"
 """The subject of what is found about the database."""
+THE_STANDBY = "the standby"
+"""Of what is found about the one that answers questions."""
 _DATABASE = "database_"
 
 

@@ -1,22 +1,29 @@
 """How the daemon logs: readable lines on a terminal, one JSON object a line elsewhere.
 
-In: a level and a format. Out: the root logger, writing to stderr; no password gets into a line, and no name of a file
-can steer a terminal. Libraries and the API never call this.
+In: a level and a format. Out: the root logger, writing to stderr, with times as RFC 3339 writes them in UTC. Promises:
+no password gets into a line, no name of a file can steer a terminal. Libraries and the API never call this.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from datetime import UTC, datetime
 
 from pythonjsonlogger.json import JsonFormatter
 
+from lineage_store.json_values import iso
 from lineage_store.texts import escaped, without_passwords
 
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
-class ConsoleFormatter(logging.Formatter):
+class _Timed(logging.Formatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        return iso(datetime.fromtimestamp(record.created, UTC))
+
+
+class ConsoleFormatter(_Timed):
     """`time level message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -27,7 +34,7 @@ class ConsoleFormatter(logging.Formatter):
         return without_passwords(f"{first} {extra}".rstrip() + newline + rest)
 
 
-class LineFormatter(JsonFormatter):
+class LineFormatter(_Timed, JsonFormatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
 from helpers.compiled_once import share_compiled_statements
+from helpers.standby import hot_standby
 from lineage_store.config import SETTING_FIELDS, Settings
 from lineage_store.setting_sources import load
 
@@ -31,7 +32,9 @@ if (
 ):  # `make test-plain`: not only where settings are loaded
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
-DATABASES = [pytest.param("sqlite", id="sqlite"), pytest.param("postgres", id="postgresql")]
+DATABASES = [pytest.param("postgres", id="postgresql")]
+if not (databases.BY_JOBS or databases.DISTRIBUTED):  # which SQLite has not
+    DATABASES.insert(0, pytest.param("sqlite", id="sqlite"))
 
 
 @pytest.fixture(params=DATABASES)
@@ -81,13 +84,18 @@ def postgres_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def standby_server(postgres_server: str) -> Iterator[str]:
+    """A hot standby of that server, for a module."""
+    with hot_standby(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> Iterator[str]:
     """The migrated database that others are copies of; nobody may be connected to it."""
-    from lineage_store.store.schema.upgrade import upgrade
-
     with databases.postgres_database(postgres_server) as url:
-        upgrade(url)
+        databases.make_store(url)
         yield url
 
 

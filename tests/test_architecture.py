@@ -29,7 +29,7 @@ BASE = {
     "finding_kinds",
     "json_values",
 }
-STORE = {"store.schema", "store.records", "store.statistics", "store.database"}
+STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "logs": BASE,

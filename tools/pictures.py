@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         program = [sys.executable, "-m", "lineage_store", "--database", f"sqlite:///{directory}/store.db"]
         subprocess.run([*program, "ingest", str(ROOT / "examples" / "summary_base")], check=True)
-        serving = [*program, "serve", "--port", "0", "--no-open"]
+        serving = [*program, "serve", "--port", "0", "--no-open", str(ROOT / "examples" / "summary_base")]
         with subprocess.Popen(serving, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
             assert server.stdout is not None
             address = next(word for line in server.stdout for word in line.split() if word.startswith("http"))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from benchmarks.corpora import CACHE, ROOT
 from benchmarks.databases import LIFETIME
 
-Peer = Literal["mindinsight", "mindspore", "mlflow"]
+Peer = Literal["mindinsight", "mindspore", "mlflow", "tensorboard"]
 
 
 def ask(peer: Peer, *request: object) -> tuple[float, Any]:
@@ -45,7 +45,7 @@ def _process(peer: Peer) -> subprocess.Popen[str]:
 def _running(peer: Peer) -> Iterator[subprocess.Popen[str]]:
     python = ROOT / f".venv-{peer}" / "bin" / "python"
     if not python.exists():
-        sys.exit(f"{peer} is not installed: run make bench-peers.")
+        sys.exit(f"{peer} is not installed: run make bench-peers, or make bench ARGS=page.")
     script = Path(__file__).parent / f"{peer}_side.py"
     environment = os.environ | {"HOME": str(CACHE), "PYTHONWARNINGS": "ignore"}  # they leave files at home
     if peer == "mindspore":

@@ -1,15 +1,14 @@
 """MindInsight's side of `make bench-peers`; runs in an environment of its own, so it imports nothing of ours.
 
 In: a request a line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition], ["query_warm",
-condition], ["serve", base_dir] or ["ask", method, path, body]. Out: a line of JSON each: the seconds, and what was
-found (tags, or the count and the ids, or the answer). Its cap of 999 jobs is lifted but in "serve": answers about the
-first 999 of 10,000 jobs would not be comparable.
+condition] or ["serve", base_dir]. Out: a line of JSON each: the seconds, and what was found (tags, or the count and the
+ids, or the address of its server). Its cap of 999 jobs is lifted but in "serve": answers about the first 999 of 10,000
+jobs would not be comparable.
 """
 
 from __future__ import annotations
 
 import atexit
-import http.client
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -59,11 +59,10 @@ def query_warm(condition: dict[str, Any]) -> object:
 
 
 def serve(base_dir: str) -> object:
-    """Its own server, in a process that ends with this one, when it has read all jobs."""
+    """The address of its own server, in a process that ends with this one, when it has read all jobs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        _warm["address"] = "127.0.0.1", free.getsockname()[1]
-    host, port = _warm["address"]
-    command = [sys.executable, "-m", "gunicorn", "-b", f"{host}:{port}", "-w", "1", "--threads", "5"]
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "gunicorn", "-b", address, "-w", "1", "--threads", "5"]
     environment = os.environ | {"MINDINSIGHT_SUMMARY_BASE_DIR": base_dir}
     server = subprocess.Popen(
         [*command, "mindinsight.backend.application:APP"], env=environment, stdout=sys.stderr
@@ -71,23 +70,15 @@ def serve(base_dir: str) -> object:
     atexit.register(server.terminate)
     while True:
         try:
-            found = json.loads(_request("GET", "datavisual/train-jobs?limit=1", None))
+            with urllib.request.urlopen(
+                f"http://{address}/v1/mindinsight/datavisual/train-jobs?limit=1"
+            ) as answer:
+                found = json.load(answer)
             if found["load_status"] == "loaded" and found["total"]:
-                return found["total"]
+                return address
         except (OSError, KeyError):
             pass
         time.sleep(0.2)
-
-
-def ask(method: str, path: str, body: str | None) -> object:
-    """One request of that server."""
-    return _request(method, path, body).decode()
-
-
-def _request(method: str, path: str, body: str | None) -> bytes:
-    connection = http.client.HTTPConnection(*_warm["address"])
-    connection.request(method, f"/v1/mindinsight/{path}", body)
-    return connection.getresponse().read()
 
 
 def _shown(answer: dict[str, Any]) -> object:
@@ -100,7 +91,6 @@ REQUESTS: dict[str, Callable[..., object]] = {
     "query": query,
     "query_warm": query_warm,
     "serve": serve,
-    "ask": ask,
 }
 
 

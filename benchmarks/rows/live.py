@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from benchmarks import corpora, events
 from benchmarks.databases import fresh
 from benchmarks.measuring import Bound, Row, Samples, Sizes, cpu_seconds
 from lineage_store import LineageStore
-from lineage_store.store.schema.tables import series, train_job
+from lineage_store.store.schema.tables import base_dir, series, train_job
 
 _ASK_EVERY_S = 0.05
 
@@ -44,27 +44,33 @@ def _live_cpu(sizes: Sizes) -> Samples:
 @cache
 def _live(sizes: Sizes) -> tuple[list[float], float]:
     """Latencies of all appends in seconds, and the share of one core that the daemon took meanwhile."""
-    base_dir = corpora.CACHE / "appended"
-    shutil.rmtree(base_dir, ignore_errors=True)
-    names = [f"run_{number:04d}" for number in range(sizes.live_jobs)]
-    paths = [corpora.write_log(base_dir / name, "_MS", [events.version()]) for name in names]
+    with (
+        live_jobs("appended", sizes.live_jobs) as paths,
+        fresh("sqlite") as url,
+        LineageStore(url) as store,
+        _daemon(url, paths[0].parents[1], store.engine, len(paths)) as daemon,
+    ):
+        began, before = time.monotonic(), cpu_of_daemon(daemon)
+        latencies = append_and_ask(paths, store.engine, sizes.live_seconds)
+        return latencies, (cpu_of_daemon(daemon) - before) / (time.monotonic() - began)
+
+
+@contextmanager
+def live_jobs(name: str, count: int) -> Iterator[list[Path]]:
+    """The log files of a base dir whose jobs have only begun."""
+    directory = corpora.CACHE / name
+    shutil.rmtree(directory, ignore_errors=True)
+    jobs = [directory / f"run_{number:04d}" for number in range(count)]
+    paths = [corpora.write_log(job, "_MS", [events.version()]) for job in jobs]
     for path in paths:
         path.chmod(0o600)
         os.utime(path)
-    with (
-        fresh("sqlite") as url,
-        LineageStore(url) as store,
-        _daemon(url, base_dir, store.engine, len(names)) as daemon,
-    ):
-        began, before = time.monotonic(), _cpu_seconds(daemon)
-        latencies = _append_and_ask(paths, store.engine, sizes.live_seconds)
-        cpu = (_cpu_seconds(daemon) - before) / (time.monotonic() - began)
-    shutil.rmtree(base_dir)
-    return latencies, cpu
+    yield paths
+    shutil.rmtree(directory)
 
 
-def _append_and_ask(paths: list[Path], engine: Engine, seconds: int) -> list[float]:
-    """Append one event a second to each file, spread over the second, and wait until all are visible."""
+def append_and_ask(paths: list[Path], engine: Engine, seconds: int) -> list[float]:
+    """Append one event a second to each file, spread over the second, and wait until all are visible: how long each."""
     frames = [events.summary(step, [events.scalar("loss", 1 / step)]) for step in range(1, seconds + 1)]
     jobs = {f"./{path.parent.name}": index for index, path in enumerate(paths)}
     appended, visible = np.zeros((len(paths), seconds)), np.zeros(len(paths), np.int64)
@@ -84,7 +90,7 @@ def _append_and_ask(paths: list[Path], engine: Engine, seconds: int) -> list[flo
             position += 1
         if now - asked >= _ASK_EVERY_S:
             asked = now
-            for train_id, last_step in _last_steps(engine):
+            for train_id, last_step in _last_steps(engine, paths[0].parents[1]):
                 index = jobs[train_id]
                 latencies += (time.monotonic() - appended[index, visible[index] : last_step]).tolist()
                 visible[index] = last_step
@@ -92,8 +98,10 @@ def _append_and_ask(paths: list[Path], engine: Engine, seconds: int) -> list[flo
     return latencies
 
 
-def _last_steps(engine: Engine) -> list[tuple[str, int]]:
+def _last_steps(engine: Engine, path: Path) -> list[tuple[str, int]]:
+    here = select(base_dir.c.id).where(base_dir.c.path == str(path)).scalar_subquery()
     query = select(train_job.c.train_id, series.c.last_step).join(series, series.c.job_id == train_job.c.id)
+    query = query.where(train_job.c.base_dir_id == here)
     with engine.connect() as connection:
         return [(row.train_id, row.last_step) for row in connection.execute(query)]
 
@@ -106,27 +114,34 @@ def _daemon(url: str, base_dir: Path, engine: Engine, job_count: int) -> Iterato
     command = [sys.executable, "-W", "ignore", "-c", script, "daemon", str(base_dir)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as daemon:
         try:
-            deadline = time.monotonic() + 60
-            while _job_count(engine) < job_count:
-                if daemon.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError("The daemon does not find the jobs.")
-                time.sleep(0.1)
+            await_jobs(engine, job_count, lambda: daemon.poll() is None)
             time.sleep(2)
             yield daemon.pid
         finally:
             daemon.terminate()
 
 
-def _job_count(engine: Engine) -> int:
-    with engine.connect() as connection:
-        return connection.execute(select(func.count()).select_from(train_job)).scalar_one()
+def await_jobs(engine: Engine, count: int, is_well: Callable[[], bool], within_s: float = 60) -> None:
+    """Wait until a store has so many jobs."""
+    deadline, query = time.monotonic() + within_s, select(func.count()).select_from(train_job)
+    while True:
+        with engine.connect() as connection:
+            if connection.execute(query).scalar_one() >= count:
+                return
+        if not is_well() or time.monotonic() > deadline:
+            raise RuntimeError("The daemon does not find the jobs.")
+        time.sleep(0.1)
 
 
-def _cpu_seconds(process: int) -> float:
-    """Of the daemon and its reading process."""
+def cpu_of_daemon(process: int) -> float:
+    """CPU seconds of a daemon and its reading processes so far."""
+    return sum(map(cpu_seconds, processes(process)))
+
+
+def processes(process: int) -> list[int]:
+    """A process and its children."""
     children = Path(f"/proc/{process}/task").glob("*/children")
-    processes = [process, *(int(child) for path in children for child in path.read_text().split())]
-    return sum(map(cpu_seconds, processes))
+    return [process, *(int(child) for path in children for child in path.read_text().split())]
 
 
 ROWS = [

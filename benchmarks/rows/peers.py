@@ -3,7 +3,8 @@
 MindInsight's loader checks no CRC and keeps at most 1,000 samples of a tag; ours keeps all, in a database. Its cost
 grows with the events, so parts of the corpora stand for them. Its process has loaded before, as a
 server's has, and our store has ingested before, as a daemon's has: another job, so its statements are compiled. Both
-sides must find the same jobs in the same order before queries are timed. MLflow logs the same rows of scalars and
+sides must find the same jobs in the same order before queries are timed. Servers are asked one request after the other
+by one client, of http.client, over a connection that is there already. MLflow logs the same rows of scalars and
 results for each job, a batch a run.
 """
 
@@ -13,10 +14,14 @@ import http.client
 import json
 import re
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import cycle
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 from benchmarks import corpora
 from benchmarks.databases import fresh
@@ -39,6 +44,9 @@ _Request = tuple[str, str, str | None]
 _CURVE_EVENTS = 2_000
 _MOST_SERVED = 999
 """More jobs MindInsight's server does not show."""
+_MOST_LOADED = 15
+"""More jobs it does not keep in memory."""
+_LABELS = cycle((1, 2))
 _MLFLOW_RUNS = 100
 _OTHER_EVENTS = 100
 
@@ -67,46 +75,76 @@ def _query(warm: bool, refresh: bool | None, sizes: Sizes) -> Samples:
         return alternate(timed(ours), lambda: peer()[0], 3 if not warm else 2 * sizes.repetitions + 1, note)
 
 
-def _rest_page(sizes: Sizes) -> Samples:
+def _rest_page(changes: bool, sizes: Sizes) -> Samples:
+    request = "POST", "lineagemgr/lineages", json.dumps(_CONDITION)
+    return _rest(corpora.jobs(min(sizes.peer_jobs, _MOST_SERVED)), request, changes, sizes)
+
+
+def _rest_scalars(changes: bool, sizes: Sizes) -> Samples:
+    """Of as many jobs as its server keeps in memory, which it is told to load first."""
     base_dir = corpora.jobs(min(sizes.peer_jobs, _MOST_SERVED))
-    return _rest(base_dir, lambda store: [("POST", "lineagemgr/lineages", json.dumps(_CONDITION))], sizes)
+    named = [("train_id", f"./{path.name}") for path in sorted(base_dir.iterdir())[:_MOST_LOADED]]
+    tags = [("tag", f"{tag}/scalar") for tag in corpora.TAGS]
+    path = f"datavisual/scalars?{urlencode([*named, *tags])}"
+    return _rest(base_dir, ("GET", path, None), changes, sizes, [train_id for _, train_id in named])
 
 
-def _rest_curves(sizes: Sizes) -> Samples:
-    base_dir = corpora.c1(_CURVE_EVENTS)
-
-    def requests(store: LineageStore) -> list[_Request]:
-        (job,) = store.train_jobs(base_dir)
-        path = f"datavisual/scalar/metadata?train_id={job.train_id}&tag="
-        return [("GET", f"{path}{tag}/scalar", None) for tag in store.tags(base_dir, job.train_id)["scalar"]]
-
-    return _rest(base_dir, requests, sizes)
+def _rest_curve(changes: bool, sizes: Sizes) -> Samples:
+    path = "datavisual/scalar/metadata?train_id=./run&tag=loss/scalar"
+    return _rest(corpora.c1(_CURVE_EVENTS), ("GET", path, None), changes, sizes)
 
 
-def _rest(base_dir: Path, requests_of: Callable[[LineageStore], list[_Request]], sizes: Sizes) -> Samples:
-    jobs = ask("mindinsight", "serve", str(base_dir))[1]
+def _rest(
+    base_dir: Path, request: _Request, changes: bool, sizes: Sizes, loaded: Sequence[str] = ()
+) -> Samples:
+    """The same request of both servers, by the same client; `changes`: after one, so that ours has kept no answer."""
+    theirs = ask("mindinsight", "serve", str(base_dir))[1]
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
-        requests = requests_of(store)
-        with served(url) as (_, address), closing(http.client.HTTPConnection(address)) as connection:
+        first = store.train_jobs(limit=1)[0].train_id
+        with served(url) as (_, address):
+            _load_jobs(theirs, loaded)
+            answer = _asked(address, request)
+            assert _without_marks(answer) == _without_marks(_asked(theirs, request)), "answers differ"
 
-            def answer(method: str, path: str, body: str | None) -> str:
-                connection.request(method, f"/v1/mindinsight/{path}", body)
-                return connection.getresponse().read().decode()
+            def ours() -> float:
+                if changes:
+                    store.annotate(base_dir, first, tag=next(_LABELS))
+                return _seconds(address, request, 1 if changes else 5)
 
-            def peer() -> float:
-                return sum(ask("mindinsight", "ask", *request)[0] for request in requests)
-
-            theirs = [_without_marks(ask("mindinsight", "ask", *request)[1]) for request in requests]
-            assert [_without_marks(answer(*request)) for request in requests] == theirs, "answers differ"
-            ours = timed(lambda: [answer(*request) for request in requests], 5)
-            return alternate(
-                ours, peer, 4 * sizes.repetitions + 1, f"{jobs:,} jobs, {len(requests)} requests"
-            )
+            peer = partial(_seconds, theirs, request, 5)
+            note = f"{len(list(base_dir.iterdir())):,} jobs, {len(answer):,} bytes"
+            return alternate(ours, peer, 4 * sizes.repetitions + 1, note)
 
 
-def _without_marks(answer: str) -> str:
-    return re.sub(r'"dataset_mark":"[^"]*"', "", answer)
+def _seconds(address: str, request: _Request, times: int) -> float:
+    """What a request takes over a connection that is there, one after the other."""
+    with closing(http.client.HTTPConnection(address)) as connection:
+        connection.connect()
+        return timed(lambda: _answer(connection, *request), times)()
+
+
+def _asked(address: str, request: _Request) -> str:
+    with closing(http.client.HTTPConnection(address)) as connection:
+        return _answer(connection, *request)
+
+
+def _answer(connection: http.client.HTTPConnection, method: str, path: str, body: str | None) -> str:
+    connection.request(method, f"/v1/mindinsight/{path}", body, {"Content-Type": "application/json"})
+    return connection.getresponse().read().decode()
+
+
+def _load_jobs(address: str, train_ids: Sequence[str]) -> None:
+    """Wait until a server of MindInsight's has them in memory."""
+    request = "POST", "datavisual/train-job-caches", json.dumps({"train_ids": train_ids})
+    while any(
+        each["cache_status"] != "CACHED" for each in json.loads(_asked(address, request))["cache_result"]
+    ):
+        time.sleep(0.2)
+
+
+def _without_marks(answer: str) -> Any:
+    return json.loads(re.sub(r'"dataset_mark":"[^"]*"', '"dataset_mark":""', answer))
 
 
 def _log(sizes: Sizes) -> Samples:
@@ -134,6 +172,16 @@ def _speedup(name: str, what: str, measure: Callable[[Sizes], Samples], must: fl
     return Row(name, what, measure, *bounds, shown="speedup", group="peers")
 
 
+def _rest_rows(name: str, what: str, measure: Callable[[bool, Sizes], Samples]) -> list[Row]:
+    what = f"{what} by its REST API, {{}}, against its server"
+    return [
+        _speedup(f"mindinsight-rest-{name}", what.format("asked again"), partial(measure, False), 3, 10),
+        _speedup(
+            f"mindinsight-rest-{name}-changed", what.format("after a change"), partial(measure, True), 1, 3
+        ),
+    ]
+
+
 ROWS = [
     _load_row("c1", lambda sizes: corpora.c1(sizes.events // 50), 200, 500),
     _load_row("c2", lambda sizes: corpora.c2(sizes.scalar_events_of_ten // 20), 60, 150),
@@ -145,20 +193,9 @@ ROWS = [
     ),
     _query_row("refresh-warm", "the same with the default refresh, nothing new", True, None, 1, 3),
     _query_row("refresh-disk", "the same with the default refresh, nothing new", False, None, 50, 150),
-    _speedup(
-        "mindinsight-rest-page",
-        "a page by its REST API, asked again, against its server",
-        _rest_page,
-        3,
-        10,
-    ),
-    _speedup(
-        "mindinsight-rest-scalars",
-        "a job's curves by its REST API, 1,000 of 2,000 steps, asked again, against its server",
-        _rest_curves,
-        1,
-        5,
-    ),
+    *_rest_rows("page", "a page", _rest_page),
+    *_rest_rows("scalars", "four curves of 15 jobs", _rest_scalars),
+    *_rest_rows("curve", "one curve, 1,000 of 2,000 steps,", _rest_curve),
     _speedup(
         "mlflow", "job dirs → committed SQLite, against MLflow's log_batch of the same rows", _log, 40, 40
     ),

@@ -94,10 +94,10 @@ def _follow(connection: http.client.HTTPConnection) -> None:
 
 
 @contextmanager
-def served(url: str) -> Iterator[tuple[int, str]]:
-    """The process id of a server of its own, and its address."""
+def served(url: str, *base_dirs: Path) -> Iterator[tuple[int, str]]:
+    """The process id of a server of its own, with a daemon for the base dirs, and its address."""
     environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
-    command = [str(_PROGRAM), "serve", "--port", "0", "--no-open"]
+    command = [str(_PROGRAM), "serve", "--port", "0", "--no-open", *map(str, base_dirs)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+/", line)))

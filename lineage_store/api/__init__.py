@@ -11,11 +11,13 @@ from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.api.seeds import filter_summary_lineage, get_summary_lineage
 from lineage_store.api.store import LineageStore
 from lineage_store.store.database.cancelling import Cancellation
+from lineage_store.store.database.conflicts import asked_again
 
 __all__ = [
     "Cancellation",
     "LineageStore",
     "PathLike",
+    "asked_again",
     "filter_summary_lineage",
     "get_summary_lineage",
     "place_of",

@@ -7,19 +7,24 @@ writers; no transaction is open between two pages.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
     from lineage_store.query.changes import Changes
+    from lineage_store.store.database.commit_watch import CommitWatch
 
 NOW = "now"
 MOST_CHANGES = 10_000
 
 
+@all_asked_again
 class Following(OpenedStore):
     """A store whose changes can be followed."""
 
@@ -56,14 +61,46 @@ class Following(OpenedStore):
         wanted = None if condition is None else parse(condition)
         begin = {} if since in (None, NOW) else decode(since or "")
         end = None if until is None else decode(until)
-        with self._reading() as connection:
+        engine = self.read_engine
+        with self._reading(engine) as connection:
             if since == NOW:
-                return changes.Changes((), changes.current(connection), more=False)
-            return changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+                answer = changes.Changes((), changes.current(connection), more=False)
+            else:
+                answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+        if engine is not self._followed:
+            self.see_latest()  # to a standby that is behind the token, the store would have gone back
+        return answer
+
+    def now(self) -> Now:
+        """Somebody who is asked for the token of now again and again; close it."""
+        return Now(self)
 
     def follow(self, since: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
         """Somebody who looks again and again; close it, best by `with`. Arguments as for `changes`."""
         return Follower(self, since, condition)
+
+
+class Now:
+    """Tells `changes("now").since` again and again, for next to nothing where nothing changed. Threads may share it."""
+
+    def __init__(self, store: Following) -> None:
+        self._store, self._watch = store, _watch(store)
+        self._asking, self._since = threading.Lock(), ""
+
+    def since(self) -> str:
+        """The token behind all that was committed before it is asked for. Raises as `changes` does."""
+        with self._asking:
+            known, self._since = self._since, ""
+            with suppress(DatabaseUnavailableError):  # the store tells what is wrong itself
+                changed = self._watch.may_have_changed() or not self._store.answers_as_followed()
+                self._since = "" if changed else known
+            self._since = self._since or self._store.changes(NOW).since
+            return self._since
+
+    def close(self) -> None:
+        """Close its connection."""
+        with self._asking:
+            self._watch.close()
 
 
 class Follower:
@@ -72,12 +109,7 @@ class Follower:
     def __init__(
         self, store: Following, since: str | None, condition: Mapping[str, Any] | None = None
     ) -> None:
-        from lineage_store.query.changes import SIGN
-        from lineage_store.store.database.commit_watch import CommitWatch
-
-        unsafe = store.settings.allow_network_filesystem
-        self._store, self._condition = store, condition
-        self._watch = CommitWatch(store.engine, SIGN, allow_network_filesystem=unsafe)
+        self._store, self._condition, self._watch = store, condition, _watch(store)
         self.since = store.changes(NOW).since if since == NOW else since
         """The token behind what was given last."""
 
@@ -109,3 +141,12 @@ class Follower:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _watch(store: Following) -> CommitWatch:
+    from lineage_store.query.changes import SIGN
+    from lineage_store.store.database.commit_watch import CommitWatch
+
+    return CommitWatch(
+        store._followed, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem
+    )

@@ -1,12 +1,15 @@
 """An opened store: its connections, and the transactions in which every method asks.
 
-In: a URL or settings. Out: an engine; transactions whose failures are errors of errors.py. Promises: a store that was
-refused holds nothing open. Knows no question: those are in `questions`, `samples` and `operations`.
+In: a URL or settings. Out: engines, of the primary and of a standby beside it; transactions whose failures are errors
+of errors.py. Promises: a store that was refused holds nothing open; one with a standby opens and answers while its
+primary is away; whoever writes by it sees that in what is read next. Knows no question: those are in `questions`,
+`samples` and `operations`.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +21,20 @@ from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.paths import PathLike
 from lineage_store.config import Settings
-from lineage_store.errors import LineageQuerySummaryDataError, TrainJobNotFoundError
+from lineage_store.errors import (
+    ConfigError,
+    DatabaseUnavailableError,
+    LineageQuerySummaryDataError,
+    NotAStoreError,
+    SchemaTooOldError,
+    TrainJobNotFoundError,
+)
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+    from lineage_store.store.database.standby import Standby
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +54,63 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
-        self.settings = settings or setting_sources.load().settings
+        self.settings, self._here = settings or setting_sources.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
-        self._engine = engines.open_engine(
-            url,
-            read_only=read_only,
-            allow_network_filesystem=unsafe,
-            pool_size=self.settings.pool_size,
-            statement_timeout_s=self.settings.statement_timeout_s,
-        )
-        self.url = engines.safe_url(self._engine.url)
+        self._primary = self._new_engine(url, read_only=read_only)
+        self.url = engines.safe_url(self._primary.url)
+        self._is_fit = self._is_copy = False
+        self._standby: Standby | None = None
         try:
-            if create and not read_only and upgrade.is_empty(self._engine):
+            self._standby = self._beside_primary()
+            if create and not read_only and upgrade.is_empty(self._primary):
                 upgrade.upgrade(url, allow_network_filesystem=unsafe)
                 if not given:
                     log.warning("The lineage store is %s.", engines.sqlite_path(url))
-            upgrade.check(self._engine)
+            self._require_fit()
+        except DatabaseUnavailableError as error:
+            if self._standby is None:
+                self.close()
+                raise
+            log.warning("%s Questions are answered by %s.", error, self._standby)
         except BaseException:
             self.close()  # a store that was refused holds nothing open
             raise
 
+    def _new_engine(self, url: str, *, read_only: bool) -> Engine:
+        from lineage_store.store.database.engine import open_engine
+
+        return open_engine(
+            url,
+            read_only=read_only,
+            allow_network_filesystem=self.settings.allow_network_filesystem,
+            pool_size=self.settings.pool_size,
+            statement_timeout_s=self.settings.statement_timeout_s,
+        )
+
+    def _beside_primary(self) -> Standby | None:
+        """The standby of the settings; nothing is connected yet. Raises ConfigError."""
+        if not self.settings.read_database_url:
+            return None
+        from lineage_store.store.database.standby import Standby
+
+        engine = self._new_engine(self.settings.read_database_url, read_only=True)
+        standby = Standby(self._primary, engine)
+        if {engine.dialect.name, self._primary.dialect.name} != {"postgresql"}:
+            raise ConfigError(
+                f"read_database_url names {standby}, and the store is {self.url}: only PostgreSQL has standbys.",
+                hint="Set read_database_url to nothing.",
+            )
+        return standby
+
     def close(self) -> None:
-        """Close the database connections."""
-        self._engine.dispose()
+        """Close the database connections; one that another thread uses closes when its question is answered."""
+        from lineage_store.store.database import pool
+
+        pool.close(self._primary)
+        if self._standby is not None:
+            pool.close(self._standby.engine)
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +126,68 @@ class OpenedStore:
         """The SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not."""
         return self._engine
 
+    @property
+    def read_engine(self) -> Engine:
+        """The engine that questions are put to now: the standby's, if there is one and it has what was written here."""
+        standby = self._standby
+        if standby is None or (self._require_copy(standby) and standby.lacks_writes()):
+            return self._engine
+        return standby.engine
+
+    def answers_as_followed(self) -> bool:
+        """Whether questions are put to the one that is watched for changes."""
+        return self._standby is None or self.read_engine is self._followed
+
+    def see_latest(self) -> None:
+        """Let what is read from now on be no older than what the primary holds now, also where a standby answers."""
+        if self._standby is not None:
+            self._standby.stay_no_older()
+
+    @property
+    def _engine(self) -> Engine:
+        """The primary's. Raises where that does not fit, or does not answer before this was found out."""
+        self._require_fit()
+        return self._primary
+
+    @property
+    def _informed(self) -> Engine:
+        """Of who knows how ingest stands now: on a standby that lags, leads have run out; it is asked in need only."""
+        if self._standby is None or self._standby.primary_answers():
+            return self._engine
+        return self.read_engine
+
+    @property
+    def _followed(self) -> Engine:
+        """Of who is watched for changes: the one that tells them, unless it lacks what was written here."""
+        return self._engine if self._standby is None else self._standby.engine
+
+    def _require_fit(self) -> None:
+        if self._is_fit:
+            return
+        from lineage_store.store.schema import upgrade
+
+        upgrade.check(self._primary)
+        self._is_fit = True
+
+    def _require_copy(self, standby: Standby) -> bool:
+        """Raise what is wrong with a standby that cannot answer for the store; else it is one from then on."""
+        if self._is_copy:
+            return True
+        from lineage_store.store.schema import upgrade
+
+        try:
+            upgrade.check(standby.engine)
+        except (SchemaTooOldError, NotAStoreError) as error:
+            hint = f"It must be a standby of {self.url}: wait until it has replayed what made the store."
+            raise type(error)(error.message, hint=hint) from error
+        if not standby.is_copy():
+            raise ConfigError(
+                f"read_database_url names {standby}, which is no standby of {self.url}.",
+                hint="Name a hot standby of that server and the same database, or nothing.",
+            )
+        self._is_copy = True
+        return True
+
     @contextmanager
     def _named_failures(self) -> Iterator[None]:
         from sqlalchemy.exc import DBAPIError
@@ -93,16 +199,33 @@ class OpenedStore:
             raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def snapshot(self) -> Iterator[None]:
+        """What this thread asks in the block is answered as of one moment; for blocks that wait for nothing else."""
+        with self._reading() as connection:
+            self._here.connection = connection
+            try:
+                yield
+            finally:
+                self._here.connection = None
+
+    @contextmanager
+    def _reading(self, engine: Engine | None = None) -> Iterator[Connection]:
+        """A transaction on an engine; None: on the one that questions are put to, or the snapshot's own."""
         from lineage_store.store.database import engine as engines
 
-        with self._named_failures(), engines.reading(self._engine) as connection:
+        here = getattr(self._here, "connection", None)
+        if engine is None and here is not None:
+            yield here
+            return
+        with self._named_failures(), engines.reading(engine or self.read_engine) as connection:
             yield connection
 
     @contextmanager
-    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
+    def _job(
+        self, base_dir: PathLike, train_id: str, engine: Engine | None = None
+    ) -> Iterator[tuple[Connection, BaseDir, int]]:
         """A transaction, a base dir, and the id of a job below it. Raises TrainJobNotFoundError."""
-        with self._reading() as connection:
+        with self._reading(engine) as connection:
             found = base_dirs.find(connection, base_dir)
             yield connection, found, job_id(connection, found, train_id)
 

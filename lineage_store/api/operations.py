@@ -7,7 +7,8 @@ name and its docstring. Knows no SQL: `operations` and `query` do the work.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
 from lineage_store.api.opened import OpenedStore, no_such_job
 from lineage_store.api.paths import PathLike, absolute_path, real_path
-from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.store.database.conflicts import all_asked_again, asked_again
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -27,14 +29,19 @@ if TYPE_CHECKING:
     from lineage_store.operations.why import Verdict
     from lineage_store.query.status import JobReport, StoreStatus
     from lineage_store.store.admin.read_only_sql import Answer
+    from lineage_store.store.admin.replay import Replay
     from lineage_store.store.admin.wal import WriteAheadLog
     from lineage_store.store.writes.forgetting import Holdings
 
 Row = Mapping[str, Any]
 
 
+@all_asked_again
 class Operations(OpenedStore):
-    """A store that can be looked after."""
+    """A store that can be looked after.
+
+    What compares the store with the disk, or tells how ingest stands, asks the primary: a standby shows what was.
+    """
 
     # --- how it stands --------------------------------------------------------------------------------------------
 
@@ -45,7 +52,7 @@ class Operations(OpenedStore):
         """
         from lineage_store.query import status as statuses
 
-        with self._reading() as connection:
+        with self._reading(self._informed) as connection:
             path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
             return statuses.read_status(connection, path, problems=problems)
 
@@ -54,13 +61,23 @@ class Operations(OpenedStore):
 
         A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`,
         and no daemon of this host is kept from reading it. Where nothing is read and something keeps the store from
-        being written, that is told too. Raises LineageParamSummaryPathError when the store does not know the base dir.
+        being written, that is told too; and a standby that lags by more than `within_s`, or cannot answer. Raises
+        LineageParamSummaryPathError when the store does not know the base dir.
         """
         from lineage_store.operations import health
 
-        path = None if base_dir is None else self._place(base_dir).path
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
-        return health.findings(self._engine, path, wanted, within_s=within_s)
+        try:
+            path = None if base_dir is None else self._place(base_dir).path
+            found = health.findings(self._engine, path, wanted, within_s=within_s)
+        except DatabaseUnavailableError as error:
+            if self._standby is None:
+                raise
+            url = self._primary.url.render_as_string(hide_password=False)
+            path = None if base_dir is None else real_path(base_dir)
+            found = health.findings_without_database(url, path, error)
+        standby = self.standby(within_s=within_s)
+        return [*found, standby.finding] if standby and standby.finding else found
 
     def measures(self, *, within_s: float = 60.0) -> Measures:
         """How the store stands, in numbers for a monitor; also that the database does not answer. `findings` as above.
@@ -70,13 +87,24 @@ class Operations(OpenedStore):
         from lineage_store.operations import measures
 
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
-        return measures.measure(self._engine, wanted, within_s=within_s)
+        found = measures.measure(self._primary, wanted, within_s=within_s)
+        standby = self.standby(within_s=within_s)
+        more = [standby.finding] if standby and standby.finding else []
+        return replace(found, findings=[*found.findings, *more], standby=standby)
+
+    def standby(self, *, within_s: float = 60.0) -> Replay | None:
+        """How far the standby of `read_database_url` is behind, with a finding above `within_s`; None where none is."""
+        from lineage_store.store.admin import replay
+
+        if self._standby is None:
+            return None
+        return replay.look(self._primary, self._standby.engine, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
         from lineage_store.store.admin import wal
 
-        return wal.look(self._engine)
+        return wal.look(self._primary)
 
     def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
         """Everything that the views say of one job. Raises TrainJobNotFoundError."""
@@ -306,8 +334,15 @@ class Operations(OpenedStore):
         """
         from lineage_store.store.admin import read_only_sql
 
-        with read_only_sql.run(self._engine, statement, timeout_s=timeout_s) as answer:
-            yield answer
+        with ExitStack() as opened:
+
+            @asked_again
+            def begin() -> Answer:
+                return opened.enter_context(
+                    read_only_sql.run(self.read_engine, statement, timeout_s=timeout_s)
+                )
+
+            yield begin()
 
     def publish(self, file: PathLike, mode: int = 0o444) -> int:
         """Write a snapshot of a SQLite store for others to read; returns its size in bytes."""
@@ -316,9 +351,9 @@ class Operations(OpenedStore):
         return publish(self._engine, Path(file), mode)
 
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
-        with self._reading() as connection:
+        with self._reading(self._engine) as connection:
             return base_dirs.find_all(connection, base_dir)
 
     def _place(self, base_dir: PathLike) -> BaseDir:
-        with self._reading() as connection:
+        with self._reading(self._engine) as connection:
             return base_dirs.find(connection, base_dir)

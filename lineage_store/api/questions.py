@@ -7,12 +7,14 @@ is asked wrongly raises before anything is read. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike, real_path
-from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamTypeError, LineageParamValueError
+from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 
     from lineage_store.query.contents import JobContents
     from lineage_store.query.jobs import TrainJob
+    from lineage_store.query.search.columns import JobColumns
     from lineage_store.query.search.explain import Explanation
     from lineage_store.query.search.tree import SearchCondition
 
 LARGEST_LABEL = 10
+LISTED_JOBS = 1_000
 LONGEST_REMARK = 128
 
 
+@all_asked_again
 class Questions(OpenedStore):
     """A store that answers questions about trainings."""
 
@@ -66,10 +71,33 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.search import listing
 
-        wanted = _question(condition, base_dir)
-        with self._reading() as connection:
+        wanted, engine = _question(condition, base_dir), self.read_engine  # the same one throughout
+        with self._reading(engine) as connection:
             ids = _ids(connection, base_dir)
-        yield from listing.iter_lineage(self._reading, wanted, ids)
+        yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
+
+    def job_columns(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Sequence[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+        most: int = 100_000,
+        every: bool = False,
+    ) -> JobColumns:
+        """The first `most` jobs that match, column by column, as of one moment: for tables and plots of very many.
+
+        Args:
+            condition: the documented search_condition; paging keys are ignored.
+            names: fields, `metric/NAME`, `user_defined/NAME`: a column of values for each.
+            every: with jobs of which no lineage was written (yet); not where an order is asked for.
+        """
+        from lineage_store.query.search.columns import job_columns
+        from lineage_store.query.search.condition import read_subject
+
+        wanted, asked = _question(condition, base_dir), {name: read_subject(name) for name in names}
+        with self._reading() as connection:
+            return job_columns(connection, wanted, _ids(connection, base_dir), asked, most, every=every)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -132,11 +160,23 @@ class Questions(OpenedStore):
             require(connection, asked)
 
     def names(self) -> dict[str, list[str]]:
-        """Names of the metrics (`metric`) and user-defined values (`user_defined`) that jobs have."""
+        """Names of the metrics (`metric`) and user-defined values (`user_defined`): those that most jobs have first."""
         from lineage_store.query.names import all_names
 
         with self._reading() as connection:
             return dict(all_names(connection))
+
+    def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
+        """The values that jobs have of a field, `metric/NAME` or `user_defined/NAME`, each with how many have it.
+
+        The most frequent come first; of texts, only those with `part` in them, whatever the case of A to Z.
+        """
+        from lineage_store.query.known_values import known_values
+        from lineage_store.query.search.condition import read_subject
+
+        subject = read_subject(name)
+        with self._reading() as connection:
+            return known_values(connection, subject, part, most)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
@@ -149,17 +189,24 @@ class Questions(OpenedStore):
             LineageParamValueError: outside those bounds, or neither is given.
             TrainJobNotFoundError: the store knows no such job.
             ReadOnlyStoreError: the store is open for reading only.
+            DatabaseUnavailableError: it cannot be written to now, also where a standby answers questions.
         """
         from lineage_store.store.database import engine as engines
         from lineage_store.store.writes import remarks
 
-        engines.require_writable(self._engine)
+        engines.require_writable(self._primary)
         changes = _annotation(tag, remark)
-        with self._job(base_dir, train_id) as (_, place, _):
-            pass  # it is there
-        with self._named_failures(), engines.writing(self._engine) as connection:
-            now = engines.database_time(connection)
-            remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+        try:
+            with self._job(base_dir, train_id, self._engine) as (_, place, _):
+                pass  # it is there
+            with self._named_failures(), engines.writing(self._engine) as connection:
+                now = engines.database_time(connection)
+                remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+        except DatabaseUnavailableError as error:
+            if self._standby is not None:
+                told = f"Labels and remarks are written there; questions are answered by {self._standby}."
+                error.hint = f"{error.hint or ''} {told}".lstrip()
+            raise
 
     def base_dirs(self) -> list[str]:
         """The base dirs that the store knows."""
@@ -175,17 +222,25 @@ class Questions(OpenedStore):
         state: str | None = None,
         train_ids: Iterable[str] | None = None,
         with_samples: bool = False,
-        limit: int | None = None,
+        limit: int = LISTED_JOBS,
         page: int = 0,
+        after: str | None = None,
     ) -> list[TrainJob]:
-        """The jobs of a base dir, or of all, most recently updated first.
+        """A page of the jobs of a base dir, or of all, most recently updated first.
+
+        Page after page by cursor, each job that does not change meanwhile is told once; one that does goes to the
+        beginning of the list.
 
         Args:
             state: only those that are live, stalled, finished or missing.
             train_ids: only those of these ids.
             with_samples: only those that recorded scalars, histograms, images and the like.
-            limit: so many a page; None for all of them.
-            page: which page, from 0.
+            limit: so many a page.
+            page: which page, from 0; finding one far down takes as long as all before it.
+            after: the `cursor` of the last job of the page before: the page behind it, found at once.
+
+        Raises:
+            LineageParamValueError: `limit` or `page` is none, or `after` no cursor.
         """
         from lineage_store.query import jobs
         from lineage_store.store.database.paging import Page
@@ -195,7 +250,13 @@ class Questions(OpenedStore):
             ids = _ids(connection, base_dir)
             named = None if train_ids is None else list(map(to_stored, train_ids))
             return jobs.train_jobs(
-                connection, ids, state=state, train_ids=named, with_samples=with_samples, page=part
+                connection,
+                ids,
+                state=state,
+                train_ids=named,
+                with_samples=with_samples,
+                after=after,
+                page=part,
             )
 
     def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:

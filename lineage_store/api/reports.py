@@ -16,8 +16,10 @@ from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.contents import JobContents
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
+from lineage_store.query.search.columns import JobColumns
 from lineage_store.query.status import JobReport, StoreStatus
 from lineage_store.store.admin.read_only_sql import Answer
+from lineage_store.store.admin.replay import Replay
 from lineage_store.store.admin.wal import WriteAheadLog
 from lineage_store.store.writes.forgetting import Holdings
 
@@ -34,6 +36,7 @@ __all__ = [
     "Holdings",
     "IngestPlan",
     "IngestReport",
+    "JobColumns",
     "JobContents",
     "JobReport",
     "Measures",
@@ -42,6 +45,7 @@ __all__ = [
     "Recorded",
     "RemovableJob",
     "RemovedJob",
+    "Replay",
     "Reread",
     "Severity",
     "StoreStatus",

@@ -14,6 +14,7 @@ from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore, job_id
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
+from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
     from lineage_store.query import samples
@@ -30,6 +31,7 @@ class Chosen(TypedDict, total=False):
     device: int | None
 
 
+@all_asked_again
 class Samples(OpenedStore):
     """A store that gives out samples."""
 

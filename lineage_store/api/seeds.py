@@ -15,14 +15,17 @@ from typing import Any
 from lineage_store.api.paths import PathLike, absolute_path, place_of, real_path
 from lineage_store.api.store import LineageStore
 from lineage_store.errors import (
+    DatabaseUnavailableError,
     LineageFileNotFoundError,
     LineageParamSummaryPathError,
     MindInsightException,
     TrainJobNotFoundError,
 )
+from lineage_store.store.database.conflicts import asked_again
 from lineage_store.texts import to_stored
 
 
+@asked_again
 def filter_summary_lineage(
     summary_base_dir: PathLike,
     search_condition: Mapping[str, Any] | None = None,
@@ -65,6 +68,7 @@ def filter_summary_lineage(
         return answer
 
 
+@asked_again
 def get_summary_lineage(
     summary_dir: PathLike,
     keys: Sequence[str] | None = None,
@@ -88,7 +92,7 @@ def get_summary_lineage(
     job_lineage.read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, summary_dir)
-        if base_dirs.is_known(opened.engine, base_dir) or holds_log_files(base_dir, 0, train_id):
+        if base_dirs.is_known(opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
             _refresh(opened, base_dir, refresh, only=train_id)
         try:
             return opened.get_lineage(base_dir, train_id, keys)
@@ -130,11 +134,15 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
         return
     from lineage_store.ingest import refresh as refreshing
 
+    try:
+        engine = store.engine
+    except DatabaseUnavailableError:
+        return  # away since the store was opened, which said so; a standby answers
     if wanted:
-        refreshing.refresh_all(store.engine, path, store.settings)
+        refreshing.refresh_all(engine, path, store.settings)
     else:
         jobs = None if only is None else {to_stored(only)}
-        refreshing.refresh_lineage(store.engine, path, store.settings, jobs)
+        refreshing.refresh_lineage(engine, path, store.settings, jobs)
 
 
 def _require_jobs(store: LineageStore, path: Path) -> None:
@@ -143,7 +151,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
     from lineage_store.store.catalog import registry
     from lineage_store.store.database.engine import reading
 
-    with reading(store.engine) as connection:
+    with reading(store.read_engine) as connection:
         base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(path))
         if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
             return
@@ -167,7 +175,7 @@ def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:
     place = place_of(summary_dir, set(store.base_dirs()))
     if place is None:
         above = real_path(os.path.dirname(os.path.normpath(absolute_path(summary_dir))))
-        if base_dirs.overlapping(store.engine, above) is not None:
+        if base_dirs.overlapping(store.read_engine, above) is not None:
             return real_path(
                 summary_dir
             ), "./"  # beside a base dir that is known, a job can only be one of its own

@@ -27,7 +27,8 @@ class LineageStore(Questions, Samples, Following, Operations):
 
     Args:
         url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
-            the user's state directory.
+            the user's state directory. The hot standby that the setting `read_database_url` names answers what only
+            asks; what is written by this store is in what is read from it next.
         settings: all settings at once, instead of those from environment and configuration file.
         create: whether a missing or empty database becomes a store; where not, that is an error.
         read_only: nothing is ever written, made or upgraded, neither in the database nor in a file; a role that may
@@ -39,7 +40,8 @@ class LineageStore(Questions, Samples, Following, Operations):
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
         SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
         PermissionDeniedError: the role or user may not read it.
-        DatabaseUnavailableError: it is unreachable or locked, or there is no such file.
+        DatabaseUnavailableError: it is unreachable or locked, or there is no such file; where a standby is named, that
+            is told when something is written.
     """
 
     def ingest(

@@ -5,7 +5,7 @@ In: settings, paths. Out: frozen reports; `upgrade` and `grant` change the datab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,41 @@ def grant(
     with _engine(settings) as engine:
         upgrade.check(engine)
         return list(wanted), (roles.statements if dry_run else roles.grant)(engine, wanted)
+
+
+def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
+    """Partition the samples by so many jobs, or (None) undo that; whether anything was to be done.
+
+    Readers and ingest go on. After an interruption, the same call goes on where it was. Raises LineageStoreError.
+    """
+    from lineage_store.store.admin import partitioning
+    from lineage_store.store.schema import upgrade
+
+    with _engine(settings) as engine:
+        upgrade.check(engine)
+        return partitioning.lay_out(engine, by_jobs, told)
+
+
+def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = False) -> Sequence[str]:
+    """Distribute `samples` or `all` over the workers of Citus: the statements that do it (`dry_run`: would).
+
+    Raises LineageStoreError where that cannot be, such as without the extension.
+    """
+    from lineage_store.store.admin import distributing
+    from lineage_store.store.schema import upgrade
+    from lineage_store.store.schema.distribution import Part
+
+    with _engine(settings) as engine:
+        upgrade.check(engine)
+        return (distributing.planned if dry_run else distributing.distribute)(engine, Part(part), shards)
+
+
+def layout(settings: Settings) -> str:
+    """How the samples are laid out, in a sentence; empty where that is as usual."""
+    from lineage_store.operations.doctor import layout_of
+
+    with _engine(settings) as engine:
+        return layout_of(engine)
 
 
 def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:

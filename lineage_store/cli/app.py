@@ -27,7 +27,7 @@ from lineage_store.texts import without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
-"""Set by shells that ask for completions: `eval "$(_LINEAGE_STORE_COMPLETE=bash_source lineage-store)"`."""
+"""Set by shells that ask for completions, as the script does that `completion` prints."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -57,6 +57,7 @@ VERBS = {
     "publish": "setup",
     "db": "setup",
     "config": "settings",
+    "completion": "completion",
 }
 """Every verb and the module that holds it, in the order in which help lists them."""
 
@@ -79,6 +80,7 @@ class _Verbs(click.Group):
 @click.option(
     "--database", metavar="URL", help="The store: sqlite:////path/to/file or postgresql://user@host/name."
 )
+@click.option("--read-database", metavar="URL", help="A hot standby of it, which answers what only asks.")
 @click.option(
     "--config", "config_file", metavar="FILE", help="Settings file, instead of the first one found."
 )
@@ -88,7 +90,14 @@ class _Verbs(click.Group):
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 @click.version_option(package_name="lineage-store", prog_name=PROGRAM)
 @click.pass_obj
-def app(session: Session, database: str | None, config_file: str | None, verbose: int, quiet: bool) -> None:
+def app(
+    session: Session,
+    database: str | None,
+    read_database: str | None,
+    config_file: str | None,
+    verbose: int,
+    quiet: bool,
+) -> None:
     """Keep what MindSpore trainings wrote into their log files in SQL, and ask it questions.
 
     \b
@@ -99,9 +108,9 @@ def app(session: Session, database: str | None, config_file: str | None, verbose
 
     Settings come from flags, LINEAGE_STORE_* variables and lineage_store.toml: see `lineage-store config show`.
     """
-    session.database, session.config_file = database, config_file
+    session.database, session.read_database, session.config_file = database, read_database, config_file
     session.verbosity = -1 if quiet else verbose
-    if database is not None and without_passwords(database) != database:
+    if any(url is not None and without_passwords(url) != url for url in (database, read_database)):
         session.note(
             "Every user of this host can read the password in the process list: "
             "use PGPASSFILE, or LINEAGE_STORE_DATABASE_URL in the environment."

@@ -1,8 +1,8 @@
 """Rows on stdout: a table for people, JSON or CSV for programs.
 
 In: column names and rows of plain values. Out: text on stdout and nothing else. On a terminal a table is no wider than
-that, or a record a row (`tables`); rich makes its heading bold, and honours NO_COLOR. Elsewhere it is plain columns,
-however wide, with every value whole. JSON and CSV are written as rows come.
+that, or a record a row (`tables`), and goes through a pager where it is longer; rich makes its heading bold. Elsewhere
+it is plain columns, however wide, with every value whole. JSON and CSV are written as rows come.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -89,12 +90,10 @@ def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | Non
         click.echo(f"\n{escaped(title)}")
     room = _room()
     if (fitting := layout(found, room)) is None:
-        lines = records(found, room)
+        lines = list(records(found, room))
     else:
-        _write_heading(fitting, room)
-        lines = fitting.rows()
-    for line in lines:
-        click.echo(line)
+        lines = [*_heading(fitting, room), *fitting.rows()]
+    _write_lines(lines, room)
 
 
 def write_json(value: object) -> None:
@@ -121,19 +120,29 @@ def _room() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _write_heading(table: Layout, room: int | None) -> None:
+def _heading(table: Layout, room: int | None) -> list[str]:
     if room is None:
-        click.echo(table.heading())
-        return
+        return [table.heading()]
     from rich.console import Console
     from rich.text import Text
 
-    for line in tables.pairs([(column.name, column.cells[0]) for column in table.above], room):
-        click.echo(line)
-    if table.above:
-        click.echo()
-    Console(file=sys.stdout).print(Text(table.heading(), "bold"), soft_wrap=True)
-    click.echo(table.rule())
+    above = tables.pairs([(column.name, column.cells[0]) for column in table.above], room)
+    console = Console(file=sys.stdout)
+    with console.capture() as heading:
+        console.print(Text(table.heading(), "bold"), soft_wrap=True, end="")
+    return [*above, *([""] if table.above else []), heading.get(), table.rule()]
+
+
+def _write_lines(lines: Sequence[str], room: int | None) -> None:
+    """Write lines; on a terminal that they do not fit on, a page at a time, by the program that PAGER names or less."""
+    if room is None or len(lines) < shutil.get_terminal_size().lines:
+        for line in lines:
+            click.echo(line)
+        return
+    os.environ.setdefault(
+        "LESS", "FRSX"
+    )  # escapes are shown, long lines are not folded, all stays when it ends
+    click.echo_via_pager("\n".join(lines), color=True)
 
 
 def _write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:

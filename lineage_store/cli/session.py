@@ -24,18 +24,25 @@ class Session:
     """One run of the program."""
 
     database: str | None = None
+    read_database: str | None = None
     config_file: str | None = None
     verbosity: int = 0
     """-1 quiet, 0 normal, 1 and more: verbose."""
 
     def settings(self, **flags: Any) -> LoadedSettings:
         """The settings with flags on top; a flag that is None was not given."""
-        return setting_sources.load({"database_url": self.database, **flags}, config_file=self.config_file)
+        urls = {"database_url": self.database, "read_database_url": self.read_database}
+        return setting_sources.load({**urls, **flags}, config_file=self.config_file)
 
-    def open_store(self, *, create: bool = False, **flags: Any) -> LineageStore:
-        """The store; the caller closes it, best by `with`. Only verbs that fill it may `create` it."""
+    def open_store(self, *, create: bool = False, writes: bool = False, **flags: Any) -> LineageStore:
+        """The store; the caller closes it, best by `with`. Only verbs that fill it may `create` it.
+
+        One that `writes` looks where it writes to, whatever a standby shows.
+        """
         from lineage_store.api import LineageStore
 
+        if create or writes:
+            flags["read_database_url"] = ""
         return LineageStore(settings=self.settings(**flags).settings, create=create)
 
     def note(self, text: str) -> None:

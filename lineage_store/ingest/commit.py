@@ -128,20 +128,21 @@ def finish_discovery(
     """Note which paths could not be looked at, and remove what rewritten files left behind, in bounded transactions.
 
     `should_stop` is asked between those; what is left goes with the next discovery. Writes nothing when there is
-    nothing to say: most discoveries end here.
+    nothing to say: most discoveries end here. Of a path that several may have met, one shard's ingester tells.
     """
+    mine = [each for each in paths if lease.shards.hold_path(each.subject)]
     with reading(engine) as connection:
-        more = generations.any_replaced(connection, lease.base_dir_id)
-        quiet = not more and problems.path_problems_are(connection, lease.base_dir_id, paths)
+        more = generations.any_replaced(connection, lease.base_dir_id, lease.shards)
+        quiet = not more and problems.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        problems.set_path_problems(connection, lease.base_dir_id, paths, now)
+        problems.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
     while more and not should_stop():
         with writing(engine) as connection:
             leases.confirm(connection, lease)
-            more = generations.remove_replaced(connection, lease.base_dir_id, rows_at_a_time)
+            more = generations.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
@@ -149,7 +150,7 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         if searched:
-            registry.note_discovery(connection, lease.base_dir_id, now)
+            registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
 
 
 def renew(engine: Engine, lease: Lease) -> None:
@@ -163,12 +164,13 @@ def renew(engine: Engine, lease: Lease) -> None:
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
     """Call jobs stalled that have stopped growing."""
+    mine = lease.base_dir_id, lease.shards
     with reading(engine) as connection:
-        if not jobs.quiet_jobs(connection, lease.base_dir_id, database_time(connection), live_within_s):
+        if not jobs.quiet_jobs(connection, *mine, database_time(connection), live_within_s):
             return
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
-        quiet = jobs.quiet_jobs(connection, lease.base_dir_id, now, live_within_s)
+        quiet = jobs.quiet_jobs(connection, *mine, now, live_within_s)
         _refresh_jobs(connection, lease, quiet, now, live_within_s)
 
 

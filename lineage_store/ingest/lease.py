@@ -1,4 +1,4 @@
-"""The lease of a base dir, held while work is done in it.
+"""The lease of a base dir, of all its shards, held while work is done in it.
 
 In: an engine and a base dir. Out: a lease for the length of a `with` block. Promises: it is released also when the
 work fails; who waits for a lead does not wait for ever. Does not know what the work is.
@@ -59,6 +59,18 @@ def hold_lease(
         yield lease
     finally:
         release_lease(engine, lease)
+
+
+def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None:
+    """Divide a base dir into so many shards, if it is not; daemons give way. Raises LeaseHeldError, LeaseLostError."""
+    with reading(engine) as connection:
+        if leases.shard_count(connection, base_dir_id) == count:
+            return
+    with (
+        hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lease,
+        writing(engine) as connection,
+    ):
+        leases.divide(connection, lease, count)
 
 
 def _await_end(

@@ -81,7 +81,8 @@ def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
-    if _calls_for_analysis(ingester, counts):
+    # Of those who lead shards one gathers statistics, of what all of them wrote.
+    if 0 in ingester.lease.shards.numbers and _calls_for_analysis(ingester, counts):
         analyze.analyse(ingester.engine)
     return counts
 

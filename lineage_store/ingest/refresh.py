@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,15 +36,16 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
 from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.leases import Lease
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 LINEAGE = frozenset({"lineage"})
-_CACHES: dict[tuple[URL, Path, Settings], tuple[Lease | None, DirectoryCache]] = {}
-"""What the last question about each base dir has seen, and the lease that had ended last by then."""
+_Leads = Sequence[tuple[str, int]]
+"""Who led each shard last, and by which epoch."""
+_CACHES: dict[tuple[URL, Path, Settings], tuple[_Leads, DirectoryCache]] = {}
+"""What the last question about each base dir has seen, and who had led it last by then."""
 LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
@@ -123,11 +124,12 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
     if todo:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
-            if lease.epoch != (last.epoch if last else 0) + 1:  # somebody else led since the survey
+            # Somebody else led since the survey; of several shards, that is not told by an epoch of all of them.
+            if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
                 cache = _new_cache(base_dir, settings)
                 todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
             pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
-        last = lease
+        last = [(lease.holder, lease.epoch) for _ in lease.shards.numbers]
     _CACHES[engine.url, base_dir, settings] = last, cache
 
 
@@ -138,11 +140,10 @@ def _survey_lineage(
     return survey_changes(engine, base_dir, base_dir_id, settings, cache, signs, kinds=LINEAGE)
 
 
-def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: Lease | None) -> DirectoryCache:
+def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: _Leads) -> DirectoryCache:
     """What this process remembers, if nobody has written since; taken out, so that no two threads share it."""
     of, cache = _CACHES.pop((engine.url, base_dir, settings), (None, None))
-    same = of is not None and last is not None and (of.holder, of.epoch) == (last.holder, last.epoch)
-    return cache if cache is not None and same else _new_cache(base_dir, settings)
+    return cache if cache is not None and last and of == last else _new_cache(base_dir, settings)
 
 
 def _new_cache(base_dir: Path, settings: Settings) -> DirectoryCache:

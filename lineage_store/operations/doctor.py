@@ -20,19 +20,20 @@ from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
-from lineage_store.findings import THE_STORE, Finding, finding, of_database
+from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.problems import access_of, me, path_problems, unlistable_base_dir, unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
-from lineage_store.store.admin import wal
+from lineage_store.store.admin import partitioning, replay, wal
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.schema import upgrade
+from lineage_store.store.schema import partitions, upgrade
 from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
+STANDBY_LAGS_S = 60.0
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
 
@@ -59,7 +60,11 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
         yield from _location(url, settings)
         with _opened(url) as engine:
             yield _schema(engine)
+            if not upgrade.is_empty(engine):
+                yield from _layout(engine)
             yield from _server(engine)
+            if settings.read_database_url and engine.dialect.name == "postgresql":
+                yield _standby(engine, settings.read_database_url)
             log = wal.look(engine)
             if log is not None and log.finding:
                 yield log.finding
@@ -90,6 +95,24 @@ def _schema(engine: Engine) -> Finding:
     return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
 
 
+def layout_of(engine: Engine) -> str:
+    """How the samples are laid out, in a sentence; empty where that is as usual."""
+    with reading(engine) as connection:
+        found = partitions.layouts(connection)
+    if not found:
+        return ""
+    jobs, count = next(iter(found.values()))
+    return f"Samples are in {count:,} partitions of {jobs:,} jobs."
+
+
+def _layout(engine: Engine) -> Iterator[Finding]:
+    if words := layout_of(engine):
+        yield _ok("samples", words)
+    with reading(engine) as connection:
+        if partitioning.unfinished(connection):
+            yield finding("unfinished_layout", THE_STORE)
+
+
 def _server(engine: Engine) -> Iterator[Finding]:
     if engine.dialect.name != "postgresql":
         return
@@ -97,6 +120,12 @@ def _server(engine: Engine) -> Iterator[Finding]:
         major = int((engine.dialect.server_version_info or (0,))[0])
     if major < LEAST_POSTGRESQL:
         yield finding("old_server", THE_STORE, found=major, needed=LEAST_POSTGRESQL)
+
+
+def _standby(engine: Engine, url: str) -> Finding:
+    with _opened(url) as standby:
+        found = replay.look(engine, standby, within_s=STANDBY_LAGS_S)
+    return found.finding or _ok(THE_STANDBY, f"{found}.")
 
 
 def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def findings(
     """
     stored = None if base_dir is None else to_stored(str(base_dir))
     with engines.reading(engine) as connection:
-        rows = read_status(connection, stored, problems=0).base_dirs
+        shards = read_status(connection, stored, problems=0).shards
         found = read_findings(connection, stored, within_s)
         known = {Path(from_stored(path)) for _, path in registry.base_dirs(connection)}
     if base_dir is None:
@@ -60,7 +60,7 @@ def findings(
         ]
     idle = {each.subject for each in found if each.severity is Severity.STANDSTILL}
     url = engine.url.render_as_string(hide_password=False)
-    leaders = {row["base_dir"]: row["leader"] for row in rows}
+    leaders = {(row["base_dir"], row["shard"]): row["leader"] for row in shards}
     found += _of_daemons(daemons(url, base_dir), leaders, idle)
     obstacle = obstacle_to(engine) if any(each.severity is Severity.STANDSTILL for each in found) else None
     if obstacle is not None and all(each.remedy != obstacle.remedy for each in found):
@@ -78,7 +78,7 @@ def findings_without_database(
 
 
 def _of_daemons(
-    statuses: Sequence[DaemonStatus], leaders: Mapping[str, str | None], idle: set[str]
+    statuses: Sequence[DaemonStatus], leaders: Mapping[tuple[str, int], str | None], idle: set[str]
 ) -> Iterator[Finding]:
     """What daemons tell of themselves, and what has become of them.
 
@@ -86,7 +86,7 @@ def _of_daemons(
     """
     for each in statuses:
         subject, found = to_stored(each.base_dir), each.finding
-        leader = leaders.get(subject)
+        leader = leaders.get((subject, each.shard))
         by_another = leader not in (None, each.holder)
         if found is None:
             continue

@@ -19,6 +19,7 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding
 from lineage_store.operations import health
 from lineage_store.query.views import view_rows
+from lineage_store.store.admin.replay import Replay
 from lineage_store.store.database.engine import database_time, reading, sqlite_path
 from lineage_store.store.schema.tables import base_dir, ingest_total
 
@@ -56,6 +57,8 @@ class Measures:
     store_bytes: int | None = None
     disk: Disk | None = None
     """None for PostgreSQL, whose disk its own host knows."""
+    standby: Replay | None = None
+    """None where no standby answers questions."""
 
 
 def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measures:

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from lineage_store.operations.measures import Measures, Row
 from lineage_store.states import JobState
+from lineage_store.store.admin.replay import Replay
 
 PREFIX = "lineage_store_"
 SHARE = 0.05
@@ -31,6 +32,8 @@ _GAUGES = (
     ("log_bytes", "log_bytes", "Bytes of the log files that are there."),
     ("pending_bytes", "pending_bytes", "Bytes of log files that are not yet read."),
     ("quarantined_bytes", "quarantined_bytes", "Bytes given up as damaged."),
+    ("shards", "shards", "Shards that the base dir is divided into."),
+    ("led_shards", "led_shards", "Shards of it that an ingester leads."),
 )
 """Name, column of v_base_dir, meaning."""
 _COUNTERS = (
@@ -66,6 +69,7 @@ def metric_families(measures: Measures) -> Iterator[Metric]:
             summary.add_metric([row["path"]], row[item], row[f"{item}_s"])
         yield summary
     yield from _room(measures)
+    yield from _standby(measures.standby)
 
 
 class StoreCollector(Collector):
@@ -129,6 +133,18 @@ def _findings(measures: Measures) -> Metric:
     for labels, count in counted.items():
         findings.add_metric(labels, count)
     return findings
+
+
+def _standby(standby: Replay | None) -> Iterator[Metric]:
+    if standby is None:
+        return
+    yield GaugeMetricFamily(f"{PREFIX}standby_up", "Whether the standby answers.", standby.is_up)
+    if standby.lag_s is not None:
+        meaning = "Since the last commit that the standby shows; 0 where it shows all."
+        yield GaugeMetricFamily(f"{PREFIX}standby_lag_seconds", meaning, standby.lag_s)
+    if standby.lag_bytes is not None:
+        meaning = "Write-ahead log that the standby has not replayed."
+        yield GaugeMetricFamily(f"{PREFIX}standby_lag_bytes", meaning, standby.lag_bytes)
 
 
 def _room(measures: Measures) -> Iterator[Metric]:

@@ -23,6 +23,7 @@ from lineage_store.ingest.lease import hold_lease
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
 from lineage_store.store import leases
+from lineage_store.store.admin import partitioning
 from lineage_store.store.catalog.removable import Removable, Rules, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
@@ -149,6 +150,7 @@ def _remove_rows(engine: Engine, lease: Lease, rows_at_a_time: int) -> None:
         with writing(engine) as connection:
             leases.confirm(connection, lease)
             more = forgetting.remove_part(connection, lease.base_dir_id, rows_at_a_time)
+    partitioning.drop_vacated(engine)
 
 
 def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:

@@ -132,7 +132,8 @@ def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     while more:
         with writing(this.engine) as connection:
             leases.confirm(connection, this.lease)
-            more = generations.remove_replaced(connection, this.lease.base_dir_id, this.settings.batch_rows)
+            mine = this.lease.base_dir_id, this.lease.shards
+            more = generations.remove_replaced(connection, *mine, this.settings.batch_rows)
     return counts
 
 

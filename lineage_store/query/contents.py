@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, literal_column, or_, select
 
 from lineage_store.states import FileState
-from lineage_store.store.database.dialects import among
+from lineage_store.store.database.dialects import listed, one_of
+from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series, train_job
 from lineage_store.texts import from_stored, to_stored
 
-_DAMAGED = (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.POISONED)
+_DAMAGED: list[ColumnElement[Any]] = [
+    literal_column(f"'{state}'")
+    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.POISONED)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +41,20 @@ def job_contents(
     connection: Connection, base_dir_id: int, train_ids: Sequence[str]
 ) -> dict[str, JobContents]:
     """What the jobs with these ids hold; nothing of those that the store does not know."""
-    wanted = among(connection, train_job.c.train_id, [to_stored(train_id) for train_id in train_ids])
-    jobs = select(train_job.c.id, train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id, wanted)
-    names = {job_id: from_stored(train_id) for job_id, train_id in connection.execute(jobs)}
+    jobs, files, tags_of = _statements(dialect := connection.dialect.name)
+    wanted = listed(dialect, map(to_stored, train_ids))
+    names = {
+        job_id: from_stored(train_id)
+        for job_id, train_id in run(connection, jobs, of_base_dir=base_dir_id, wanted=wanted)
+    }
     if not names:
         return {}
-    counts: dict[tuple[int, str], tuple[int, int]] = {}
-    damaged = or_(log_file.c.state.in_(_DAMAGED), log_file.c.quarantined_bytes > 0)
-    files = (
-        select(log_file.c.job_id, log_file.c.kind, func.count(), func.sum(case((damaged, 1), else_=0)))
-        .where(among(connection, log_file.c.job_id, list(names)), CURRENT_FILE)
-        .group_by(log_file.c.job_id, log_file.c.kind)
-    )
-    for job_id, kind, number, of_damaged in connection.execute(files):
-        counts[job_id, kind] = (number, of_damaged)
-    tags = _tags(connection, list(names))
+    wanted = listed(dialect, names)
+    rows = run(connection, files, wanted=wanted)
+    counts = {(job_id, kind): (number, of_damaged) for job_id, kind, number, of_damaged in rows}
+    tags = defaultdict(list)
+    for job_id, plugin, tag in run(connection, tags_of, wanted=wanted):
+        tags[job_id].append((plugin, from_stored(tag)))
     found = {}
     for job_id, train_id in names.items():
         summary_files, damaged_files = counts.get((job_id, "summary"), (0, 0))
@@ -58,16 +63,24 @@ def job_contents(
     return found
 
 
-def _tags(connection: Connection, job_ids: list[int]) -> dict[int, list[tuple[str, str]]]:
-    """The tags of jobs; a job's series are numbered in the order in which they came."""
-    rows = connection.execute(
+@cache
+def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
+    """Jobs by train id; their log files; their tags, for a job's series are numbered as they came."""
+    wanted: Any = bindparam("wanted")
+    damaged = or_(log_file.c.state.in_(_DAMAGED), log_file.c.quarantined_bytes > 0)
+    jobs = select(train_job.c.id, train_job.c.train_id).where(
+        train_job.c.base_dir_id == bindparam("of_base_dir"), one_of(dialect, train_job.c.train_id, wanted)
+    )
+    files = (
+        select(log_file.c.job_id, log_file.c.kind, func.count(), func.sum(case((damaged, 1), else_=0)))
+        .where(one_of(dialect, log_file.c.job_id, wanted), CURRENT_FILE)
+        .group_by(log_file.c.job_id, log_file.c.kind)
+    )
+    tags = (
         select(series.c.job_id, series.c.plugin, series.c.tag)
         .join(log_file, of_file(series))
-        .where(among(connection, series.c.job_id, job_ids), CURRENT_FILE)
+        .where(one_of(dialect, series.c.job_id, wanted), CURRENT_FILE)
         .group_by(series.c.job_id, series.c.plugin, series.c.tag)
         .order_by(func.min(series.c.series_no))
     )
-    found = defaultdict(list)
-    for job_id, plugin, tag in rows:
-        found[job_id].append((plugin, from_stored(tag)))
-    return found
+    return jobs, files, tags

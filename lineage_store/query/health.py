@@ -34,14 +34,17 @@ def read_findings(connection: Connection, base_dir: str | None, within_s: float)
 
 def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float) -> Iterator[Finding]:
     subject, leader, searched_at = row["base_dir"], row["leader"], row["discovered_at"]
+    unled = row["shards"] - row["led_shards"]
+    which = "it" if row["shards"] == 1 else f"{unled} of its {row['shards']} shards"
     if searched_at is None:
-        if leader is None:
-            yield finding("unattended_base_dir", subject, searched="never searched in full")
+        if unled:
+            yield finding("unattended_base_dir", subject, which=which, searched="never searched in full")
         return
     age_s = (database_time(connection) - searched_at).total_seconds()
-    if leader is None and age_s > within_s:
-        yield finding("unattended_base_dir", subject, searched=f"last searched {age_s:,.0f} s ago")
-    elif leader is not None and age_s > max(within_s, LONGEST_SEARCH_S):
+    if unled and age_s > within_s:
+        searched = f"last searched {age_s:,.0f} s ago"
+        yield finding("unattended_base_dir", subject, which=which, searched=searched)
+    elif not unled and age_s > max(within_s, LONGEST_SEARCH_S):
         yield finding("unsearched_base_dir", subject, leader=leader, age_s=age_s)
 
 

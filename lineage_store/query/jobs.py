@@ -1,10 +1,13 @@
 """The train jobs that the store knows, a frozen row each.
 
-In: an open read transaction. Out: TrainJob, newest first. Does not read what was trained (`search` does).
+In: an open read transaction, a page or a cursor. Out: TrainJob, newest first. Promises: a page that a cursor finds
+costs what it shows, however many jobs are before it. Does not read what was trained (`search` does).
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +16,9 @@ from itertools import starmap
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, bindparam, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
+from lineage_store.errors import LineageParamValueError
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.statements import run
@@ -23,6 +27,7 @@ from lineage_store.texts import from_stored
 from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
+_END = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class TrainJob:
     last_started_at: datetime | None
     last_event_at: datetime | None
     log_bytes: int
+    cursor: str
+    """Where a list goes on behind it."""
 
     @property
     def path(self) -> PurePath:
@@ -57,11 +64,12 @@ def train_jobs(
     state: str | None = None,
     train_ids: Collection[str] | None = None,
     with_samples: bool = False,
+    after: str | None = None,
     page: Page = ALL,
 ) -> list[TrainJob]:
     """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
 
-    `train_ids`, as stored, None: all.
+    `train_ids`, as stored, None: all. `after`: of those behind the job of that cursor.
     """
     query = _of_base_dirs(_JOBS, base_dir_ids)
     if state is not None:
@@ -70,8 +78,30 @@ def train_jobs(
         query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
+    if after is not None:
+        query = query.where(_behind(after))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
     return list(starmap(_train_job, connection.execute(page.of(ordered))))
+
+
+def _behind(cursor: str) -> ColumnElement[bool]:
+    """What comes after a place in the order. Raises LineageParamValueError for what is no cursor."""
+    try:
+        update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
+        if not (type(train_id) is str and all(-_END <= int(n) < _END for n in (update_time, base_dir_id))):
+            raise TypeError
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LineageParamValueError(
+            f"after = {cursor[:80]!r} is no cursor of a list of jobs.",
+            hint="Give the cursor of the last job of the page before as it was.",
+        ) from error
+    time, name = train_job.c.update_time, train_job.c.train_id
+    tie = or_(name > train_id, and_(name == train_id, train_job.c.base_dir_id > base_dir_id))
+    return and_(time <= update_time, or_(time < update_time, tie))
+
+
+def _cursor(*place: int | str) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
@@ -111,6 +141,7 @@ _SHOWN = (
     train_job.c.source_present,
     train_job.c.host,
     train_job.c.log_bytes,
+    train_job.c.base_dir_id,
 )
 _JOBS: Select[Any] = select(_PATH, *_SHOWN, *_TIMES)
 
@@ -128,9 +159,11 @@ def _train_job(
     source_present: bool,
     host: str | None,
     log_bytes: int,
+    base_dir_id: int,
+    update_time: int,
     *times: float | None,
 ) -> TrainJob:
-    updated_at, first_started_at, last_started_at, last_event_at = map(instant, times)
+    updated_at, first_started_at, last_started_at, last_event_at = map(instant, (update_time, *times))
     return TrainJob(
         from_stored(path),
         from_stored(train_id),
@@ -142,4 +175,5 @@ def _train_job(
         last_started_at,
         last_event_at,
         log_bytes,
+        _cursor(update_time, train_id, base_dir_id),
     )

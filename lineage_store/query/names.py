@@ -1,15 +1,16 @@
 """Names of metrics and user-defined values: which of those asked for no job has, and which there are.
 
-In: an open read transaction, a condition. Out: nothing, or a refusal with the names that come closest.
-Promises: each name is looked up by index, however many jobs there are. Not asked by `filter_lineage`: a condition on a
-name that no job has is legal, and matches as any missing value does.
+In: an open read transaction, a condition. Out: nothing, or a refusal with the names that come closest; names, those
+that most jobs have first. Promises: each name is looked up by index, however many jobs there are. Not asked by
+`filter_lineage`: a condition on a name that no job has is legal, and matches as any missing value does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Select, Table, func, literal_column, select
 
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
@@ -23,6 +24,8 @@ _TABLES: dict[SubjectType, tuple[Table, str, str]] = {
     "user_defined": (user_info, USER_PREFIX, "user-defined value"),
 }
 _MOST_NAMES, _SHOWN_NAMES = 10_000, 10
+_COUNTED = 10_000
+"""Of names that so many jobs have, nobody asks which has more."""
 
 
 def named_by(condition: SearchCondition) -> Iterable[Subject]:
@@ -41,7 +44,7 @@ def require(connection: Connection, asked: Iterable[Subject]) -> None:
 
 
 def all_names(connection: Connection) -> dict[str, list[str]]:
-    """The names of metrics and of user-defined values that jobs have, up to so many of each."""
+    """The names of metrics and of user-defined values, up to so many of each: those that most jobs have first."""
     return {kind: _names(connection, table) for kind, (table, _, _) in _TABLES.items()}
 
 
@@ -50,9 +53,13 @@ def _names(connection: Connection, table: Table) -> list[str]:
     names = select(func.min(table.c.name_key).label("key")).cte("names", recursive=True)
     after = select(func.min(table.c.name_key)).where(table.c.name_key > names.c.key).scalar_subquery()
     names = names.union_all(select(after).where(names.c.key.is_not(None)))
-    name = select(table.c.name).where(table.c.name_key == names.c.key).limit(1).scalar_subquery()
-    found = connection.execute(select(name).where(names.c.key.is_not(None)).limit(_MOST_NAMES))
-    return sorted(from_stored(each) for each in found.scalars())
+    of_name = table.c.name_key == names.c.key
+    name = select(table.c.name).where(of_name).limit(1).scalar_subquery()
+    some: Select[Any] = select(literal_column("1")).where(of_name).select_from(table).limit(_COUNTED)
+    jobs = select(func.count()).select_from(some.correlate(names).subquery()).scalar_subquery()
+    found = connection.execute(select(name, jobs).where(names.c.key.is_not(None)).limit(_MOST_NAMES))
+    counted = ((-count, from_stored(each)) for each, count in found)
+    return [each for _, each in sorted(counted)]
 
 
 def _refused(name: str, prefix: str, kind: str, known: list[str]) -> LineageSearchConditionParamError:

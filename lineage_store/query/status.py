@@ -29,6 +29,8 @@ class StoreStatus:
     """The open ones of v_ingest_problem, newest first."""
     cycles: Sequence[Row]
     """v_ingest_cycle, the last of each base dir."""
+    shards: Sequence[Row]
+    """v_shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ def read_status(connection: Connection, base_dir: str | None = None, *, problems
     unresolved = {**here, "resolved_at": None}
     opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), [row for found in cycles for row in found])
+    shards = view_rows(connection, "v_shard", here, "base_dir", "shard")
+    last_cycles = [row for found in cycles for row in found]
+    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards)
 
 
 def read_problems(

@@ -1,7 +1,8 @@
 """Answers as JSON.
 
-In: what the Python API answers. Out: bytes, or a response. An answer that follows from the store alone carries an ETag,
-made of the place in the store's changes: who has it already is told so, and nothing is read.
+In: what the Python API answers. Out: bytes, or a response. An answer that follows from the store alone carries the
+place in the store's changes that it is not behind, from which to follow them, and an ETag made of that: who has the
+answer already is told so, and nothing is read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import lineage_store
 from lineage_store.api import LineageStore
 from lineage_store.json_values import for_json, iso
 from lineage_store.server.state import Asker
+
+SINCE = "Lineage-Since"
+"""The header with the token of that place."""
 
 
 class JsonResponse(Response):
@@ -45,14 +49,19 @@ async def unless_known(
     """The answer to a question, or (304) that nothing has changed since the client was given it."""
     known = request.headers.get("if-none-match", "")
 
-    def answer(store: LineageStore) -> tuple[str, bytes | None]:
-        etag = _etag(store.changes("now").since, str(request.url))
-        return etag, None if etag in known else to_json(question(store))
+    def answer(store: LineageStore) -> tuple[dict[str, str], bytes | None]:
+        since = ask.state.since()
+        etag = _etag(since, str(request.url))
+        headers = {"ETag": etag, SINCE: since}
+        if etag in known:
+            return headers, None
+        with store.snapshot():
+            return headers, to_json(question(store))
 
-    etag, content = await ask(answer, heavy=heavy)
+    headers, content = await ask(answer, heavy=heavy)
     if content is None:
-        return Response(None, 304, {"ETag": etag})
-    return Response(content, headers={"ETag": etag}, media_type="application/json")
+        return Response(None, 304, headers)
+    return Response(content, headers=headers, media_type="application/json")
 
 
 def _etag(*what: str) -> str:

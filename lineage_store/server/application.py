@@ -6,6 +6,7 @@ A family of endpoints is a router in `OWN`; MindInsight's API is an application 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -45,7 +46,7 @@ def create_app(settings: Settings) -> FastAPI:
             try:
                 yield
             finally:
-                watcher.end()
+                await asyncio.to_thread(watcher.close)
                 await state.close()
 
     prefix = prefix_of(settings)

@@ -1,8 +1,8 @@
 """Connections of clients: how many, and how long they may be silent.
 
 In: an application, a listening socket. Out: uvicorn's server, set up. Promises: a connection on which no request comes,
-or only a part of one, is closed; so many connections are taken at once, each further request is told to come back
-(503); no proxy's word is taken for who a client is.
+or only a part of one, is closed, and so is one whose client takes nothing of its answer; so many connections are taken
+at once, each further request is told to come back (503); no proxy's word is taken for who a client is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_WITHIN_S = 10.0
+TAKES_WITHIN_S = 30.0
+"""As long as a client may take nothing of what was sent to it: an answer, or what it follows."""
 STOPS_WITHIN_S = 5
 LONGEST_HEAD = 128 << 10
 """Bytes of a request up to its body: MindInsight's page compares a thousand jobs in one URL."""
@@ -60,8 +62,11 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
         # Head and body of an answer are two writes: the second must not wait for the client to confirm the first.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The system alone knows what a client has taken: what is written here waits in its buffers first.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(TAKES_WITHIN_S * 1000))
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:

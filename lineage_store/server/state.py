@@ -18,7 +18,8 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from lineage_store.api import Cancellation, LineageStore
+from lineage_store.api import Cancellation, LineageStore, asked_again
+from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 
@@ -34,11 +35,13 @@ class State:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._threads = ThreadPoolExecutor(settings.pool_size, thread_name_prefix="question")
+        # One connection is left to who measures: a monitor is answered while all questions are under way.
+        self._threads = ThreadPoolExecutor(max(1, settings.pool_size - 1), thread_name_prefix="question")
         self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
         self._writable: LineageStore | None = None
+        self._now: Now | None = None
 
     def store(self) -> LineageStore:
         """The store, for reading only. Raises as `LineageStore` does; not for the event loop, it may take a while."""
@@ -49,12 +52,20 @@ class State:
                 self._store = LineageStore(settings=settings, create=False, read_only=True)
             return self._store
 
-    def writable(self) -> LineageStore:
-        """The same store, for labels and remarks. Raises as `store` does."""
+    def annotate(self, base_dir: str, train_id: str, **annotation: Any) -> None:
+        """Put a label or remark on a job; what this server answers next has it. Raises as `LineageStore.annotate`."""
         with self._opening:
             if self._writable is None:
                 self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
-            return self._writable
+        self._writable.annotate(base_dir, train_id, **annotation)
+        self.store().see_latest()
+
+    def since(self) -> str:
+        """The token behind all that was committed before. Raises as `store` does; for questions."""
+        store = self.store()
+        with self._opening:
+            self._now = self._now or store.now()
+        return self._now.since()
 
     async def ask(
         self,
@@ -74,7 +85,7 @@ class State:
 
             def answer() -> T:
                 with cancellation.covers():
-                    return question(self.store())
+                    return asked_again(question)(self.store())
 
             asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
             try:
@@ -88,9 +99,9 @@ class State:
     async def close(self) -> None:
         """Let questions under way end; close the store."""
         await asyncio.to_thread(self._threads.shutdown)
-        for store in (self._store, self._writable):
-            if store is not None:
-                store.close()
+        for opened in (self._now, self._store, self._writable):
+            if opened is not None:
+                opened.close()
 
     @asynccontextmanager
     async def _room(self, heavy: bool) -> AsyncIterator[None]:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 LOOKS_EVERY_S = 0.25
 HEARTBEAT_S = 25.0
+ENDS_WITHIN_S = 5.0
+"""Whoever looks, where the database does not hang."""
 KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
 MOST_STREAMS = 2000
 PAGE = 500
@@ -57,6 +59,7 @@ class Watcher:
         self._looking = threading.Lock()
         """Of those who look; what follows is theirs."""
         self._follower: Follower | None = None
+        self._thread: threading.Thread | None = None
         self._made, self._trouble = 0, ""
 
     async def stream(self, ask: Asker, since: str | None) -> AsyncIterator[bytes]:
@@ -85,6 +88,12 @@ class Watcher:
     def end(self) -> None:
         """End all streams; from any thread, and from a signal's handler."""
         self._ended.set()
+
+    def close(self) -> None:
+        """End all streams, and wait until nobody looks any more; not for the event loop."""
+        self.end()
+        if self._thread is not None:
+            self._thread.join(ENDS_WITHIN_S)
 
     async def _events(self, ask: Asker, page: Changes | None, number: int, here: str) -> AsyncIterator[bytes]:
         """What a client lacks, from the database; then what is made for all, from the event `number` on."""
@@ -132,8 +141,8 @@ class Watcher:
         with self._looking:
             if self._follower is None:
                 self._follower = store.follow()
-                thread = threading.Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
-                thread.start()
+                self._thread = threading.Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
+                self._thread.start()
             self._look(self._follower, loop)
             assert self._follower.since is not None
             return self._made + 1, self._follower.since

@@ -1,40 +1,46 @@
-"""Who may write the rows of a base dir: one ingester, by a lease that every write transaction confirms.
+"""Who may write the rows of a base dir's shard: one ingester, by a lease that every write transaction confirms.
 
-In: a connection inside a write transaction. Out: a lease, or an error that says who leads.
+In: a connection inside a write transaction. Out: a lease of one shard, or of all, or an error that says who leads.
 Promises: time is the database's; the epoch grows with every new holder, so a holder that was away is refused by the
-database and not by luck; one whose process was killed on this host leads no more. Does not know files.
+database and not by luck; one whose process was killed on this host leads no more; shards are locked in ascending order;
+who holds one knows how many there are, for only who holds all may change that. Does not know files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, TypeGuard
+from typing import Any
 
-from sqlalchemy import Connection, Double, Row, bindparam, func, select, update
+from sqlalchemy import Connection, Double, Row, Select, bindparam, func, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.store.database.dialects import time_in, time_now, upsert
 from lineage_store.store.database.engine import database_time
 from lineage_store.store.holders import lives
-from lineage_store.store.schema.tables import ingest_lease
+from lineage_store.store.schema.tables import base_dir, ingest_lease
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.store.stalled import end_stalled_holder
 
+_IDENTITY = ("base_dir_id", "shard", "holder", "epoch")
 _LONGEST_NAME = 63
 """PostgreSQL cuts the names of sessions to this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write a base dir's rows, as long as no later epoch exists."""
+    """The right to write the rows of a base dir's shards, as long as no later epoch of one of them exists."""
 
     base_dir_id: int
     holder: str
     epoch: int
     lasts_s: float
+    shards: Shards = ALL
+    """One of them, or all."""
 
     @property
     def session_name(self) -> str:
@@ -51,36 +57,42 @@ def acquire(
     lasts_s: float,
     mode: str,
     *,
+    shard: int | None = None,
     before_daemons: bool = False,
     spread: bool = False,
 ) -> Lease:
-    """Take the lease if it is free, expired, our own already or of a process that is gone. Raises LeaseHeldError.
+    """Take the lease of a shard (None: of all) if it is free, expired, our own already or of a process that is gone.
 
     A lease that expired while its holder was stopped inside a transaction is freed by ending that session.
+    Raises LeaseHeldError, also where there is no such shard.
 
     Args:
         before_daemons: take it from a daemon too: its next write is refused, and it stands by until this is done.
-        spread: take it also from a daemon that leads at least two base dirs more than this one.
+        spread: take it also from a daemon that leads at least two shards more than this one.
     """
+    shards = Shards(shard_count(connection, base_dir_id), shard)
+    if shard is not None and shard >= shards.count:
+        absent = f"There is no shard {shard}: the base dir has {shards.count}."
+        raise LeaseHeldError(absent, ends_in_s=lasts_s)
     now = database_time(connection)
-    seen = _row(connection, base_dir_id) or _made_row(connection, base_dir_id, holder, mode, now)
-    if seen.epoch and seen.holder == holder:
-        held = Lease(base_dir_id, holder, seen.epoch, lasts_s)
+    seen = [
+        _row(connection, base_dir_id, number) or _made_row(connection, base_dir_id, number, holder, mode, now)
+        for number in shards.numbers
+    ]
+    if all(row.epoch and (row.holder, row.epoch) == (holder, seen[0].epoch) for row in seen):
+        held = Lease(base_dir_id, holder, seen[0].epoch, lasts_s, shards)
         confirm(connection, held)
         return held
-    gives_way = seen.mode == "daemon" and (
-        before_daemons or (spread and _leads_more(connection, seen.holder, holder, now))
-    )
-    if not gives_way:
-        _refuse_if_held(seen, now)
-    if seen.expires_at <= now:
-        end_stalled_holder(
-            connection, Lease(base_dir_id, seen.holder, seen.epoch, lasts_s).session_name, lasts_s
+    locked = []
+    for row in seen:
+        gives_way = row.holder == holder or (
+            row.mode == "daemon"
+            and (before_daemons or (spread and _leads_more(connection, row.holder, holder, now)))
         )
-    row, now = _locked_row(connection, base_dir_id, wait=before_daemons), database_time(connection)
-    if row.epoch != seen.epoch or not gives_way:
-        _refuse_if_held(row, now)
-    epoch = row.epoch + 1
+        locked.append(_freed_row(connection, row, lasts_s, now, gives_way=gives_way, wait=before_daemons))
+    if shard_count(connection, base_dir_id) != shards.count:
+        raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
+    epoch, now = max(row.epoch for row in locked) + 1, database_time(connection)
     values = {
         "holder": holder,
         "epoch": epoch,
@@ -88,15 +100,55 @@ def acquire(
         "acquired_at": now,
         "expires_at": now + timedelta(seconds=lasts_s),
     }
-    connection.execute(update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id).values(values))
-    return Lease(base_dir_id, holder, epoch, lasts_s)
+    these = ingest_lease.c.shard.in_(shards.numbers)
+    connection.execute(
+        update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id, these).values(values)
+    )
+    return Lease(base_dir_id, holder, epoch, lasts_s, shards)
 
 
-def last(connection: Connection, base_dir_id: int) -> Lease | None:
-    """The lease that ended last: the same one as long as nobody has written since. Raises LeaseHeldError."""
-    row = _row(connection, base_dir_id)
-    _refuse_if_held(row, database_time(connection))
-    return None if row is None else Lease(base_dir_id, row.holder, row.epoch, 0.0)
+def _freed_row(
+    connection: Connection, seen: Row[Any], lasts_s: float, now: datetime, *, gives_way: bool, wait: bool
+) -> Row[Any]:
+    """The row of a shard, locked, if nobody holds it or who does gives way. Raises LeaseHeldError."""
+    if not gives_way:
+        _refuse_if_held(seen, now)
+    if seen.expires_at <= now:
+        stalled = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s)
+        end_stalled_holder(connection, stalled.session_name, lasts_s)
+    row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait)
+    if row.epoch != seen.epoch or not gives_way:
+        _refuse_if_held(row, database_time(connection))
+    return row
+
+
+def shard_count(connection: Connection, base_dir_id: int) -> int:
+    """Into how many shards a base dir is divided."""
+    found = connection.execute(select(base_dir.c.shards).where(base_dir.c.id == base_dir_id)).scalar()
+    return found or 1
+
+
+def divide(connection: Connection, lease: Lease, count: int) -> None:
+    """Divide a base dir into so many shards, by a lease of all there are. Raises LeaseLostError."""
+    now = confirm(connection, lease)
+    this = base_dir.c.id == lease.base_dir_id
+    for number in range(count):
+        _made_row(connection, lease.base_dir_id, number, lease.holder, "once", now)
+    searched = select(base_dir.c.discovered_at).where(this).scalar_subquery()
+    mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id)
+    connection.execute(mine.values(searched_at=searched))
+    connection.execute(update(base_dir).where(this).values(shards=count))
+
+
+def last(connection: Connection, base_dir_id: int) -> Sequence[tuple[str, int]]:
+    """Who led each shard last, and by which epoch: the same as long as nobody has written since.
+
+    Raises LeaseHeldError where somebody leads now.
+    """
+    rows, now = _rows(connection, base_dir_id), database_time(connection)
+    for row in rows:
+        _refuse_if_held(row, now)
+    return [(row.holder, row.epoch) for row in rows]
 
 
 def confirm(connection: Connection, lease: Lease) -> datetime:
@@ -104,20 +156,29 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
 
     Raises LeaseLostError.
     """
-    held = {f"of_{name}": value for name, value in asdict(lease).items()}
-    held["of_session_name"] = lease.session_name
-    now: datetime | None = connection.execute(_renewal(connection.dialect.name), held).scalar_one_or_none()
-    if now is None:
-        raise LeaseLostError(
-            "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
-            hint="It goes on where the bookmarks stand; nothing is lost.",
-        )
+    renewal = _renewal(connection.dialect.name)
+    now: datetime | None = None
+    held: dict[str, Any] = {
+        "of_base_dir_id": lease.base_dir_id,
+        "of_holder": lease.holder,
+        "of_epoch": lease.epoch,
+        "of_lasts_s": lease.lasts_s,
+        "of_session_name": lease.session_name,
+    }
+    for number in lease.shards.numbers:
+        now = connection.execute(renewal, {**held, "of_shard": number}).scalar_one_or_none()
+        if now is None:
+            raise LeaseLostError(
+                "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
+                hint="It goes on where the bookmarks stand; nothing is lost.",
+            )
+    assert now is not None
     return now
 
 
 @cache
 def _renewal(dialect_name: str) -> ReturningUpdate[Any]:
-    held = [ingest_lease.c[name] == bindparam(f"of_{name}") for name in ("base_dir_id", "holder", "epoch")]
+    held = [ingest_lease.c[name] == bindparam(f"of_{name}") for name in _IDENTITY]
     until = time_in(dialect_name, bindparam("of_lasts_s", type_=Double()))
     renewed = update(ingest_lease).where(*held).values(expires_at=until).returning(time_now(dialect_name))
     if dialect_name == "sqlite":
@@ -131,30 +192,32 @@ def renew(connection: Connection, lease: Lease) -> None:
 
     Raises LeaseHeldError where the holder itself is in a write transaction, which has renewed the lease by its end.
     """
-    _locked_row(connection, lease.base_dir_id, wait=False)
+    for number in lease.shards.numbers:
+        _locked_row(connection, lease.base_dir_id, number, wait=False)
     confirm(connection, lease)
 
 
 def release(connection: Connection, lease: Lease) -> None:
     """Let go, so that the next ingester need not wait. A lease that was lost already stays with its new holder."""
+    mine = ingest_lease.c.base_dir_id == lease.base_dir_id, ingest_lease.c.holder == lease.holder
     connection.execute(
         update(ingest_lease)
-        .where(ingest_lease.c.base_dir_id == lease.base_dir_id, ingest_lease.c.epoch == lease.epoch)
+        .where(*mine, ingest_lease.c.epoch == lease.epoch)
         .values(expires_at=database_time(connection))
     )
 
 
 def leader(connection: Connection, base_dir_id: int) -> str | None:
-    """Who leads the base dir now; None when nobody does."""
-    row = _row(connection, base_dir_id)
-    return row.holder if _leads(row, database_time(connection)) else None
+    """Who leads the base dir now, or its first shard that is led; None when nobody does."""
+    rows, now = _rows(connection, base_dir_id), database_time(connection)
+    return next((row.holder for row in rows if _leads(row, now)), None)
 
 
-def _leads(row: Row[Any] | None, now: datetime) -> TypeGuard[Row[Any]]:
-    return row is not None and row.expires_at > now and lives(row.holder) is not False
+def _leads(row: Row[Any], now: datetime) -> bool:
+    return row.expires_at > now and lives(row.holder) is not False
 
 
-def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
+def _refuse_if_held(row: Row[Any], now: datetime) -> None:
     if _leads(row, now):
         ends_in_s = (row.expires_at - now).total_seconds()
         raise LeaseHeldError(
@@ -167,14 +230,27 @@ def _refuse_if_held(row: Row[Any] | None, now: datetime) -> None:
         )
 
 
-def _row(connection: Connection, base_dir_id: int) -> Row[Any] | None:
-    return connection.execute(select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)).first()
+def _rows(connection: Connection, base_dir_id: int) -> Sequence[Row[Any]]:
+    """The rows of a base dir's shards, in ascending order; a shard that was never led may have none."""
+    mine = ingest_lease.c.base_dir_id == base_dir_id
+    shards = select(ingest_lease).join(base_dir).where(mine, ingest_lease.c.shard < base_dir.c.shards)
+    return connection.execute(shards.order_by(ingest_lease.c.shard)).all()
 
 
-def _locked_row(connection: Connection, base_dir_id: int, *, wait: bool) -> Row[Any]:
+def _row(connection: Connection, base_dir_id: int, shard: int) -> Row[Any] | None:
+    return connection.execute(_of(base_dir_id, shard)).first()
+
+
+def _of(base_dir_id: int, shard: int) -> Select[Any]:
+    return select(ingest_lease).where(
+        ingest_lease.c.base_dir_id == base_dir_id, ingest_lease.c.shard == shard
+    )
+
+
+def _locked_row(connection: Connection, base_dir_id: int, shard: int, *, wait: bool) -> Row[Any]:
     """The row, locked until this transaction ends. Raises LeaseHeldError rather than wait for somebody's write."""
-    this = select(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id)
-    row = connection.execute(this.with_for_update(skip_locked=not wait)).first()
+    locked = _of(base_dir_id, shard).with_for_update(skip_locked=not wait)
+    row = connection.execute(locked).first()
     if row is None:
         raise LeaseHeldError(
             "Another ingester leads this base dir, and its transaction is at work.",
@@ -183,19 +259,20 @@ def _locked_row(connection: Connection, base_dir_id: int, *, wait: bool) -> Row[
     return row
 
 
-def _made_row(connection: Connection, base_dir_id: int, holder: str, mode: str, now: datetime) -> Row[Any]:
-    """The row of a base dir that nobody has led yet; of two who make it, the second waits here for the first."""
+def _made_row(
+    connection: Connection, base_dir_id: int, shard: int, holder: str, mode: str, now: datetime
+) -> Row[Any]:
+    """The row of a shard that nobody has led yet; of two who make it, the second waits here for the first."""
     free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
-    connection.execute(
-        upsert(connection, ingest_lease, ["base_dir_id"]), {"base_dir_id": base_dir_id, **free}
-    )
-    row = _row(connection, base_dir_id)
+    this = {"base_dir_id": base_dir_id, "shard": shard}
+    connection.execute(upsert(connection, ingest_lease, list(this)), {**this, **free})
+    row = _row(connection, base_dir_id, shard)
     assert row is not None
     return row
 
 
 def _leads_more(connection: Connection, leader: str, other: str, now: datetime) -> bool:
-    """Whether a holder's daemon leads at least two base dirs more than another's."""
+    """Whether a holder's daemon leads at least two shards more than another's; an undivided base dir has one."""
     led = select(ingest_lease.c.holder).where(
         ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now
     )
@@ -204,5 +281,5 @@ def _leads_more(connection: Connection, leader: str, other: str, now: datetime) 
 
 
 def _process(holder: str) -> str:
-    """The process of a holder: one daemon holds a lease per base dir, under as many names."""
+    """The process of a holder: one daemon holds a lease per shard, under as many names."""
     return holder.rpartition(":")[0]

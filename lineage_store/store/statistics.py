@@ -24,6 +24,9 @@ class Statistics(NamedTuple):
     last_step: int
     last_wall_time: float | None
     last_value: float | None
+    earliest_wall_time: float | None = None
+    """Not the first: clocks are set, and a file may go back in its steps."""
+    latest_wall_time: float | None = None
     min_value: float | None = None
     min_step: int | None = None
     max_value: float | None = None
@@ -57,6 +60,8 @@ def statistics(
         steps[last].tolist(),
         _nullable(wall_times[last]),
         nothing if values is None else _nullable(values[last]),
+        _nullable(np.fmin.reduceat(wall_times, first)),
+        _nullable(np.fmax.reduceat(wall_times, first)),
         *of_values,
     )
     return [Statistics(*row) for row in zip(*columns, strict=True)]

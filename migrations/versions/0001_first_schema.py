@@ -56,6 +56,7 @@ def upgrade() -> None:
         sa.Column("discovered_at", UTC_TIME),
         sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("shards", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
     )
@@ -66,6 +67,7 @@ def upgrade() -> None:
         sa.Column("id", KEY, nullable=False),
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("train_id", NAME, nullable=False),
+        sa.Column("train_key", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("source_present", sa.Boolean(), nullable=False),
         sa.Column("host", sa.Text()),
@@ -329,6 +331,8 @@ def upgrade() -> None:
         sa.Column("last_step", sa.BigInteger(), nullable=False),
         sa.Column("last_wall_time", sa.Double()),
         sa.Column("last_value", sa.Double()),
+        sa.Column("earliest_wall_time", sa.Double()),
+        sa.Column("latest_wall_time", sa.Double()),
         sa.Column("min_value", sa.Double()),
         sa.Column("min_step", sa.BigInteger()),
         sa.Column("max_value", sa.Double()),
@@ -465,12 +469,14 @@ def upgrade() -> None:
     op.create_table(
         "ingest_lease",
         sa.Column("base_dir_id", KEY, nullable=False),
+        sa.Column("shard", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("mode", sa.Text(), nullable=False),
         sa.Column("acquired_at", UTC_TIME, nullable=False),
         sa.Column("expires_at", UTC_TIME, nullable=False),
-        sa.PrimaryKeyConstraint("base_dir_id", name="pk_ingest_lease"),
+        sa.Column("searched_at", UTC_TIME),
+        sa.PrimaryKeyConstraint("base_dir_id", "shard", name="pk_ingest_lease"),
         sa.ForeignKeyConstraint(
             ["base_dir_id"], ["base_dir.id"], name="fk_ingest_lease_base_dir_id", ondelete="CASCADE"
         ),

@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -345,3 +345,14 @@ def test_a_follower_sees_that_the_file_was_replaced(sqlite_url: str, one: Path, 
         other.rename(path)
         told = looked_again(follower)
         assert told == ["forgotten one None", "changed two ./c"]
+
+
+def test_the_token_of_now_is_that_of_the_last_commit(database_url: str, corpus: Path) -> None:
+    with LineageStore(database_url) as store, closing(store.now()) as now:
+        assert now.since() == store.changes("now").since
+        store.ingest(corpus)
+        told = now.since()
+        assert told == now.since() == store.changes("now").since
+        with LineageStore(database_url) as other:
+            other.annotate(corpus, "./run_039", tag=1)
+        assert now.since() == store.changes("now").since != told

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import SERVER_VARIABLE, plain_role
+from helpers.databases import plain_role
 from helpers.log_writer import Log
-from helpers.standby import hot_standby, wait_until_caught_up
+from helpers.standby import on_standby, wait_until_caught_up
 from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage, get_summary_lineage
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
-
-pytestmark = pytest.mark.skipif(SERVER_VARIABLE in os.environ, reason="the server is not ours to copy")
 
 
 @pytest.fixture
@@ -28,13 +24,11 @@ def base_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def standby_url(postgres_url: str, base_dir: Path) -> Iterator[str]:
+def standby_url(standby_server: str, postgres_url: str, base_dir: Path) -> str:
     """Of a store with one job, which came there by replication."""
-    with hot_standby(postgres_url) as url:
-        with LineageStore(postgres_url, settings=Settings()) as primary:
-            primary.ingest(base_dir)
-        wait_until_caught_up(postgres_url, url)
-        yield url
+    with LineageStore(postgres_url, settings=Settings()) as primary:
+        primary.ingest(base_dir)
+    return on_standby(standby_server, postgres_url)
 
 
 def test_a_hot_standby_answers_sql(standby_url: str, postgres_url: str) -> None:

@@ -81,3 +81,14 @@ def check_pages(store: LineageStore, base_dir: Path) -> None:
 
 def check_scalars(store: LineageStore, base_dir: Path, job: int) -> None:
     assert store.scalars(base_dir, f"./{job:02}", "loss").values.tolist() == [job, job / 2]
+
+
+def test_what_is_asked_of_a_closed_store_leaves_no_connection_open(store: LineageStore) -> None:
+    opened: list[object] = []
+    closed: list[object] = []
+    store.close()
+    event.listen(store.engine, "connect", lambda connection, _: opened.append(connection))
+    event.listen(store.engine, "close", lambda connection, _: closed.append(connection))
+    for _ in range(2):
+        assert len(store.base_dirs()) == 1
+    assert opened == closed != []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.log_writer import Log
 from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
@@ -198,6 +200,42 @@ def test_shells_can_ask_for_completions() -> None:
     assert asked.stdout.split() == ["plain,scalars"]
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_what_the_shell_reads(run: Run, shell: str) -> None:
+    printed = run("completion", shell)
+    assert printed.code == 0
+    assert f"_LINEAGE_STORE_COMPLETE={shell}_complete" in printed.out
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=printed.out, capture_output=True, text=True)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_bash_completes_by_the_script() -> None:
+    """As bash calls it: the function that the script binds to the program, with the words typed so far."""
+    script = (
+        f'PATH="{PROGRAM.parent}:$PATH"; eval "$(lineage-store completion bash)"; '
+        "COMP_WORDS=(lineage-store ann) COMP_CWORD=1; _lineage_store_completion lineage-store; echo ${COMPREPLY[@]}"
+    )
+    asked = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert asked.stdout.split() == ["annotate"]
+
+
+def test_a_table_longer_than_the_terminal_goes_through_a_pager(
+    on_sqlite: str, base_dir: Path, tmp_path: Path
+) -> None:
+    for number in range(30):
+        Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"job_{number:02}")
+    pager = tmp_path / "pager"
+    pager.write_text('#!/bin/sh\necho "paged with $LESS"; cat\n')
+    pager.chmod(0o755)
+    on_terminal("ingest", base_dir, url=on_sqlite)
+    environment = {"PAGER": str(pager), "LINES": "20"}
+    long = on_terminal("jobs", url=on_sqlite, environment=environment)
+    assert "paged with FRSX" in long
+    assert all(f"./job_{number:02}" in long for number in range(30))
+    assert "paged" not in on_terminal("jobs", "--limit", "5", url=on_sqlite, environment=environment)
+
+
 def test_the_package_run_as_a_module_is_the_program() -> None:
     for words, code in ((["--version"], 0), (["nonsense"], 2)):
         by_script, by_module = (
@@ -219,7 +257,7 @@ def test_help_costs_no_heavy_library() -> None:
 
 def test_every_verb_has_help_with_an_example(run: Run) -> None:
     listed = run("--help").out
-    groups = {"db": ["upgrade", "current", "check", "grant"], "config": ["show"]}
+    groups = {"db": ["upgrade", "current", "check", "partition", "distribute", "grant"], "config": ["show"]}
     for verb in VERBS:
         assert f"\n  {verb} " in listed
         for words in [[verb, word] for word in groups.get(verb, [])] or [[verb]]:

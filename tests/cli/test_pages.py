@@ -33,8 +33,10 @@ def test_jobs_come_in_pages(run: Run) -> None:
     assert len(whole) == 2
     assert listed(run, "jobs", "--limit", "1") == whole[:1]
     assert listed(run, "jobs", "--limit", "1", "--page", "2") == whole[1:]
-    assert listed(run, "jobs", "--page", "1") == whole
     assert listed(run, "jobs", "--page", "2") == []
+    told = run("jobs", "--limit", "1").err
+    assert listed(run, "jobs", "--after", told.split()[-1]) == whole[1:]
+    assert "--after" not in run("jobs", "--limit", "2").err
     assert listed(run, "jobs", "--state", "missing", "--limit", "1") == []
 
 

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -141,6 +142,22 @@ def test_log_lines_do_not_have_it(style: str, capsys: pytest.CaptureFixture[str]
     assert "***" in line
     if style == "json":
         assert json.loads(line)["message"].endswith("failed")
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_log_lines_say_the_time_as_rfc_3339_writes_it(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    logs.configure("info", style)
+    begun = datetime.now(UTC)
+    try:
+        logging.getLogger("x").info("started")
+    finally:
+        root.handlers[:], root.level = handlers, level
+    line = capsys.readouterr().err
+    when = json.loads(line)["time"] if style == "json" else line.split()[0]
+    assert when.endswith("Z")
+    assert begun <= datetime.fromisoformat(when) <= datetime.now(UTC)
 
 
 HOSTILE = "\x1b]0;mine\x07\nlineage-store: all is well \x9b2J \u202e"

@@ -222,7 +222,12 @@ def _world(engine: Engine) -> list[object]:
 
 @pytest.mark.usefixtures("on_postgres")
 def test_an_analyst_s_statement_may_be_planned_in_any_way(run: Run) -> None:
-    assert run("sql", "SHOW enable_mergejoin", "--csv").out == "enable_mergejoin\non\n"
+    for setting, value in (
+        ("enable_mergejoin", "on"),
+        ("join_collapse_limit", 16),
+        ("from_collapse_limit", 16),
+    ):
+        assert run("sql", f"SHOW {setting}", "--csv").out == f"{setting}\n{value}\n"
 
 
 def test_what_asks_may_stand_behind_comments_and_parentheses(run: Run, url: str) -> None:

@@ -49,10 +49,10 @@ def in_a_directory(on_each: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @contextmanager
-def following(url: str, base_dir: Path) -> Iterator[Engine]:
+def following(url: str, base_dir: Path, **settings: Any) -> Iterator[Engine]:
     """A daemon at work; its engine."""
     stop = threading.Event()
-    with LineageStore(url, settings=Settings(**EAGER)) as store:
+    with LineageStore(url, settings=Settings(**EAGER, **settings)) as store:
         thread = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
         thread.start()
         try:
@@ -125,6 +125,29 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
         wait_until(lambda: run("status", "--check").out == WELL)
         assert [(each["state"], each["finding"]) for each in daemons()] == [("leads", None)]
     assert daemons() == []
+
+
+def test_who_leads_the_shards_of_a_base_dir_is_told(run: Run, on_sqlite: str, base_dir: Path) -> None:
+    def told() -> tuple[list[tuple[int, str]], list[tuple[int, str, str]]]:
+        """Shards and their leaders; what daemons of this host say."""
+        found = json.loads(run("status", "--json").out)
+        daemons = [(each["shard"], each["holder"], each["state"]) for each in found["daemons"]]
+        return [(row["shard"], row["leader"]) for row in found["shards"]], daemons
+
+    def leads(shards: int) -> bool:
+        led, daemons = told()
+        return [(*each, "leads") for each in led] == daemons and len(daemons) == shards
+
+    with following(on_sqlite, base_dir, shards=2):
+        wait_until(lambda: leads(2))
+        shown = run("status").out
+        assert all(holder in shown for _, holder in told()[0])
+        assert "Shards" in shown
+        assert run("status", "--check").out == WELL
+        with following(on_sqlite, base_dir, shards=1):
+            wait_until(lambda: len(told()[0]) == 1 and told()[0][0][1])
+            assert "Shards" not in run("status").out
+    assert run("status", "--check", "--within", "0s").out.startswith(f"{base_dir}: No ingester leads it")
 
 
 def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:

@@ -11,12 +11,16 @@ from sqlalchemy import Connection, Engine, text
 from helpers.cookbook import QUERIES
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.admin.roles import READING_LIMITS
 from lineage_store.store.database.engine import open_engine, reading, writing
 
 JOBS = 20_000
 """With fewer of them, SQLite finds good plans whatever it knows of base dirs."""
+ALL_SAMPLES = {"sqlite": {"4"}, "postgresql": {"4", "5", "6"}}
+"""Questions that need them, for the series does not know what a histogram holds; and those of which PostgreSQL believes
+that a third of the jobs trained on several devices, or were started again."""
 BY_KEY = {
-    "sqlite": "SEARCH s USING PRIMARY KEY (job_id=? AND series_no=?)",
+    "sqlite": "SEARCH s USING PRIMARY KEY (job_id=? AND series_no=?",
     "postgresql": "Index Scan using pk_scalar_sample on scalar_sample s",
 }
 _INSERTS = """
@@ -35,9 +39,11 @@ SELECT id, 1, 'events_MS', 'mindspore', 1, true, 'summary', id, 'closed', 1, 1, 
 FROM train_job;
 
 INSERT INTO series
-  (job_id, series_no, file_no, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count, inf_count)
+  (job_id, series_no, file_no, plugin, tag_key, tag, sample_count, first_step, last_step, nan_count, inf_count,
+   earliest_wall_time, latest_wall_time, min_value, max_value)
 SELECT id, n, 1, 'scalar', n, tag, 10, 1, 10,
-       CASE WHEN tag = 'loss/auto' AND id % 100 = 0 THEN 1 ELSE 0 END, 0
+       CASE WHEN tag = 'loss/auto' AND id % 100 = 0 THEN 1 ELSE 0 END, 0,
+       1757000000 + id * 60, 1757000600 + id * 60, 0.001 * (id % 1000), 1.0
 FROM train_job CROSS JOIN (
   SELECT 0 AS n, 'accuracy' AS tag UNION ALL SELECT 1, 'loss/auto' UNION ALL SELECT 2, 'learning_rate'
 ) tags;
@@ -68,20 +74,37 @@ def _fill(connection: Connection) -> None:
         connection.execute(text(statement), used)
 
 
-def _plan(engine: Engine, question: str) -> str:
+@pytest.fixture
+def plans(engine: Engine) -> dict[str, str]:
+    """Of each question."""
     verb = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
     with reading(engine) as connection:
-        return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{verb} {QUERIES[question]}"))
+        if engine.dialect.name == "postgresql":
+            for limit in ("join_collapse_limit", "from_collapse_limit"):
+                connection.exec_driver_sql(f"SET LOCAL {limit} = {READING_LIMITS[limit]}")
+        return {
+            question: "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{verb} {query}"))
+            for question, query in QUERIES.items()
+        }
 
 
-def test_no_question_goes_through_all_jobs_or_samples_for_each_job(engine: Engine) -> None:
-    plans = {question: _plan(engine, question) for question in ("1", "3", "14")}
-    assert BY_KEY[engine.dialect.name] in plans["1"], plans["1"]
+def test_no_question_reads_all_samples(engine: Engine, plans: dict[str, str]) -> None:
+    for question in plans.keys() - ALL_SAMPLES[engine.dialect.name]:
+        read = re.search(r"(?:Seq Scan on|SCAN) (?:scalar_sample|s)\b", plans[question])
+        assert read is None, (question, plans[question])
+
+
+def test_questions_about_some_samples_find_them_by_their_series(
+    engine: Engine, plans: dict[str, str]
+) -> None:
+    for question in {"1", "3", "5", "6", "14", "17", "18"} - ALL_SAMPLES[engine.dialect.name]:
+        assert BY_KEY[engine.dialect.name] in plans[question], (question, plans[question])
+
+
+def test_no_question_goes_through_all_jobs_for_each_job(engine: Engine, plans: dict[str, str]) -> None:
     if engine.dialect.name == "postgresql":
-        assert "Seq Scan on scalar_sample" not in plans["1"], plans["1"]
         assert not re.search(r"Nested Loop Left Join.*\n.*Join Filter", plans["14"]), plans["14"]
         return
     for plan in (plans["1"], plans["3"]):
-        assert BY_KEY["sqlite"] in plan, plan
         assert set(re.findall(r"SCAN (\w+)", plan)) <= {"b", "ranked"}, plan
         assert "AUTOMATIC" not in plan, plan

@@ -1,9 +1,11 @@
 """Real databases for tests: a PostgreSQL server of our own, and fresh databases on it.
 
-In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL (whose user may create databases).
+In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; how samples are to be laid out, in
+LINEAGE_STORE_TEST_PARTITIONED (jobs of a partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples` or `all`, by Citus).
 Out: URLs with the driver named, `postgresql+psycopg://…`.
 Promises: our own server listens on a unix socket only, works for root too, and is gone after the session; on
-a given server we touch only databases that we created.
+a given server we touch only databases that we created. Where its user may create none, and for Citus, which is a
+database's own, they are schemas of the database that is given, which then is for the tests of one process alone.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 
 import psycopg
+import pytest
 from psycopg.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy.engine import make_url
 
 SERVER_VARIABLE = "LINEAGE_STORE_TEST_POSTGRES_URL"
+BY_JOBS = int(os.environ.get("LINEAGE_STORE_TEST_PARTITIONED", "0"))
+DISTRIBUTED = os.environ.get("LINEAGE_STORE_TEST_DISTRIBUTED", "")
 
 # Test databases need no protection against power cuts, nor a disk: making one takes a third of the CPU in memory.
 _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
@@ -64,6 +70,12 @@ def server_directory(parent: str | None = None) -> str:
 def postgres_database(server_url: str, *, template: str | None = None) -> Iterator[str]:
     """The URL of a new database, a copy of the database `template` (a URL) or empty; dropped at the end."""
     name = f"lineage_store_test_{os.getpid()}_{next(_numbers)}"
+    if _only_schemas(server_url):
+        with _schema(server_url, name) as url:
+            if template is not None:
+                make_store(url)
+            yield url
+        return
     source = (make_url(template).database if template else None) or "template1"
     _execute(server_url, SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source)))
     try:
@@ -72,9 +84,58 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
         _execute(server_url, SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
+def make_store(url: str) -> None:
+    """Make an empty store, laid out as the tests are to have it."""
+    from lineage_store.store.admin.distributing import distribute
+    from lineage_store.store.admin.partitioning import lay_out
+    from lineage_store.store.database.engine import open_engine
+    from lineage_store.store.schema.distribution import Part
+    from lineage_store.store.schema.upgrade import upgrade
+
+    upgrade(url)
+    engine = open_engine(url)
+    if BY_JOBS:
+        lay_out(engine, BY_JOBS)
+    if DISTRIBUTED:
+        distribute(engine, Part(DISTRIBUTED), shards=2)
+    engine.dispose()
+
+
+def needs_databases(server_url: str) -> None:
+    """Skip a test that changes a whole database, where there are only schemas of one."""
+    if _only_schemas(server_url):
+        pytest.skip("the tests have schemas of a database, which must stay as it is")
+
+
+@cache
+def _only_schemas(server_url: str) -> bool:
+    """Whether databases of our own cannot be had, or would not be what is to be tested."""
+    with psycopg.connect(_plain(server_url)) as connection:
+        (may,) = connection.execute(
+            "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
+        ).fetchone() or (False,)
+    return bool(DISTRIBUTED) or not may
+
+
+@contextmanager
+def _schema(server_url: str, name: str) -> Iterator[str]:
+    _execute(server_url, SQL("CREATE SCHEMA {}").format(Identifier(name)))
+    try:
+        url = make_url(server_url).update_query_dict({"options": f"-csearch_path={name}"})
+        yield url.render_as_string(hide_password=False)
+    finally:
+        _execute(server_url, SQL("DROP SCHEMA {} CASCADE").format(Identifier(name)))
+
+
 @contextmanager
 def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]:
-    """The URL of a database for a new role, which may read everything and is what it is a member of."""
+    """The URL of a database for a new role, which may read everything and is what it is a member of.
+
+    Skips the test where our own user may not make such roles.
+    """
+    with psycopg.connect(_plain(url)) as connection:
+        if connection.execute("SHOW is_superuser").fetchone() != ("on",):
+            pytest.skip("roles that are what a test needs take a superuser")
     name = f"test_role_{os.getpid()}_{next(_numbers)}"
     role, roles = Identifier(name), SQL(", ").join(map(Identifier, ["pg_read_all_data", *member_of]))
     _execute(url, SQL("CREATE ROLE {} LOGIN {} IN ROLE {}").format(role, SQL(attributes), roles))
@@ -92,8 +153,8 @@ def end_all_sessions(url: str) -> None:
 
 
 def truncate(url: str, tables: Iterable[str]) -> None:
-    """Empty tables, of which no other has a reference into them."""
-    _execute(url, SQL("TRUNCATE {}").format(SQL(", ").join(map(Identifier, tables))))
+    """Empty tables, into which no others refer; their ids begin anew."""
+    _execute(url, SQL("TRUNCATE {} RESTART IDENTITY").format(SQL(", ").join(map(Identifier, tables))))
 
 
 def _with_driver(url: str) -> str:
@@ -101,6 +162,9 @@ def _with_driver(url: str) -> str:
 
 
 def _execute(url: str, statement: SQL | Composed) -> None:
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, autocommit=True) as connection:
+    with psycopg.connect(_plain(url), autocommit=True) as connection:
         connection.execute(statement)
+
+
+def _plain(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from helpers.databases import needs_databases
 from helpers.ingesting import column
 from lineage_store.store.database.engine import open_engine, writing
 
@@ -116,6 +117,7 @@ def down(engine: Engine) -> Iterator[None]:
 
 
 def _alter_database(engine: Engine, how: str) -> None:
+    needs_databases(engine.url.render_as_string(hide_password=False))
     name = engine.url.database
     administrator = create_engine(engine.url.set(database="postgres"), isolation_level="AUTOCOMMIT")
     with administrator.connect() as connection:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from sqlalchemy.engine import make_url
 
 
@@ -21,8 +22,11 @@ def socket_name(url: str) -> str:
 
 
 def server_socket(url: str) -> str:
-    """The path of the server's own socket."""
-    return f"{make_url(url).query['host']}/{socket_name(url)}"
+    """The path of the server's own socket. Skips the test on a server that has none here."""
+    directory = make_url(url).query.get("host")
+    if directory is None:
+        pytest.skip("nothing can stand before a server that has no socket here")
+    return f"{directory}/{socket_name(url)}"
 
 
 @contextmanager

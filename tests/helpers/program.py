@@ -30,7 +30,7 @@ def on_terminal(
 ) -> str:
     """What the program writes when stdout and stderr are a terminal."""
     settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": str(columns)}
+    settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": str(columns), "PAGER": "cat"}
     ours, theirs = pty.openpty()
     command = [str(PROGRAM), *map(str, arguments)]
     environment = settings | (environment or {})

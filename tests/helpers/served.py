@@ -63,9 +63,9 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
 
 
 @contextmanager
-def server_process(url: str) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
+def server_process(url: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
     """A server in a process of its own, which may be killed, and a client."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = [sys.executable, "-c", _SERVE, str(listener.fileno())]
         environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}

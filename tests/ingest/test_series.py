@@ -36,6 +36,8 @@ def oracle(samples: dict[int, tuple[float, float]]) -> dict[str, object]:
         "last_step": steps[-1],
         "last_wall_time": last[0],
         "last_value": None if math.isnan(last[1]) else last[1],
+        "earliest_wall_time": min(time for time, _ in samples.values()),
+        "latest_wall_time": max(time for time, _ in samples.values()),
         "min_value": least,
         "min_step": next((step for step in finite if finite[step] == least), None),
         "max_value": most,

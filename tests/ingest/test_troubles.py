@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from helpers.databases import needs_databases
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -149,6 +150,7 @@ def test_a_server_that_is_away_is_waited_for(
 ) -> None:
     from lineage_store.store.schema.upgrade import upgrade
 
+    needs_databases(postgres_server)
     upgrade(empty_postgres_url)
     administrator = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
     with followed(empty_postgres_url, base_dir) as this:

@@ -25,6 +25,7 @@ CHROMIUM = (
     or shutil.which("chromium")
     or shutil.which("chromium-browser")
 )
+sync_api.expect.set_options(timeout=60_000)
 SWEEP = ("Adam", "SGD", "Momentum", "Adam", "SGD", "Adam", "SGD", "Adam", "SGD", "Adam")
 
 

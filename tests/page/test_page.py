@@ -135,6 +135,21 @@ def test_a_job_that_starts_appears_and_its_curve_grows(
         expect(page.get_by_text("2 NaN")).to_be_visible()
 
 
+def test_a_job_of_which_only_curves_are_there_is_shown_and_compared(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    page.goto("/jobs?cols=network")
+    expect(page.get_by_role("link", name="sweep_1")).to_be_visible()
+    Log().version().scalar(1, "loss", 1.0).scalar(2, "loss", 2.0).write_summary(base_dir / "only_curves")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    for name in ("only_curves", "sweep_1"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("link", name="Compare 2 jobs").click()
+    expect(page.get_by_role("heading", name="2 jobs")).to_be_visible()
+    expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
+
+
 def test_health_tells_of_every_base_dir(page: Any, base_dir: Path) -> None:
     page.goto("/health")
     expect(page.get_by_text(str(base_dir)).first).to_be_visible()
@@ -175,3 +190,59 @@ def test_nothing_hangs_over_the_side(page: Any, served: httpx.Client, width: int
         page.goto(path)
         expect(page.get_by_role("main")).not_to_contain_text("Loading")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_known_values_are_those_of_all_jobs(page: Any) -> None:
+    page.goto("/jobs?where=optimizer=SGD")
+    condition = page.get_by_role("combobox", name="Condition")
+    offered = page.get_by_role("listbox", name="Completions").get_by_role("option")
+    condition.fill("optimizer=")
+    expect(offered).to_have_text(["Adam 5 jobs", "SGD 4 jobs", "Momentum 1 job"])
+    condition.fill("epoch>")
+    expect(offered).to_have_count(10)
+
+
+def test_ranges_are_given_in_numbers_and_words(page: Any) -> None:
+    page.goto("/jobs")
+    page.get_by_role("button", name="Ranges").click()
+    page.get_by_label("accuracy from").fill("0.65")
+    page.get_by_label("accuracy from").press("Tab")
+    expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+    page.get_by_role("dialog", name="Ranges").get_by_label("Adam").check()
+    expect(page.get_by_role("status").filter(has_text="2 of 10 jobs")).to_be_visible()
+    page.get_by_role("dialog", name="Ranges").get_by_label("SGD").check()
+    expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+
+
+def test_lines_are_picked_while_an_axis_is_brushed(page: Any) -> None:
+    page.goto("/jobs?axes=epoch,metric/accuracy")
+    axis = page.locator(".axes .grip").last.bounding_box()
+    assert axis is not None
+    x, top, bottom = axis["x"] + axis["width"] / 2, axis["y"] + 2, axis["y"] + axis["height"] / 2
+    page.mouse.move(x, top)
+    page.mouse.down()
+    page.mouse.move(x, bottom, steps=4)
+    expect(page.get_by_role("img", name="5 jobs as lines")).to_be_attached()
+    assert "brush" not in page.url
+    page.mouse.up()
+    expect(page.get_by_role("status").filter(has_text="5 of 10 jobs")).to_be_visible()
+
+
+def test_a_narrow_screen_scrolls_the_axes(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/jobs")
+    axes = page.get_by_role("region", name="Parallel coordinates")
+    expect(axes).to_be_visible()
+    assert axes.evaluate("each => each.scrollWidth / each.querySelectorAll('.grip').length") >= 90
+
+
+def test_a_training_that_was_started_again_says_so(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    Log().version().scalar(30, "loss", 5.0).scalar(31, "loss", 4.0).write_summary(
+        base_dir / "sweep_1", timestamp=1_700_001_000
+    )
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/sweep_1/curves")
+    expect(page.get_by_text("1 restart · 1 NaN")).to_be_visible()

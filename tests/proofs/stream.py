@@ -1,10 +1,11 @@
 """`kill -9` of servers and ingesters: clients of the stream miss nothing and are told nothing twice; no remark is lost.
 
-Log files grow and are ingested, a client puts remarks on jobs, another one follows the stream of changes and goes on
-with the last id it has seen; whoever serves or ingests is killed at random moments, and started again. While no server
-is there, a job changes that changes at no other time. In the end each job must have been told with the revision that
-it has, none with the same one twice, and the last remark that was confirmed, or a later one, must be there. The
-control's server takes no notice of where a client stands.
+Log files grow and are ingested, a client puts remarks on jobs, another one asks for the curve of a job that grows, by
+either API, a third one follows the stream of changes and goes on with the last id it has seen; whoever serves or
+ingests is killed at random moments, and started again. While no server is there, a job changes that changes at no other
+time. In the end each job must have been told with the revision that it has, none with the same one twice, and the last
+remark that was confirmed, or a later one, must be there; each curve must have been the beginning of what was written,
+none shorter than the one before. The control's server takes no notice of where a client stands.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
+import numpy as np
 
 from helpers.event_stream import event_stream
 from helpers.log_writer import GrowingFile, Log
@@ -34,7 +36,9 @@ from proofs.children import KILLED, at_once, forked
 from proofs.killed_ingest import finish, ingest_as_one_of_many
 from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
-JOBS, LATE, REMARKED = 4, "./late", "job_0"
+JOBS, LATE, REMARKED, DRAWN = 4, "./late", "job_0", "job_1"
+STEPS = 2_000
+WRITTEN = [[step, float(np.float32(1 / (step + 1)))] for step in range(STEPS)]
 LONGEST_S = 1.5
 """A server or ingester is killed after so long at most."""
 WITHIN_S = 60.0
@@ -48,6 +52,7 @@ class _Attacked:
     kills: int
     told: int
     confirmed: int
+    drawn: int
     missed: int
 
 
@@ -60,19 +65,24 @@ def _prove(run: Run) -> Outcome:
     counts = [f"{each.kills:,} kills on {kind}" for kind, each in zip(KINDS, attacked, strict=True)]
     counts += [f"{sum(each.told for each in attacked):,} changes, each told once, none missed"]
     counts += [f"{sum(each.confirmed for each in attacked):,} remarks confirmed, none lost"]
+    counts += [f"{sum(each.drawn for each in attacked):,} curves asked for, none wrong"]
     missed = sum(each.missed for each in controls)
     return Outcome(tuple(counts), (Control("a client's token", missed),))
 
 
 def _attack(run: Run, kind: str, kills: int, fault: Callable[[], None]) -> _Attacked:
     part = f"{kind}_{kills}"
-    base_dir, seen, taken = run.directory(part), run.scratch / f"{part}_seen", run.scratch / f"{part}_taken"
+    base_dir = run.directory(part)
+    seen, taken, drawn = (run.scratch / f"{part}_{what}" for what in ("seen", "taken", "drawn"))
     files = _files(base_dir)
     with run.store(kind) as url, socket.create_server(("127.0.0.1", 0)) as listener:
         with opened(url) as engine:
             finish(engine, base_dir)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with forked(partial(_follow, address, _now(url), seen)) as reader:
+        with (
+            forked(partial(_follow, address, _now(url), seen)) as reader,
+            forked(partial(_draw, address, base_dir, drawn)) as drawer,
+        ):
             with forked(partial(_put_remarks, address, base_dir, taken)) as writer:
                 killed = _kill(run, part, kills, url, base_dir, listener, files, fault)
                 assert not writer.ended(), "a remark that was confirmed is not there"
@@ -80,8 +90,10 @@ def _attack(run: Run, kind: str, kills: int, fault: Callable[[], None]) -> _Atta
                 finish(engine, base_dir)
             with forked(partial(_serve, url, listener, fault)):
                 _wait(lambda: _last(seen).get("since") == _now(url) or reader.ended())
+                _wait(lambda: bool(drawn.read_text()) or drawer.ended())
             assert not reader.ended(), "the client failed"
-        return _compared(url, base_dir, seen, taken, killed)
+            assert not drawer.ended(), "a curve is not what was written"
+        return _compared(url, base_dir, seen, taken, drawn, killed)
 
 
 def _kill(
@@ -112,7 +124,7 @@ def _kill(
     return killed
 
 
-def _compared(url: str, base_dir: Path, seen: Path, taken: Path, kills: int) -> _Attacked:
+def _compared(url: str, base_dir: Path, seen: Path, taken: Path, drawn: Path, kills: int) -> _Attacked:
     told = [json.loads(line) for line in seen.read_text().splitlines()]
     changes = [(each["train_id"], each["revision"]) for line in told for each in line["changes"]]
     assert len(changes) == len(set(changes)), "a change was told twice"
@@ -123,13 +135,13 @@ def _compared(url: str, base_dir: Path, seen: Path, taken: Path, kills: int) -> 
         remark = int(store.job_report(base_dir, f"./{REMARKED}").job["remark"] or 0)
     assert remark >= max(confirmed, default=0), f"remark {max(confirmed)} was confirmed, {remark} is there"
     missed = sum(latest.get(job) != revision for job, revision in stored.items())
-    return _Attacked(kills, len(changes), len(confirmed), missed)
+    return _Attacked(kills, len(changes), len(confirmed), len(drawn.read_text().splitlines()), missed)
 
 
 def _files(base_dir: Path) -> list[GrowingFile]:
     name = "events.out.events.summary.1700000000.0.host_MS"
     log = Log().version()
-    for step in range(2_000):
+    for step in range(STEPS):
         log.scalar(step, "loss", 1 / (step + 1))
     Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / LATE)
     files = [GrowingFile(base_dir / f"job_{number}" / name, log.content) for number in range(JOBS)]
@@ -161,7 +173,7 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 def _serve(url: str, listener: socket.socket, fault: Callable[[], None]) -> None:
     fault()
-    app = create_app(replace(Settings(), database_url=url, serve_allow_remarks=True))
+    app = create_app(replace(Settings(), database_url=url, serve_allow_remarks=True, mindinsight_limits=2))
     server_of(app).run([listener])
 
 
@@ -197,6 +209,35 @@ def _put_remarks(address: str, base_dir: Path, taken: Path) -> None:
             time.sleep(0.02)
 
 
+def _draw(address: str, base_dir: Path, drawn: Path) -> None:
+    """Ask for a curve again and again, and see that it is what was written, as far as it was before and further."""
+    series = {"base": key_of(str(base_dir)), "name": DRAWN, "tag": "loss"}
+    question = {"series": [series], "points": STEPS, "columns": ["step", "value"]}
+    tag = {"train_id": f"./{DRAWN}", "tag": "loss/scalar"}
+    length = 0
+    with drawn.open("w") as notes, httpx.Client(base_url=address, timeout=WITHIN_S) as client:
+        while True:
+            with suppress(httpx.TransportError):
+                answer = client.post("/api/v1/series", json=question)
+                if answer.status_code == 200:
+                    columns = answer.json()["curves"][0]["columns"]
+                    curve = list(map(list, zip(columns["step"], columns["value"], strict=True)))
+                    length = _longer(curve, length, notes)
+                answer = client.get("/v1/mindinsight/datavisual/scalar/metadata", params=tag)
+                if answer.status_code == 200:
+                    curve = [[row["step"], row["value"]] for row in answer.json()["metadatas"]]
+                    length = _longer(curve, length, notes)
+            time.sleep(0.02)
+
+
+def _longer(curve: list[list[float]], before: int, notes: TextIO) -> int:
+    assert curve == WRITTEN[: len(curve)], "it is not what was written"
+    assert len(curve) >= before, f"it was {before} samples long, and is {len(curve)}"
+    notes.write(f"{len(curve)}\n")
+    notes.flush()
+    return len(curve)
+
+
 def _without_tokens() -> None:
     stream = Watcher.stream
 
@@ -208,7 +249,7 @@ def _without_tokens() -> None:
 
 PROOF = Proof(
     "stream",
-    "kill -9 of servers and ingesters: clients miss nothing, are told nothing twice, and lose no confirmed remark",
+    "kill -9 of servers and ingesters: clients miss nothing, are told nothing twice or wrong, and lose no remark",
     unit="kills on each database",
     ci_size=20,
     full_size=500,

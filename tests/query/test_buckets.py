@@ -51,6 +51,13 @@ def only(curves: list[Curve]) -> Curve:
     return curve
 
 
+def test_where_a_training_was_started_again_is_told(database_url: str) -> None:
+    files = (0, wave(50)), (0, wave(20, 30)), (1, wave(9)), (0, wave(9, 70))
+    with store_with(database_url, *files) as store:
+        told = {curve.device: curve.restarts for curve in store.buckets([TAG])}
+    assert told == {0: (30, 70), 1: ()}
+
+
 def assert_tells(curve: Curve, steps: np.ndarray, values: np.ndarray) -> None:
     """What a curve of buckets says is true of the samples, bucket by bucket, and no sample is left out."""
     columns = curve.columns

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
+from lineage_store.api.questions import LISTED_JOBS
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.query.jobs import train_jobs
@@ -129,6 +130,42 @@ def test_the_newest_come_first(engine: Engine) -> None:
     assert (first.base_dir, first.train_id) == ("/logs_1", "./2990")
 
 
+@pytest.mark.parametrize("base_dir", [None, "/logs_2"])
+def test_by_cursor_the_pages_of_jobs_are_the_list(
+    database_url: str, engine: Engine, base_dir: str | None
+) -> None:
+    with LineageStore(database_url, settings=Settings()) as store:
+        found, after = [], None
+        while page := store.train_jobs(base_dir, limit=197, after=after):
+            found += page
+            after = page[-1].cursor
+        assert found == store.train_jobs(base_dir, limit=ROWS)
+        assert len(store.train_jobs()) == LISTED_JOBS
+
+
+def test_a_page_by_cursor_goes_by_an_index_however_far_down(engine: Engine) -> None:
+    with reading(engine) as connection:
+        far_down = train_jobs(connection, [2], page=Page(1_400))[-1].cursor
+
+    def ask(connection: Connection, base_dir_id: int | None, page: Page) -> Sequence[Any]:
+        ids = None if base_dir_id is None else [base_dir_id]
+        return train_jobs(connection, ids, after=far_down, page=page)
+
+    for base_dir_id in (None, 2):
+        plan = plan_of_page(engine, ask, base_dir_id)
+        bound = (
+            r"SEARCH train_job USING INDEX ix_train_job_\w+ \(.*update_time<\?\)|Index Cond: .*update_time <="
+        )
+        assert re.search(bound, plan), plan
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "WzEsMl0=", "WyIxIiwyLDNd", "e30="])
+def test_what_is_no_cursor_is_refused(wrong: str, sqlite_url: str) -> None:
+    no_cursor = pytest.raises(LineageParamValueError, match="is no cursor of a list of jobs")
+    with LineageStore(sqlite_url, settings=Settings()) as store, no_cursor:
+        store.train_jobs(after=wrong)
+
+
 def test_the_store_gives_pages(engine: Engine, database_url: str) -> None:
     with LineageStore(database_url, settings=Settings()) as store:
         for ask in (store.train_jobs, lambda **page: store.problems(**page)):
@@ -138,7 +175,7 @@ def test_the_store_gives_pages(engine: Engine, database_url: str) -> None:
         assert len(store.train_jobs(state="finished", limit=5)) == 5
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"page": -1, "limit": 1}, {"page": 1}, {"limit": 1 << 60}])
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"page": -1, "limit": 1}, {"limit": 1 << 60}])
 def test_what_is_no_page_is_refused(wrong: dict[str, int], sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store, pytest.raises(LineageParamValueError):
         store.train_jobs(**wrong)  # type: ignore[arg-type]

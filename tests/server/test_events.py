@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,12 @@ import pytest
 
 from helpers import faults
 from helpers.event_stream import Event, event_stream
+from helpers.scraped import scraped
 from helpers.served import server_process, serving
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.query.change_cursor import encode
-from lineage_store.server import create_app, watcher
+from lineage_store.server import connections, create_app, watcher
 
 JOBS = ("./run_000", "./run_001", "./run_004")
 
@@ -277,3 +279,20 @@ def test_over_killed_servers_a_client_misses_nothing_and_is_told_nothing_twice(
         change.train_id: change.revision for change in store.changes().changes if change.train_id in last
     } == last
     assert len(told) > len(JOBS)
+
+
+def test_a_client_that_takes_nothing_of_what_it_follows_is_given_up(
+    stored_url: str, store: LineageStore, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TAKES_WITHIN_S", 0.5)
+    with serving(stored_url) as client, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the least that there is
+        connection.connect((client.base_url.host, client.base_url.port))
+        connection.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.recv(1, socket.MSG_PEEK)  # the stream has begun
+
+        def given_up() -> bool:
+            label(store, corpus, *JOBS)
+            return scraped(client.get("/metrics").text).value("lineage_store_event_streams") == 0
+
+        wait_until(given_up)

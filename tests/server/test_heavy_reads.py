@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -14,8 +17,11 @@ from sqlalchemy import text
 
 from helpers.served import serving
 from lineage_store import LineageStore
+from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.server.state import Ask
+from lineage_store.server.mindinsight.routes import GETS, Endpoint
+from lineage_store.server.state import Ask, State
+from lineage_store.store.database import pool
 
 _ENDLESS = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n"
 router = APIRouter()
@@ -24,12 +30,12 @@ router = APIRouter()
 @router.get("/endless")
 async def endless(ask: Ask) -> None:
     """Ask what no database ever answers."""
+    await ask(endlessly, heavy=True)
 
-    def question(store: LineageStore) -> None:
-        with store._reading() as connection:
-            connection.execute(text(_ENDLESS)).all()
 
-    await ask(question, heavy=True)
+def endlessly(store: LineageStore) -> None:
+    with store._reading() as connection:
+        connection.execute(text(_ENDLESS)).all()
 
 
 @router.get("/quick")
@@ -64,6 +70,42 @@ def test_who_waits_too_long_for_room_is_told_when_to_ask_again(database_url: str
 def test_the_statement_of_a_client_that_has_gone_is_ended(database_url: str) -> None:
     with one_at_a_time(database_url) as client:
         give_up(lambda: client.get("/endless", timeout=0.5))
+        deadline = time.monotonic() + 60
+        while client.get("/quick").status_code == 429:
+            assert time.monotonic() < deadline, "the statement goes on"
+
+
+def test_a_monitor_is_answered_while_all_questions_are_under_way(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WAIT_S", 0.5)
+    ended = threading.Event()
+
+    def question(store: LineageStore) -> None:
+        with store._reading():
+            ended.wait(60)
+
+    async def measured() -> bool:
+        state = State(replace(Settings(), database_url=database_url, pool_size=2))
+        asked = [asyncio.create_task(state.ask(question)) for _ in range(4)]
+        await asyncio.sleep(0.2)  # as many have begun as may
+        try:
+            return await asyncio.to_thread(lambda: state.store().measures().is_up)
+        finally:
+            ended.set()
+            await asyncio.gather(*asked)
+            await state.close()
+
+    assert asyncio.run(measured())
+
+
+def test_mindinsights_api_too_ends_the_statement_of_a_client_that_has_gone(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint(lambda site, query: endlessly(site.store), heavy=True, keeps=False)
+    monkeypatch.setitem(GETS, "endless", endpoint)
+    with one_at_a_time(database_url) as client:
+        give_up(lambda: client.get("/v1/mindinsight/endless", timeout=0.5))
         deadline = time.monotonic() + 60
         while client.get("/quick").status_code == 429:
             assert time.monotonic() < deadline, "the statement goes on"

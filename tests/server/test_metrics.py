@@ -18,11 +18,13 @@ def scrape(client: httpx.Client) -> Scraped:
 def test_requests_are_counted_by_the_template_of_their_route(client: httpx.Client) -> None:
     for _ in range(2):
         client.get("/api/v1/health")
+    client.get("/v1/mindinsight/datavisual/train-jobs?limit=1")
     client.get("/no/such/path")
     client.request("BREW", "/api/v1/health")
     client.get("/api/v1/health", headers={"Host": "other.example"})
     found, counted = scrape(client), "lineage_store_requests_total"
     assert found.value(counted, method="GET", route="/health", status=200) == 2
+    assert found.value(counted, route="/v1/mindinsight/datavisual/train-jobs", status=200) == 1
     assert found.value(counted, method="GET", route="other", status=404) == 1
     assert found.value(counted, method="GET", route="other", status=421) == 1
     assert found.value(counted, method="other") == 1

@@ -84,6 +84,26 @@ def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
     assert columns["metric/accuracy"]["numbers"] == for_json(accuracy)
 
 
+def test_what_conditions_may_name_and_compare_with(client: httpx.Client, store: LineageStore) -> None:
+    names = got(client, "names")
+    assert {"metric": names["metric"], "user_defined": names["user_defined"]} == store.names()
+    known = got(client, "values", name="optimizer", part="o", limit=1)["values"]
+    assert [(each["value"], each["jobs"]) for each in known] == store.known_values("optimizer", "o", most=1)
+    assert refused(client, "values", name="optimiser") == (400, "lineage_search_condition_param")
+
+
+def test_who_follows_from_where_an_answer_stood_misses_nothing(
+    client: httpx.Client, store: LineageStore, corpus: Path
+) -> None:
+    first = client.get(f"{API}/jobs", params={"limit": 1})
+    store.annotate(corpus, RUN, tag=1)
+    missed = got(client, "changes", since=first.headers["lineage-since"])["changes"]
+    assert [change["train_id"] for change in missed] == [RUN]
+    known = {"If-None-Match": client.get(f"{API}/names").headers["etag"]}
+    again = client.get(f"{API}/names", headers=known)
+    assert (again.status_code, again.headers["lineage-since"]) == (304, store.changes("now").since)
+
+
 def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: LineageStore) -> None:
     expected = [(job.train_id, job.state) for job in store.train_jobs()]
     answer = got(client, "train-jobs")["jobs"]
@@ -119,6 +139,7 @@ def test_everything_about_one_job(client: httpx.Client, store: LineageStore, cor
     assert got(client, job)["job"]["network"] == report.job["network"]
     assert got(client, f"{job}/tags")["tags"] == store.tags(corpus, RUN)
     assert len(got(client, f"{job}/tags")["series"]) == len(report.series)
+    assert got(client, f"{job}/tags", series=False) == {"tags": store.tags(corpus, RUN), "series": []}
     assert got(client, f"{job}/lineage") == for_json(store.get_lineage(corpus, RUN))
     assert got(client, f"{job}/lineage", keys="metric")["metric"] == store.get_lineage(corpus, RUN)["metric"]
     assert len(got(client, f"{job}/evaluations")["metrics"]) == len(store.evaluations(corpus, RUN))
@@ -162,13 +183,15 @@ def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpu
         assert curve["columns"] == {name: for_json(column.tolist()) for name, column in other.columns.items()}
 
     binary = client.post(
-        f"{API}/series", json={**question, "form": "columns", "columns": ["step", "value", "max"]}
+        f"{API}/series",
+        json={**question, "form": "columns", "columns": ["step", "value", "max", "nan_count"]},
     )
     header, numbers = of_columns(binary.content)
     assert header["missing"] == [0]
     for curve, other in zip(header["curves"], expected, strict=True):
         for name, place in curve["columns"].items():
-            np.testing.assert_equal(numbers[place : place + curve["rows"]], other.columns[name].astype(float))
+            found = 0.0 if place is None else numbers[place : place + curve["rows"]]
+            np.testing.assert_equal(np.broadcast_to(found, curve["rows"]), other.columns[name].astype(float))
 
 
 def of_columns(content: bytes) -> tuple[Any, np.ndarray]:

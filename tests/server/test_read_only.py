@@ -9,7 +9,7 @@ import httpx
 
 from helpers.databases import end_all_sessions
 from helpers.served import serving
-from helpers.standby import hot_standby, wait_until_caught_up
+from helpers.standby import on_standby
 from lineage_store import LineageStore
 
 API = "/api/v1"
@@ -30,18 +30,18 @@ def key_of(client: httpx.Client) -> str:
     return str(base_dir["key"])
 
 
-def test_a_hot_standby_is_served_and_takes_no_remarks(postgres_url: str, corpus: Path) -> None:
+def test_a_hot_standby_is_served_and_takes_no_remarks(
+    standby_server: str, postgres_url: str, corpus: Path
+) -> None:
     with LineageStore(postgres_url) as store:
         store.ingest(corpus)
-    with hot_standby(postgres_url) as standby:
-        wait_until_caught_up(postgres_url, standby)
-        with serving(standby, allow_remarks=True) as client:
-            assert pages(client) == (200, 20)
-            assert client.get(f"{API}/health").status_code == 200
-            key = key_of(client)
-            assert annotated(client, key) == (503, "database_read-only")
-            series = {"base": key, "name": "many_scalars", "tag": "loss"}
-            assert client.post(f"{API}/series", json={"series": [series]}).status_code == 200
+    with serving(on_standby(standby_server, postgres_url), allow_remarks=True) as client:
+        assert pages(client) == (200, 20)
+        assert client.get(f"{API}/health").status_code == 200
+        key = key_of(client)
+        assert annotated(client, key) == (503, "database_read-only")
+        series = {"base": key, "name": "many_scalars", "tag": "loss"}
+        assert client.post(f"{API}/series", json={"series": [series]}).status_code == 200
 
 
 def test_a_file_that_nobody_may_write_is_served(sqlite_url: str, corpus: Path, tmp_path: Path) -> None:

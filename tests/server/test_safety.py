@@ -14,15 +14,29 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter
+from starlette.responses import Response
 
 from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError
 from lineage_store.server import connections, guard
+from lineage_store.server.state import Ask
 
 API = "/api/v1"
+LARGE = 64 << 20
+"""More bytes than the system keeps for a client that takes none."""
 TOKEN = "correct-horse-battery-staple"
+
+
+large = APIRouter()
+
+
+@large.get("/large")
+async def answer_much(ask: Ask) -> Response:
+    """An answer that takes long, and much memory."""
+    return Response(await ask(lambda store: bytes(LARGE), heavy=True))
 
 
 @pytest.fixture
@@ -363,6 +377,40 @@ def test_a_head_that_never_ends_is_given_up_behind_an_answer_too(
         connection.sendall(b"GET / HTTP/1.1\r\n")
         while connection.recv(65536):
             pass
+
+
+def test_a_client_that_takes_nothing_of_its_answer_is_given_up(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TAKES_WITHIN_S", 0.5)
+    with (
+        serving(sqlite_url, routers=[large]) as client,
+        socket.create_connection((client.base_url.host, client.base_url.port or 0)) as connection,
+    ):
+        connection.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        end = time.monotonic() + 60
+        while is_there(connection):
+            assert time.monotonic() < end, "it is not given up"
+            time.sleep(0.1)
+
+
+def is_there(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"\r\n")  # answered by a reset when nobody is there any more
+    except OSError:
+        return False
+    return True
+
+
+def test_who_takes_nothing_holds_nobody_up(sqlite_url: str) -> None:
+    with serving(sqlite_url, routers=[large], heavy_reads=1) as client, ExitStack() as opened:
+        for _ in range(20):
+            address = client.base_url.host, client.base_url.port or 0
+            connection = opened.enter_context(socket.create_connection(address))
+            connection.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.recv(1, socket.MSG_PEEK)  # the answer has begun
+        assert len(client.get("/large").content) == LARGE
+        assert client.get("/metrics").status_code == 200
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

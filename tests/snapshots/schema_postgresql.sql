@@ -6,6 +6,7 @@ CREATE TABLE base_dir (
   discovered_at TIMESTAMP WITH TIME ZONE,
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT false NOT NULL,
+  shards INTEGER DEFAULT 1 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -14,6 +15,7 @@ CREATE TABLE train_job (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
+  train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
   host TEXT,
@@ -253,6 +255,8 @@ CREATE TABLE series (
   last_step BIGINT NOT NULL,
   last_wall_time DOUBLE PRECISION,
   last_value DOUBLE PRECISION,
+  earliest_wall_time DOUBLE PRECISION,
+  latest_wall_time DOUBLE PRECISION,
   min_value DOUBLE PRECISION,
   min_step BIGINT,
   max_value DOUBLE PRECISION,
@@ -360,12 +364,14 @@ CREATE TABLE ingest_total (
 
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
+  shard INTEGER DEFAULT 0 NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   mode TEXT NOT NULL,
   acquired_at TIMESTAMP WITH TIME ZONE NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  searched_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
@@ -373,6 +379,7 @@ CREATE VIEW v_job AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   l.network AS network,
   l.optimizer AS optimizer,
   l.loss_function AS loss_function,
@@ -428,6 +435,7 @@ CREATE VIEW v_metric AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   m.name AS name,
   m.value AS value,
   m.kind AS kind,
@@ -452,6 +460,17 @@ FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_metric_latest AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  m.name AS name,
+  m.value AS value,
+  m.kind AS kind,
+  m.text AS text
+FROM metric m JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT
@@ -478,6 +497,7 @@ CREATE VIEW v_dataset AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   r.role AS role,
   CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
   CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
@@ -496,6 +516,7 @@ CREATE VIEW v_dataset_node AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   n.node AS node,
   n.parent AS parent,
   n.op_type AS op_type,
@@ -511,6 +532,7 @@ CREATE VIEW v_user_info AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   u.name AS key,
   u.value AS value,
   u.text AS text,
@@ -521,6 +543,7 @@ CREATE VIEW v_lineage_event AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
@@ -534,12 +557,16 @@ CREATE VIEW v_scalar AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   r.device AS device,
   s.step AS step,
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
   s.wall_time - j.first_file_time AS elapsed_s,
   s.value AS value,
+  CASE WHEN (r.earliest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.earliest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_earliest_at,
+  CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
 FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
@@ -550,6 +577,8 @@ CREATE VIEW v_series AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   r.device AS device,
@@ -579,6 +608,8 @@ SELECT
         (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
   END AS steps_per_s,
   CASE WHEN (r.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_at,
+  CASE WHEN (r.earliest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.earliest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS earliest_at,
+  CASE WHEN (r.latest_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((r.latest_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS latest_at,
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
@@ -588,6 +619,8 @@ CREATE VIEW v_histogram AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   s.step AS step,
   CASE WHEN (s.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((s.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
@@ -612,6 +645,8 @@ CREATE VIEW v_payload AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   s.step AS step,
@@ -630,6 +665,7 @@ CREATE VIEW v_log_file AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   f.format AS format,
   f.kind AS kind,
@@ -657,6 +693,7 @@ CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
   p.range_start AS range_start,
@@ -700,7 +737,9 @@ SELECT
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > clock_timestamp()) AS leader,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp() ORDER BY i.shard LIMIT 1) AS leader,
+  b.shards AS shards,
+  (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp()) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   extract(epoch FROM clock_timestamp() - ((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)))::double precision AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
@@ -725,3 +764,12 @@ LEFT JOIN (
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving;
+
+CREATE VIEW v_shard AS
+SELECT
+  b.path AS base_dir,
+  i.shard AS shard,
+  CASE WHEN i.expires_at > clock_timestamp() THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > clock_timestamp() THEN i.acquired_at END AS led_since,
+  i.searched_at AS searched_at
+FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

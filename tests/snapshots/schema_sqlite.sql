@@ -6,6 +6,7 @@ CREATE TABLE base_dir (
   discovered_at TEXT,
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT 0 NOT NULL,
+  shards INTEGER DEFAULT 1 NOT NULL,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -14,6 +15,7 @@ CREATE TABLE train_job (
   id INTEGER NOT NULL,
   base_dir_id INTEGER NOT NULL,
   train_id TEXT NOT NULL,
+  train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
   source_present BOOLEAN NOT NULL,
   host TEXT,
@@ -259,6 +261,8 @@ CREATE TABLE series (
   last_step BIGINT NOT NULL,
   last_wall_time DOUBLE,
   last_value DOUBLE,
+  earliest_wall_time DOUBLE,
+  latest_wall_time DOUBLE,
   min_value DOUBLE,
   min_step BIGINT,
   max_value DOUBLE,
@@ -368,12 +372,14 @@ CREATE TABLE ingest_total (
 
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
+  shard INTEGER DEFAULT 0 NOT NULL,
   holder TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   mode TEXT NOT NULL,
   acquired_at TEXT NOT NULL,
   expires_at TEXT NOT NULL,
-  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id),
+  searched_at TEXT,
+  CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
@@ -381,6 +387,7 @@ CREATE VIEW v_job AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   l.network AS network,
   l.optimizer AS optimizer,
   l.loss_function AS loss_function,
@@ -436,6 +443,7 @@ CREATE VIEW v_metric AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   m.name AS name,
   m.value AS value,
   m.kind AS kind,
@@ -460,6 +468,17 @@ FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_metric_latest AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  m.name AS name,
+  m.value AS value,
+  m.kind AS kind,
+  m.text AS text
+FROM metric m JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT
@@ -486,6 +505,7 @@ CREATE VIEW v_dataset AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   r.role AS role,
   CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
   CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
@@ -504,6 +524,7 @@ CREATE VIEW v_dataset_node AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   n.node AS node,
   n.parent AS parent,
   n.op_type AS op_type,
@@ -519,6 +540,7 @@ CREATE VIEW v_user_info AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   u.name AS key,
   u.value AS value,
   u.text AS text,
@@ -529,6 +551,7 @@ CREATE VIEW v_lineage_event AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
   CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((e.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
@@ -542,12 +565,16 @@ CREATE VIEW v_scalar AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   r.device AS device,
   s.step AS step,
   CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
   s.wall_time - j.first_file_time AS elapsed_s,
   s.value AS value,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS series_latest_at,
   (r.superseded_from IS NULL OR s.step < r.superseded_from) AS is_effective,
   f.name AS log_file
 FROM scalar_sample s JOIN series r ON r.job_id = s.job_id AND r.series_no = s.series_no
@@ -558,6 +585,8 @@ CREATE VIEW v_series AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   r.device AS device,
@@ -587,6 +616,8 @@ SELECT
         (CAST(r.last_step AS double precision) - r.first_step) / (r.last_wall_time - r.first_wall_time) END
   END AS steps_per_s,
   CASE WHEN (r.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.last_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS last_at,
+  CASE WHEN (r.earliest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.earliest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS earliest_at,
+  CASE WHEN (r.latest_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((r.latest_wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS latest_at,
   f.name AS log_file
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
@@ -596,6 +627,8 @@ CREATE VIEW v_histogram AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.tag AS tag,
   s.step AS step,
   CASE WHEN (s.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST((s.wall_time) * 1e6 + 0.5 AS INTEGER) % 1000000) END AS wall_at,
@@ -620,6 +653,8 @@ CREATE VIEW v_payload AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
   r.plugin AS plugin,
   r.tag AS tag,
   s.step AS step,
@@ -638,6 +673,7 @@ CREATE VIEW v_log_file AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  j.id AS job_id,
   f.name AS log_file,
   f.format AS format,
   f.kind AS kind,
@@ -665,6 +701,7 @@ CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
   j.train_id AS train_id,
+  p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
   p.range_start AS range_start,
@@ -708,7 +745,9 @@ SELECT
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
-  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS leader,
+  (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY i.shard LIMIT 1) AS leader,
+  b.shards AS shards,
+  (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS led_shards,
   (SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id) AS last_cycle_at,
   (julianday('now') - julianday((SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id))) * 86400 AS last_cycle_age_s,
   b.discovered_at AS discovered_at,
@@ -733,3 +772,12 @@ LEFT JOIN (
   GROUP BY job.base_dir_id
 ) f ON f.base_dir_id = b.id
 WHERE NOT b.leaving;
+
+CREATE VIEW v_shard AS
+SELECT
+  b.path AS base_dir,
+  i.shard AS shard,
+  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.holder END AS leader,
+  CASE WHEN i.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') THEN i.acquired_at END AS led_since,
+  i.searched_at AS searched_at
+FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving;

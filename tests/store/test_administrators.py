@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import make_url
 
 from helpers.contents import natural_contents
-from helpers.databases import plain_role, postgres_database
+from helpers.databases import needs_databases, plain_role, postgres_database
 from helpers.lending_pooler import lending_pooler
 from helpers.log_writer import Log
 from lineage_store import DatabaseUnavailableError, LineageStore
@@ -87,6 +87,7 @@ def test_defaults_of_an_administrator_change_no_answer(
 @contextmanager
 def database(server: str, *statements: str) -> Iterator[str]:
     """An empty database on which these have been executed."""
+    needs_databases(server)
     with postgres_database(server) as url:
         with psycopg.connect(_plain(url), autocommit=True) as admin:
             for statement in statements:
@@ -112,6 +113,7 @@ def test_where_transactions_are_read_only_by_default_nothing_is_written_and_that
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_database_that_cannot_hold_all_text_becomes_no_store(postgres_server: str, encoding: str) -> None:
+    needs_databases(postgres_server)
     name = f"test_{encoding.lower()}_{os.getpid()}"
     with psycopg.connect(_plain(postgres_server), autocommit=True) as admin:
         how = f"TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"

@@ -6,18 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Engine, text
 
+from helpers.base_dirs import ROOT
 from lineage_store.store.database.engine import open_engine, reading
 from lineage_store.store.schema.descriptions import relations
 
 _COMMENTS = """
 SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'lineage_store_version'
+WHERE c.relnamespace = current_schema()::regnamespace
+  AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition AND c.relname <> 'lineage_store_version'
 UNION ALL
 SELECT relname, NULL, obj_description(oid, 'pg_class') FROM pg_class
-WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relname <> 'lineage_store_version'
+WHERE relnamespace = current_schema()::regnamespace
+  AND relkind IN ('r', 'p', 'v') AND NOT relispartition AND relname <> 'lineage_store_version'
 """
 
 
@@ -42,10 +46,15 @@ def test_schema_doc_gives_units(sqlite_url: str) -> None:
             )
         ).all()
     engine.dispose()
-    assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), ("last_at", "UTC")]
+    instants = [(name, "UTC") for name in ("last_at", "earliest_at", "latest_at")]
+    assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), *instants]
 
 
-def test_generated_documentation_is_up_to_date(tmp_path: Path) -> None:
-    root, written = Path(__file__).parents[2], tmp_path / "schema.md"
-    subprocess.run([sys.executable, root / "tools" / "schema_docs.py", written], check=True)
-    assert (root / "docs" / "schema.md").read_text("utf-8") == written.read_text("utf-8"), "run `make docs`"
+@pytest.mark.parametrize(
+    ("tool", "page"),
+    [("schema_docs.py", "docs/schema.md"), ("datasette_metadata.py", "config/datasette.json")],
+)
+def test_generated_documentation_is_up_to_date(tool: str, page: str, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    subprocess.run([sys.executable, ROOT / "tools" / tool, written], check=True)
+    assert (ROOT / page).read_text("utf-8") == written.read_text("utf-8"), "run `make docs`"

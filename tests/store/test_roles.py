@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
+from helpers.databases import needs_databases
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -117,6 +118,8 @@ def test_who_only_reads_has_limits(granted: str, role: str) -> None:
     with psycopg.connect(plain(granted), user=NAMES[role]) as connection:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
         assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+        assert connection.execute("SHOW join_collapse_limit").fetchone() == ("16",)
+        assert connection.execute("SHOW from_collapse_limit").fetchone() == ("16",)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("CREATE TABLE t (i int)")
 
@@ -142,6 +145,7 @@ def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path
 
 def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
     """As docs/operations.md says: the owner of the database who has made the roles."""
+    needs_databases(granted)
     database = make_url(granted).database
     made = ("test_admin", "test_made_owner", "test_made_reader")
     with psycopg.connect(plain(granted), autocommit=True) as superuser:

@@ -18,7 +18,7 @@ from lineage_store.store.schema.views import VIEWS
 T = 1_700_000_000
 _PG_TYPES = """
 SELECT column_name, replace(data_type, 'timestamp with time zone', 'timestamptz')
-FROM information_schema.columns WHERE table_schema = 'public' AND table_name = :view ORDER BY ordinal_position
+FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :view ORDER BY ordinal_position
 """
 
 
@@ -58,6 +58,8 @@ def test_every_view_shows_a_filled_store(engine: Engine) -> None:
                 base_dir_id=base_dir_id, holder="me", problems=0, **times, **cycle
             )
         )
+        lease = {"holder": "me", "epoch": 1, "mode": "once", "acquired_at": NOW, "expires_at": NOW}
+        connection.execute(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, **lease))
     for view in VIEWS:
         assert _rows(engine, f"SELECT * FROM {view.name}"), view.name
 

@@ -1,6 +1,6 @@
 // What the server answers, in the page's own types.
 
-import { get, jobPath, sent, url } from "./client";
+import { get, jobPath, Problem, sent, url } from "./client";
 import type { Column, Columns } from "./columns";
 import type { Curve } from "./compare/curve";
 import { terms } from "./jobs/condition";
@@ -30,13 +30,19 @@ export function columnOf({ numbers, words, codes }: WireColumn): Column {
 }
 
 export async function jobColumns(
-  where: readonly string[],
+  asked: { where: readonly string[]; condition: object | null },
   fields: readonly string[],
   signal: AbortSignal,
 ): Promise<Columns> {
   const answer = await get<{ count: number; columns: WireColumn[] }>(
     "jobs",
-    { form: "columns", where, fields },
+    {
+      form: "columns",
+      every: true,
+      where: asked.where,
+      condition: asked.condition ? JSON.stringify(asked.condition) : null,
+      fields,
+    },
     signal,
   );
   return {
@@ -50,6 +56,15 @@ export interface Names {
   metric: string[];
   user_defined: string[];
 }
+
+export interface KnownValue {
+  value: string | number;
+  jobs: number;
+}
+
+/** Values that jobs have of a field; of texts those with `part` in them. */
+export const knownValues = async (name: string, part: string, signal: AbortSignal) =>
+  (await get<{ values: KnownValue[] }>("values", { name, part }, signal)).values;
 
 export interface JobId {
   base: string;
@@ -67,22 +82,25 @@ export function idOf(text: string): JobId {
 
 export interface Tags {
   tags: Record<string, string[]>;
-  series: Record<string, unknown>[];
 }
 
 export const tagsOf = ({ base, name }: JobId, signal?: AbortSignal) =>
-  get<Tags>(`${jobPath(base, name)}/tags`, {}, signal);
+  get<Tags>(`${jobPath(base, name)}/tags`, { series: false }, signal);
 
 interface WireSeries {
   curves: {
     number: number;
     device: number | null;
     superseded: boolean;
+    restarts: number[];
     rows: number;
-    columns: Record<string, number>;
+    columns: Record<string, number | null>; // null: 0 from end to end
   }[];
   missing: number[];
 }
+
+const OF_STEPS = ["step", "value", "first_step", "last_step", "first", "last", "min", "max", "nan_count"];
+const OF_TIMES = ["wall_time", "first_wall_time", "last_wall_time"];
 
 export interface Wanted {
   start: number | null;
@@ -91,15 +109,22 @@ export interface Wanted {
   superseded: boolean;
 }
 
-/** Curves of one tag of some jobs. */
+/** Curves of one tag of some jobs: what is drawn of them. */
 export async function series(
   jobs: readonly JobId[],
   tag: string,
   options: Wanted,
+  timed: boolean,
   signal: AbortSignal,
 ): Promise<Curve[]> {
   const wanted = jobs.map(({ base, name }) => ({ base, name, tag }));
-  const response = await sent("POST", "series", { series: wanted, ...options, form: "columns" }, signal);
+  const columns = timed ? [...OF_STEPS, ...OF_TIMES] : OF_STEPS;
+  const response = await sent(
+    "POST",
+    "series",
+    { series: wanted, columns, ...options, form: "columns" },
+    signal,
+  );
   return curvesOf(await response.arrayBuffer());
 }
 
@@ -108,14 +133,15 @@ export function curvesOf(buffer: ArrayBuffer): Curve[] {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as WireSeries;
   const begin = Math.ceil((4 + length) / 8) * 8;
-  return header.curves.map(({ number, device, superseded, rows, columns }) => ({
+  return header.curves.map(({ number, device, superseded, restarts, rows, columns }) => ({
     job: number,
     device,
     superseded,
+    restarts,
     columns: Object.fromEntries(
       Object.entries(columns).map(([name, place]) => [
         name,
-        new Float64Array(buffer, begin + 8 * place, rows),
+        place === null ? new Float64Array(rows) : new Float64Array(buffer, begin + 8 * place, rows),
       ]),
     ),
   }));
@@ -152,10 +178,34 @@ export async function foundJobs(
         signal,
       )
     ).jobs;
-  const wanted = new Set(asked.ids.map(idText));
-  const condition = JSON.stringify({ summary_dir: { in: asked.ids.map(({ name }) => `./${name}`) } });
+  const condition = JSON.stringify(named(asked.ids.map(({ name }) => name)));
   const { jobs } = await get<{ jobs: FoundJob[] }>("jobs", { condition, limit: 100, count: false }, signal);
-  return jobs.filter((job) => wanted.has(idText({ base: job.base, name: nameOf(job) }))).slice(0, limit);
+  const known = new Map(jobs.map((job) => [idText({ base: job.base, name: nameOf(job) }), job]));
+  const found = await Promise.all(
+    asked.ids.slice(0, limit).map((id) => known.get(idText(id)) ?? withoutLineage(id, signal)),
+  );
+  return found.filter((job) => job !== null);
+}
+
+/** A job of which nobody wrote what was trained: its curves are there all the same. */
+async function withoutLineage({ base, name }: JobId, signal: AbortSignal): Promise<FoundJob | null> {
+  try {
+    const { job } = await get<{ job: FoundJob }>(jobPath(base, name), {}, signal);
+    return { ...job, base, train_id: `./${name}`, fields: {}, metric: {}, user_defined: {} };
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** The condition that finds jobs by their names; the server tells names that are no Unicode escaped. */
+export function named(names: readonly string[]): object {
+  const unescaped = (text: string) =>
+    text.replace(/\\x([0-9a-f]{2})|\\u([0-9a-f]{4})/g, (_, byte?: string, unit?: string) => {
+      const code = Number.parseInt(unit ?? byte ?? "", 16);
+      return String.fromCharCode(unit || code < 0x80 ? code : 0xdc00 + code);
+    });
+  return { summary_dir: { in: names.map((name) => `./${unescaped(name)}`) } };
 }
 
 export const MOST_COMPARED = 50;

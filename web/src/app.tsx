@@ -2,11 +2,12 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { Behind } from "./behind";
 import { ComparePage } from "./compare/page";
 import { HealthPage } from "./health";
 import { JobPage } from "./job/page";
 import { JobsPage } from "./jobs/page";
-import { Connection } from "./live";
+import { Away, Connection } from "./live";
 import { dark, switchTheme } from "./parts/theme";
 import { href, route } from "./state";
 
@@ -56,6 +57,8 @@ export function App() {
           </button>
         </span>
       </header>
+      <Away />
+      <Behind />
       <Route first={first} />
       {help.value && (
         <dialog open aria-label="Keys">

@@ -51,12 +51,20 @@ export function sent(
   return ask(url(path), { method, headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
 }
 
+let answered: (since: string | null) => void;
+/** Where in the store's changes the first answer stood; null where that is not known. */
+export const firstAnswer = new Promise<string | null>((resolve) => {
+  answered = resolve;
+});
+
 async function ask(address: URL, options: RequestInit): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(address, { credentials: "same-origin", ...options });
+    answered(response.headers.get("lineage-since"));
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
+    answered(null);
     throw new Problem(
       "unreachable",
       0,

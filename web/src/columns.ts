@@ -62,6 +62,55 @@ export function sorted(columns: Columns, rows: ArrayLike<number>, keys: readonly
   });
 }
 
+/** The columns with some jobs in the place of those with the same train ids: ahead of the others, as what grew last is. */
+export function renewed(columns: Columns, part: Columns, trainIds: ReadonlySet<string>): Columns {
+  const ids = columns.byName.get("train_id");
+  if (ids?.kind !== "word") return part;
+  const left: number[] = [];
+  for (let row = 0; row < columns.count; row += 1)
+    if (!trainIds.has(ids.words[ids.codes[row]!] ?? "")) left.push(row);
+  const byName = new Map(
+    [...columns.byName].map(([name, old]) => [name, joined(part.byName.get(name)!, old, left)]),
+  );
+  return { count: part.count + left.length, byName };
+}
+
+/** All rows of one column, and behind them some of another; where one has numbers alone and the other words, words. */
+function joined(first: Column, then: Column, rows: readonly number[]): Column {
+  if (first.kind === "number" && then.kind === "number") {
+    const values = new Float64Array(first.values.length + rows.length);
+    values.set(first.values);
+    rows.forEach((row, n) => {
+      values[first.values.length + n] = then.values[row]!;
+    });
+    return { kind: "number", values };
+  }
+  const [head, tail] = [first, then].map(asWords) as [Words, Words];
+  const places = new Map(head.words.map((word, code) => [word, code]));
+  for (const word of tail.words) if (!places.has(word)) places.set(word, places.size);
+  const words = [...places.keys()];
+  const recoded = tail.words.map((word) => places.get(word)!);
+  const codes = new Int32Array(head.codes.length + rows.length);
+  codes.set(head.codes);
+  rows.forEach((row, n) => {
+    const code = tail.codes[row]!;
+    codes[head.codes.length + n] = code < 0 ? -1 : recoded[code]!;
+  });
+  return { kind: "word", words, codes };
+}
+
+function asWords(column: Column): Words {
+  if (column.kind === "word") return column;
+  const places = new Map<string, number>();
+  const codes = Int32Array.from(column.values, (value) => {
+    if (Number.isNaN(value)) return -1;
+    const word = String(value);
+    if (!places.has(word)) places.set(word, places.size);
+    return places.get(word)!;
+  });
+  return { kind: "word", words: [...places.keys()], codes };
+}
+
 /** What is selected on an axis: places between two values, or (words) some of them. */
 export interface Brush {
   name: string;

@@ -16,15 +16,15 @@ export interface Finding {
   since: string | null;
 }
 
-interface Health {
+export interface Health {
   findings: Finding[];
   base_dirs: Record<string, unknown>[];
 }
 
-const TONES: Record<string, string> = { standstill: "bad", some_files: "bad", note: "quiet" };
+const TONES: Record<string, string> = { standstill: "bad", "some files": "bad", note: "quiet" };
 
 export function HealthPage() {
-  const health = useLoaded(`health ${revision.value}`, (signal) => get<Health>("health", {}, signal));
+  const health = useLoaded("health", (signal) => get<Health>("health", {}, signal), revision.value);
   return (
     <main>
       <h1>Health</h1>

@@ -3,5 +3,5 @@ import { App } from "./app";
 import { listen } from "./live";
 import "./style.css";
 
-listen();
 render(<App />, document.getElementById("page")!);
+listen();

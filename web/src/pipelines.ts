@@ -19,6 +19,26 @@ export function pipelineOf(raw: Raw | null | undefined): Pipeline | null {
   };
 }
 
+export interface PipelineNode {
+  name: string;
+  type: string;
+  inputs: string[];
+  of: Pipeline;
+}
+
+/** The operations as nodes of a graph: each takes what the operations within it give. */
+export function nodesOf(pipeline: Pipeline): PipelineNode[] {
+  const nodes: PipelineNode[] = [];
+  const add = (of: Pipeline): string => {
+    const inputs = of.children.map(add);
+    const name = `${nodes.length}/${of.operation.replaceAll("/", "_")}`;
+    nodes.push({ name, type: of.operation, inputs, of });
+    return name;
+  };
+  add(pipeline);
+  return nodes;
+}
+
 export interface Line {
   depth: number;
   key: string;

@@ -11,8 +11,8 @@ export interface Scale {
   readonly high: number;
 }
 
-/** Values that span so many decades, all positive, are told apart on a log axis only. */
-const DECADES = 2.5;
+/** Positive values of which the middle 80 % span so many decades are told apart on a log axis only. */
+const DECADES = 1.9;
 
 /** Least and greatest finite value; null where there is none. */
 export function extent(values: ArrayLike<number>): [number, number] | null {
@@ -29,8 +29,14 @@ export function extent(values: ArrayLike<number>): [number, number] | null {
 /** The scale that fits values by itself: log where they are positive and span decades. */
 export function fitting(values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
   const [low, high] = extent(values) ?? [0, 1];
-  const log = wanted ? wanted === "log" && low > 0 : low > 0 && Math.log10(high / low) >= DECADES;
+  const log = wanted ? wanted === "log" && low > 0 : low > 0 && middleDecades(values) >= DECADES;
   return log ? logarithmic(low, high) : linear(low, high);
+}
+
+function middleDecades(values: ArrayLike<number>): number {
+  const order = Float64Array.from(values).filter(Number.isFinite).sort();
+  const last = order.length - 1;
+  return Math.log10(order[Math.ceil(0.9 * last)]! / order[Math.floor(0.1 * last)]!);
 }
 
 export function linear(low: number, high: number): Scale {

@@ -5,9 +5,18 @@ import { computed, signal } from "@preact/signals";
 const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
 const current = signal(new URL(location.href));
 
+/** What a part of an address means; one that somebody cut off stands for itself. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** The path below the page's own, in its parts, each decoded. */
 export const route = computed(() =>
-  current.value.pathname.slice(base.length).split("/").filter(Boolean).map(decodeURIComponent),
+  current.value.pathname.slice(base.length).split("/").filter(Boolean).map(decoded),
 );
 export const query = computed(() => current.value.searchParams);
 
@@ -18,7 +27,7 @@ export function parameter(name: string): string {
 /** A list that a parameter holds; names may have commas in them, which are escaped. */
 export function list(name: string): string[] {
   const text = parameter(name);
-  return text ? text.split(",").map(decodeURIComponent) : [];
+  return text ? text.split(",").map(decoded) : [];
 }
 
 export function joined(names: readonly string[]): string {

@@ -1,11 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { type Columns, grouped, sorted, within } from "../src/columns";
-import { beginning, type Curve, drawn, isBucketed, rangeOf, upTo } from "../src/compare/curve";
+import { curvesOf } from "../src/api";
+import {
+  type Column,
+  type Columns,
+  grouped,
+  renewed,
+  sorted,
+  type Words,
+  within,
+  wordOf,
+} from "../src/columns";
+import { beginning, type Curve, drawn, evaluated, isBucketed, rangeOf, upTo } from "../src/compare/curve";
 import { contours, levelsOf } from "../src/job/contour";
 import { type GraphNode, layout, scopesOf, search, shownAs, wayTo } from "../src/job/graph";
 import { heatOf } from "../src/job/heat";
 import { axisOf } from "../src/jobs/axes";
-import { compared, pipelineOf } from "../src/pipelines";
+import { compared, nodesOf, pipelineOf } from "../src/pipelines";
 
 const jobs: Columns = {
   count: 4,
@@ -47,6 +57,35 @@ describe("many jobs", () => {
     ]).toEqual([0, 2, 3]);
   });
 
+  it("are renewed one by one: changed ones come first, gone ones go, new words are known", () => {
+    const column = (words: string[], codes: number[]) =>
+      ({ kind: "word", words, codes: Int32Array.from(codes) }) as const;
+    const numbers = (...values: number[]) => ({ kind: "number", values: Float64Array.from(values) }) as const;
+    const before: Columns = {
+      count: 3,
+      byName: new Map<string, Column>([
+        ["train_id", column(["./a", "./b", "./c"], [0, 1, 2])],
+        ["network", column(["VGG"], [0, -1, 0])],
+        ["loss", numbers(1, 2, 3)],
+        ["remark", numbers(Number.NaN, Number.NaN, Number.NaN)], // nobody has one
+      ]),
+    };
+    const part: Columns = {
+      count: 1,
+      byName: new Map<string, Column>([
+        ["train_id", column(["./b"], [0])],
+        ["network", column(["LeNet"], [0])],
+        ["loss", numbers(20)],
+        ["remark", column(["good"], [0])],
+      ]),
+    };
+    const after = renewed(before, part, new Set(["./b", "./c"]));
+    const words = (name: string) => [0, 1].map((row) => wordOf(after.byName.get(name) as Words, row));
+    expect([after.count, words("train_id"), words("network")]).toEqual([2, ["./b", "./a"], ["LeNet", "VGG"]]);
+    expect(words("remark")).toEqual(["good", null]);
+    expect(after.byName.get("loss")).toEqual(numbers(20, 1));
+  });
+
   it("are grouped, the largest group first", () => {
     expect(grouped(jobs, [0, 1, 2, 3], "network", String).map(({ word, rows }) => [word, rows])).toEqual([
       ["LeNet", [1, 3]],
@@ -65,10 +104,46 @@ describe("many jobs", () => {
 });
 
 describe("curves", () => {
+  it("come in columns of float64 behind a header; one of zeros is left out", () => {
+    const curve = { number: 2, device: 0, superseded: false, restarts: [7], rows: 2 };
+    const text = JSON.stringify({
+      curves: [{ ...curve, columns: { first_step: 0, nan_count: null } }],
+      missing: [],
+    });
+    const header = new TextEncoder().encode(text.padEnd(Math.ceil((text.length + 4) / 8) * 8 - 4));
+    const buffer = new ArrayBuffer(4 + header.length + 16);
+    new DataView(buffer).setUint32(0, header.length, true);
+    new Uint8Array(buffer, 4).set(header);
+    new Float64Array(buffer, 4 + header.length).set([1, 2 ** 53]);
+    const [found] = curvesOf(buffer);
+    expect([found!.job, found!.restarts]).toEqual([2, [7]]);
+    expect(found!.columns).toEqual({
+      first_step: Float64Array.of(1, 2 ** 53),
+      nan_count: Float64Array.of(0, 0),
+    });
+  });
+
+  it("are made of what several evaluations measured", () => {
+    const rows = [
+      { name: "accuracy", value: 0.5, evaluation_no: 1 },
+      { name: "note", value: null, evaluation_no: 1 },
+      { name: "accuracy", value: null, evaluation_no: 2 },
+      { name: "note", value: null, evaluation_no: 2 },
+    ];
+    const [found, ...others] = evaluated(rows);
+    expect(others).toEqual([]);
+    expect(found!.name).toBe("accuracy");
+    expect(found!.curve.columns).toEqual({
+      step: Float64Array.of(1, 2),
+      value: Float64Array.of(0.5, Number.NaN),
+    });
+  });
+
   const samples: Curve = {
     job: 0,
     device: 0,
     superseded: false,
+    restarts: [],
     columns: {
       step: Float64Array.of(1, 2, 3),
       wall_time: Float64Array.of(100, 110, 120),
@@ -233,6 +308,21 @@ describe("histograms", () => {
 });
 
 describe("pipelines", () => {
+  it("are graphs whose sources come first", () => {
+    const source = { op_type: "MNIST", children: [] };
+    const nodes = nodesOf(pipelineOf({ op_type: "Zip", children: [source, source] })!);
+    expect(nodes.map(({ name, inputs }) => [name, inputs])).toEqual([
+      ["0/MNIST", []],
+      ["1/MNIST", []],
+      ["2/Zip", ["0/MNIST", "1/MNIST"]],
+    ]);
+    expect(layout(nodes, new Set()).boxes.map(({ label, layer }) => [label, layer])).toEqual([
+      ["MNIST", 0],
+      ["MNIST", 0],
+      ["Zip", 1],
+    ]);
+  });
+
   it("are compared line by line", () => {
     const one = pipelineOf({
       op_type: "Batch",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Names } from "../src/api";
 import { ago, bytes, counted, duration, number, time } from "../src/format";
-import { completions, terms } from "../src/jobs/condition";
+import { asksFor, completions, terms } from "../src/jobs/condition";
 import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
 import { smoothed } from "../src/smoothing";
 import { FEWEST_JOBS, rankCorrelation, ranks } from "../src/statistics";
@@ -44,6 +44,9 @@ describe("scales", () => {
     expect(fitting([1e-5, 0.1]).kind).toBe("log");
     expect(fitting([0, 0.1]).kind).toBe("linear");
     expect(fitting([1, 50]).kind).toBe("linear");
+    expect(fitting([0.001, 0.01, 0.1, 0.1, 0.01, 0.001]).kind).toBe("log");
+    const even = Array.from({ length: 1000 }, (_, n) => (n + 0.01) / 1000);
+    expect(fitting(even).kind).toBe("linear"); // the few that are very small do not count
   });
 
   it("ignores what is not finite, and has a place for a single value", () => {
@@ -111,8 +114,9 @@ describe("conditions", () => {
     metric: ["accuracy"],
     user_defined: ["owner"],
   };
-  const values = (name: string) => (name === "optimizer" ? ["Adam", "AdamW", "SGD"] : []);
-  const shown = (text: string) => completions(text, names, values).map((each) => each.shown);
+  const of = (...values: (string | number)[]) => values.map((value) => ({ value, jobs: 1 }));
+  const values = (text: string) => (asksFor(text)?.name === "optimizer" ? of("Adam", "AdamW", "SGD") : []);
+  const shown = (text: string) => completions(text, names, values(text)).map((each) => each.shown);
 
   it("are parted by and, but not within quotes or lists", () => {
     expect(terms("a=1 and b like x%  AND c in [1, 2]")).toEqual(["a=1", "b like x%", "c in [1, 2]"]);
@@ -125,8 +129,18 @@ describe("conditions", () => {
     expect(shown("acc")).toEqual(["metric/accuracy"]);
     expect(shown("optimizer")).toContain("not in");
     expect(shown("optimizer=ad")).toEqual(["Adam", "AdamW"]);
-    expect(completions("loss>1 and optimizer in SGD,Ad", names, values)[0]!.text).toBe(
+    expect(completions("loss>1 and optimizer in SGD,Ad", names, values("optimizer="))[0]!.text).toBe(
       "loss>1 and optimizer in SGD,Adam",
     );
+  });
+
+  it("are completed so that a value is read again as what it is", () => {
+    const text = (typed: string, value: string | number) => completions(typed, names, of(value))[0]!.text;
+    expect(text("loss<", 0.5)).toBe("loss<0.5");
+    expect(text("optimizer=", "3")).toBe("optimizer=3"); // a field of text takes text
+    expect(text("user_defined/owner=", "3")).toBe('user_defined/owner="3"');
+    expect(text("loss>1 and optimizer=", "you and me")).toBe('loss>1 and optimizer in ["you and me"]');
+    expect(terms(text("loss>1 and optimizer=", 'a "b" and c'))).toHaveLength(2);
+    expect(text("optimizer in ", "a, b")).toBe('optimizer in ["a, b"]');
   });
 });

@@ -75,7 +75,7 @@ def gc_verb(
         raise click.UsageError("--limit and --page are for the list of --removed.")
     wanted = combined(read_condition(condition), wheres, [])
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         if restore is not None:
             return _restore(session, store, restore, base_dir)
         if removed:

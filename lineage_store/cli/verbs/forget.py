@@ -27,7 +27,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     from lineage_store.api import real_path
 
     path = real_path(base_dir)
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         found = store.holdings(path)
         what = f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark"
         if not (yes or _agreed(f"Forget {path} ({what})? Its log files stay.")):

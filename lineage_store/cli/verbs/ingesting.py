@@ -15,6 +15,7 @@ import click
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.config import MOST_SHARDS
 from lineage_store.errors import ExitCode, LeaseHeldError
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
     "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
 )
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Tell metrics at this port of 127.0.0.1.")
+@click.option(
+    "--shards",
+    type=click.IntRange(1, MOST_SHARDS),
+    help="Divide the jobs of each base dir into so many parts, for as many daemons.",
+)
 @pass_session
 def daemon_verb(
     session: Session,
@@ -79,6 +85,7 @@ def daemon_verb(
     recursive: bool | None,
     until_eof: bool,
     metrics_port: int | None,
+    shards: int | None,
 ) -> None:
     """Follow base dirs as their log files grow.
 
@@ -86,8 +93,12 @@ def daemon_verb(
     it finish the transaction at hand and exit 0. Exits 7, to be started anew, when a base dir makes no progress for
     progress_deadline_s.
 
+    Daemons share base dirs, and the shards of one: each leads as many as the others, and a dead one's are taken over.
+    The number of shards stays with the base dir until a daemon is started with another one.
+
     \b
     lineage-store daemon /shared/summaries
+    lineage-store daemon --shards 4 /shared/summaries
     LINEAGE_STORE_LOG_FORMAT=json lineage-store daemon
     """
     from lineage_store import logs
@@ -95,7 +106,9 @@ def daemon_verb(
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
     settings = session.settings(log_level=level).settings
     logs.configure(settings.log_level, settings.log_format)
-    with session.open_store(create=True, recursive=recursive, metrics_port=metrics_port) as store:
+    with session.open_store(
+        create=True, recursive=recursive, metrics_port=metrics_port, shards=shards
+    ) as store:
         store.run_daemon(base_dirs, stop=_set_at_eof() if until_eof else None)
 
 

@@ -11,8 +11,6 @@ import click
 from lineage_store.cli.option_values import one_of
 from lineage_store.cli.output import (
     Style,
-    page_arguments,
-    page_options,
     style_options,
     write_json,
     write_pairs,
@@ -55,35 +53,42 @@ _FILE_COLUMNS = (
 @click.option(
     "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
-@page_options
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs in a page.")
+@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="Which page, from 1.")
+@click.option("--after", metavar="CURSOR", help="The page behind this cursor, which the page before tells.")
 @style_options
 @pass_session
 def jobs_verb(
     session: Session,
     base_dir: str | None,
     state: str | None,
-    limit: int | None,
-    page: int | None,
+    limit: int,
+    page: int,
+    after: str | None,
     style: Style,
 ) -> None:
-    """List jobs, most recently updated first.
+    """List jobs, most recently updated first, a page at a time.
 
-    Those of BASE_DIR, or of all base dirs.
+    Those of BASE_DIR, or of all base dirs. Where there are more, stderr tells the cursor to go on with.
 
     \b
     lineage-store jobs
     lineage-store jobs /shared/summaries --state live --json
-    lineage-store jobs --limit 50 --page 2
+    lineage-store jobs --limit 50 --after WzE3MzE2...
     """
     with session.open_store() as store:
         place = find_base_dir(store, base_dir)
-        jobs = store.train_jobs(place, state=state, **page_arguments(limit, page))
+        jobs = store.train_jobs(place, state=state, limit=limit, page=page - 1, after=after)
+        last = jobs[-1].cursor if len(jobs) == limit else None
+        more = last and store.train_jobs(place, state=state, limit=1, after=last)
     rows = [
         (job.train_id, job.state, job.first_started_at, job.updated_at, job.log_bytes, job.host, job.base_dir)
         for job in jobs
     ]
     write_rows(JOB_COLUMNS, rows, style)
-    if not jobs and state is None and page in (None, 1):
+    if more:
+        session.note(f"There are more: --after {last}")
+    if not jobs and state is None and page == 1 and after is None:
         session.note("The store holds no jobs: run `lineage-store ingest BASE_DIR`.")
 
 
@@ -135,7 +140,7 @@ def annotate_verb(
     """
     if label is None and remark is None:
         raise click.UsageError("Give --label, --remark, or both.")
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         place, train_id = find_job(store, job, base_dir)
         store.annotate(place, train_id, tag=label, remark=remark)
     session.note(f"{train_id}: noted.")

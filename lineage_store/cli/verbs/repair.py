@@ -65,7 +65,7 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry
     lineage-store retry /shared/summaries/run_7
     """
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         done = store.retry(path)
         left = store.problems_below(path)
     return _tell(session, done, left)
@@ -86,7 +86,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest ./run_7
     lineage-store reingest /shared/summaries/run_7
     """
-    with session.open_store() as store:
+    with session.open_store(writes=True) as store:
         place, train_id = find_removed(store, job, base_dir)
         done = store.reingest(place, train_id)
         left = store.problems_below(f"{place}/{train_id}")

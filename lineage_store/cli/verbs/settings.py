@@ -31,7 +31,7 @@ def show_verb(session: Session, style: Style) -> None:
     rows = []
     for setting in SETTING_FIELDS:
         value = getattr(loaded.settings, setting.name)
-        if setting.name == "database_url" and value:
+        if setting.name.endswith("database_url") and value:
             value = shown_url(value)
         if isinstance(value, tuple):
             value = list(value) if style == "json" else ", ".join(value)

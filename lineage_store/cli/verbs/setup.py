@@ -71,6 +71,66 @@ def check_verb(session: Session) -> None:
 
     without_store.check_schema(session.settings().settings)
     click.echo(f"Schema {without_store.schema_needed()}, as this release needs it.")
+    if layout := without_store.layout(session.settings().settings):
+        click.echo(layout)
+
+
+@db_verb.command("partition")
+@click.option(
+    "--by-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs of a partition, such as 100000."
+)
+@click.option("--undo", is_flag=True, help="Bring the samples back into tables without partitions.")
+@pass_session
+def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
+    """Partition the samples of a PostgreSQL store by job, while it is used.
+
+    `gc` then drops a partition whose jobs have all gone, instead of deleting its rows; new partitions are made ahead of
+    need. Samples are copied: the disk must have room for them once more. Reading and ingest go on; at the end they
+    wait for a moment. Interrupted, it goes on where it was when it is run again.
+
+    \b
+    lineage-store db partition --by-jobs 100000
+    lineage-store db partition --undo
+    """
+    from lineage_store.api import without_store
+
+    if undo == (by_jobs is not None):
+        raise click.UsageError("Give --by-jobs N or --undo.")
+    settings = session.settings().settings
+    changed = without_store.partition(settings, by_jobs, session.note)
+    layout = without_store.layout(settings) or "Samples have no partitions."
+    click.echo(layout if changed else f"Nothing to do. {layout}")
+
+
+@db_verb.command("distribute")
+@click.option("--samples", "part", flag_value="samples", help="The samples: nearly all of the bytes.")
+@click.option("--all", "part", flag_value="all", help="The jobs too, with whatever hangs on them.")
+@click.option(
+    "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards a table."
+)
+@click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
+@pass_session
+def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bool) -> None:
+    """Spread a PostgreSQL store over the workers of Citus, by job.
+
+    In one transaction, for which writes wait; run again it does what is left. docs/citus.md says what to install, how
+    many shards, and what is slower then.
+
+    \b
+    lineage-store db distribute --samples --dry-run
+    lineage-store db distribute --all --shards 64
+    """
+    from lineage_store.api import without_store
+
+    if part is None:
+        raise click.UsageError("Give --samples or --all.")
+    statements = without_store.distribute(session.settings().settings, part, shards, dry_run=dry_run)
+    if dry_run:
+        click.echo("\n".join(f"{statement};" for statement in statements))
+    else:
+        click.echo(
+            f"Distributed ({len(statements)} statements)." if statements else "Nothing was left to do."
+        )
 
 
 @db_verb.command("grant")

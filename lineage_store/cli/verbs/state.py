@@ -16,10 +16,11 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding, exit_code
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import DaemonStatus
+    from lineage_store.api.reports import DaemonStatus, StoreStatus
 
 PROBLEM_COLUMNS = ("subject", "kind", "what", "remedy", "since")
-DAEMON_COLUMNS = ("base_dir", "holder", "state", "since", "what", "remedy")
+DAEMON_COLUMNS = ("base_dir", "shard", "holder", "state", "since", "what", "remedy")
+SHARD_COLUMNS = ("base_dir", "shard", "leader", "led_since", "searched_at")
 FINDING_COLUMNS = ("severity", "subject", "kind", "what", "remedy")
 CYCLE_COLUMNS = (
     "base_dir",
@@ -59,8 +60,9 @@ def status_verb(
 ) -> int:
     """Tell how the store stands.
 
-    Per base dir: who leads, how far behind ingest is, jobs by state, open problems and the last pass; and what daemons
-    on this host say of it, also while the database cannot be written or does not answer (exit 5).
+    Per base dir: who leads it or each of its shards, how far behind ingest is, jobs by state, open problems and the
+    last pass; and what daemons on this host say of it, also while the database cannot be written or does not answer
+    (exit 5).
 
     With --check a sentence for each thing that is not well, and an exit code: 0 all is well; 1 somewhere nothing is
     read (no ingester leads, the base dir cannot be listed, or a daemon on this host cannot go on); 3 some log files are
@@ -82,7 +84,7 @@ def status_verb(
         with session.open_store() as store:
             found = store.status(base_dir, problems=problems)
             passes = store.cycles(base_dir, limit=cycles) if cycles else found.cycles
-            url, log = store.url, store.write_ahead_log()
+            url, log, standby = store.url, store.write_ahead_log(), store.standby()
     except DatabaseUnavailableError as error:
         if not as_json:
             _print_daemons(daemons)
@@ -94,22 +96,25 @@ def status_verb(
         report = {
             "database": url,
             "base_dirs": found.base_dirs,
+            "shards": found.shards,
             "daemons": [asdict(status) for status in daemons],
             "last_cycles": passes,
             "problems": [asdict(problem) for problem in found.problems],
             "write_ahead_log": None if log is None else asdict(log),
+            "standby": None if standby is None else asdict(standby),
         }
         write_json(report)
         return 0
-    click.echo(f"Store: {url}")
-    if log is not None and log.finding:
-        session.note(str(log.finding))
+    click.echo(f"Store: {url}" if standby is None else f"Store: {url}\nStandby: {standby}")
+    for finding in filter(None, (each and each.finding for each in (log, standby))):
+        session.note(str(finding))
     if not found.base_dirs:
         session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
     for row in found.base_dirs:
         write_pairs(
             [(name, value) for name, value in row.items() if name != "base_dir"], title=row["base_dir"]
         )
+    _print_shards(found)
     _print_daemons(daemons)
     if found.problems:
         _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
@@ -164,6 +169,13 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     return exit_code(findings) if unavailable is None else unavailable
 
 
+def _print_shards(status: StoreStatus) -> None:
+    """Of base dirs that have several."""
+    divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
+    if divided:
+        _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))
+
+
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
     if daemons:
         _print_rows("Daemons on this host", DAEMON_COLUMNS, map(_daemon_row, daemons))
@@ -171,7 +183,8 @@ def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
 
 def _daemon_row(status: DaemonStatus) -> dict[str, object]:
     found = asdict(status.finding) if status.finding else dict.fromkeys(DAEMON_COLUMNS)
-    return {**found, "base_dir": status.base_dir, "holder": status.holder, "state": status.title}
+    names = {name: getattr(status, name) for name in ("base_dir", "shard", "holder")}
+    return {**found, **names, "state": status.title}
 
 
 def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

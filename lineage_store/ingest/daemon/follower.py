@@ -1,10 +1,11 @@
-"""Following one base dir: what a daemon does at each tick.
+"""Following one base dir, or one shard of it: what a daemon does at each tick.
 
-In: an engine, a base dir, settings; ticks at any pace. Out: an up-to-date store, log lines on what changed, a pulse
-that beats with every tick, batch and directory. Promises: live jobs are looked at every tick, new directories and all
-files that may grow within one discovery interval, directories that rest a thousand in each discovery, and their files
-when the directory changed or the finished interval has passed; a failure waits with backoff and never ends the daemon;
-who leads is settled by the lease. Touches no disk before its first tick. Does not know who ticks.
+In: an engine, a base dir, which shard, settings; ticks at any pace. Out: an up-to-date store, log lines on what
+changed, a pulse that beats with every tick, batch and directory. Promises: live jobs are looked at every tick, new
+directories and all files that may grow within one discovery interval, directories that rest a thousand in each
+discovery, and their files when the directory changed or the finished interval has passed; a failure waits with backoff
+and never ends the daemon; who leads is settled by the lease. Touches no disk before its first tick. Does not know who
+ticks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
-from lineage_store.ingest.lease import release_lease
+from lineage_store.ingest.lease import divide, release_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.apart import Apart
@@ -65,11 +66,11 @@ _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError,
 _MAY_BE_ANOTHER = ("down", GONE, REPLACED)
 """After these causes the store may be a backup: nothing that is remembered of the other one holds."""
 _SPREADING = threading.Lock()
-"""Of the followers in this process one at a time takes a base dir from a daemon that leads more: the count changes."""
+"""Of the followers in this process one at a time takes a shard from a daemon that leads more: the count changes."""
 
 
 class Follower:
-    """The state of following one base dir."""
+    """The state of following one shard of a base dir; one that is not divided has shard 0 alone."""
 
     def __init__(
         self,
@@ -77,8 +78,12 @@ class Follower:
         base_dir: Path,
         settings: Settings,
         should_stop: Callable[[], bool] = lambda: False,
+        shard: int = 0,
     ) -> None:
-        self._engine, self._named, self._base_dir = engine, base_dir, base_dir
+        self.shard, self.shards = shard, shard + 1
+        """Which shard, and how many the base dir had when that was asked last."""
+        self._divides_into = 0 if shard else settings.shards
+        self._engine, self.named, self._base_dir = engine, base_dir, base_dir
         # Where all others are in use, or wait for each other, the lease must not be lost for want of one.
         self._renewing = apart(engine, allow_network_filesystem=settings.allow_network_filesystem)
         self._settings, self._should_stop = settings, should_stop
@@ -98,7 +103,7 @@ class Follower:
     def status(self) -> DaemonStatus:
         """Whether it leads or stands by, and what keeps it from reading."""
         state = STANDS_BY if self._lease is None else LEADS
-        return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding)
+        return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding, self.shard)
 
     def tick(self) -> None:
         """Do what is due, again and again while files wait to be read.
@@ -207,10 +212,14 @@ class Follower:
 
     def _lead(self) -> Lease:
         """Acquire the lease. The holder before may have changed anything, so nothing that is cached holds."""
-        self._base_dir = Path(os.path.realpath(self._named))
+        self._base_dir = Path(os.path.realpath(self.named))
         base_dir_id = base_dirs.register(self._engine, self._base_dir)
+        if self._divides_into:
+            divide(self._engine, base_dir_id, self._divides_into, self._settings.lease_s)
+            self._divides_into = 0  # once: another daemon may be told otherwise later
         lease = self._acquire(base_dir_id)
-        log.info("leads", extra={"base_dir": str(self._base_dir), "epoch": lease.epoch})
+        place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
+        log.info("leads", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
         self._forget_batches()
         distrust = is_network(filesystem_type(self._base_dir))
@@ -220,13 +229,19 @@ class Follower:
         return lease
 
     def _acquire(self, base_dir_id: int) -> Lease:
-        """Base dirs spread over the daemons: one that did not fail here takes from one that holds two more."""
+        """Shards spread over the daemons: one that did not fail here takes from one that holds two more."""
         may_spread = self._fit and _SPREADING.acquire(blocking=False)
         try:
             with writing(self._engine) as connection:
-                lasts_s = self._settings.lease_s
+                self.shards = leases.shard_count(connection, base_dir_id)
                 return leases.acquire(
-                    connection, base_dir_id, self._holder, lasts_s, "daemon", spread=may_spread
+                    connection,
+                    base_dir_id,
+                    self._holder,
+                    self._settings.lease_s,
+                    "daemon",
+                    shard=self.shard,
+                    spread=may_spread,
                 )
         finally:
             if may_spread:
@@ -251,7 +266,7 @@ class Follower:
 
     def _poll_live_jobs(self, this: Ingester) -> None:
         with reading(self._engine) as connection:
-            live = registry.live_jobs(connection, this.lease.base_dir_id)
+            live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
         if live or self._batches.is_busy:
             signs = self._cache.signs_in(self._base_dir, live)
             self._recorded(this, lambda: self._pass(this, signs, searched=False))
@@ -267,6 +282,7 @@ class Follower:
             signs,
             distrust=not trusted,
             on_directory=self.pulse.beat,
+            shards=this.lease.shards,
         )
         self._survey_ended = time.monotonic()
         calls_for_more = todo or searched or self._batches.is_busy

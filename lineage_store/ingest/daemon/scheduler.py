@@ -26,7 +26,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 from sqlalchemy import Engine
 
-from lineage_store.config import Settings
+from lineage_store.config import MOST_SHARDS, Settings
 from lineage_store.errors import ConfigError, ExitCode
 from lineage_store.findings import finding
 from lineage_store.ingest.daemon.follower import Follower
@@ -58,17 +58,21 @@ def run(
             hint="Name one (lineage-store daemon /path/to/summary_base), or set base_dirs in lineage_store.toml.",
         )
     stop = stop or threading.Event()
-    followers = [Follower(engine, base_dir, settings, stop.is_set) for base_dir in dict.fromkeys(base_dirs)]
-    scheduler, file = _scheduler(2 * len(followers)), StatusFile(identity(engine.url))
-    for follower in followers:
+    scheduler, file = _scheduler(2 * MOST_SHARDS * len(base_dirs)), StatusFile(identity(engine.url))
+
+    def follow(base_dir: Path, shard: int = 0) -> Follower:
+        follower = Follower(engine, base_dir, settings, stop.is_set, shard)
         _every(scheduler, follower.next_tick_s, follower.tick)
         _every(scheduler, lambda: settings.lease_s / 3, follower.renew)
+        return follower
+
+    followers = [follow(base_dir) for base_dir in dict.fromkeys(base_dirs)]
     with _stopped_by_signals(stop):
         scheduler.start()
         log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
         notify("READY=1")
         try:
-            _watch(scheduler, followers, settings, file, stop)
+            _watch(scheduler, followers, follow, settings, file, stop)
         finally:
             notify("STOPPING=1")
             _finish_within(STOPS_WITHIN_S, scheduler, followers, file)
@@ -78,12 +82,16 @@ def run(
 
 def _watch(
     scheduler: BackgroundScheduler,
-    followers: Sequence[Follower],
+    followers: list[Follower],
+    follow: Callable[[Path, int], Follower],
     settings: Settings,
     file: StatusFile,
     stop: threading.Event,
 ) -> None:
-    """Look after clocks and progress, and say how it is, until it is time to stop."""
+    """Look after clocks and progress, and say how it is, until it is time to stop.
+
+    A base dir may be divided at any time: shards that nobody here follows yet get a follower.
+    """
     deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
     standstill = StandstillWatch([follower.pulse for follower in followers], deadline_s)
     clock, told = ClockWatch(tolerance_s=settings.poll_interval_s), ""
@@ -91,10 +99,14 @@ def _watch(
         if moved_s := clock.moved_s():
             log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
+        for base_dir, shard in _not_followed(followers):
+            followers.append(follow(base_dir, shard))
+            standstill.add(followers[-1].pulse)
         still = standstill.look()
         statuses = [
             follower.status if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
             for follower, still_s in zip(followers, standstill.still_s(), strict=True)
+            if follower.shard < follower.shards  # those of shards that were taken away wait for them
         ]
         if still:
             fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
@@ -106,6 +118,13 @@ def _watch(
         if (status := _status(statuses)) != told:
             notify(f"STATUS={status}")
             told = status
+
+
+def _not_followed(followers: Sequence[Follower]) -> list[tuple[Path, int]]:
+    """Base dirs and shards of them that have no follower."""
+    followed = Counter(follower.named for follower in followers)
+    firsts = (follower for follower in followers if follower.shard == 0)
+    return [(each.named, shard) for each in firsts for shard in range(followed[each.named], each.shards)]
 
 
 def _quiet(follower: Follower, deadline_s: float) -> DaemonStatus:

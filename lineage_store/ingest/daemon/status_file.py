@@ -41,7 +41,7 @@ _KEPT_S = 7 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What a daemon of this host does with a base dir."""
+    """What a daemon of this host does with a base dir, or a shard of it."""
 
     base_dir: str
     holder: str
@@ -50,6 +50,8 @@ class DaemonStatus:
     """leads or stands by, or did when it was last heard of."""
     finding: Finding | None = None
     """What keeps it from reading; None: nothing does."""
+    shard: int = 0
+    """Which shard of the base dir."""
 
     @property
     def title(self) -> str:
@@ -142,13 +144,13 @@ def _parsed(text: str) -> _Content:
 
 
 def _status(fields: dict[str, Any]) -> DaemonStatus:
-    found = fields.pop("finding")
+    found, shard = fields.pop("finding"), int(fields.pop("shard"))
     if found is not None:
         found = Finding(**{**found, "severity": Severity(found["severity"]), "since": _time(found["since"])})
     words = [*fields.values(), *((found.kind, found.what, found.remedy) if found else ())]
     if not all(isinstance(word, str) for word in words):
         raise TypeError
-    return DaemonStatus(**fields, finding=found)
+    return DaemonStatus(**fields, finding=found, shard=shard)
 
 
 def _text(path: Path) -> str:

@@ -54,11 +54,18 @@ class StandstillWatch:
     """Sees pulses that do not beat."""
 
     def __init__(self, pulses: Sequence[Pulse], deadline_s: float, monotonic: Clock = time.monotonic) -> None:
-        self._pulses, self._deadline_s, self._monotonic = pulses, deadline_s, monotonic
+        self._pulses, self._deadline_s, self._monotonic = list(pulses), deadline_s, monotonic
         self._looked = monotonic()
         self._seen = [pulse.beats for pulse in pulses]
         self._still_s = [0.0] * len(pulses)
         self._told = list(self._seen)
+
+    def add(self, pulse: Pulse) -> None:
+        """Watch another pulse from now on."""
+        self._pulses.append(pulse)
+        self._still_s.append(0.0)
+        for beats in (self._seen, self._told):
+            beats.append(pulse.beats)
 
     def look(self) -> Pulse | None:
         """A pulse that has not beaten for longer than the deadline; call it every LOOK_EVERY_S."""

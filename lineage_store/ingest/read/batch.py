@@ -31,6 +31,9 @@ from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColu
 READING_SHARE = 0.1
 """A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
 
+_SAMPLES_A_NAME = 10
+"""Storing a series, a metric or a user-defined value, which are found by name, takes as long as so many samples."""
+
 SUSPECT_BYTES = 4096
 """So much is read of a file whose next bytes made no frame when last seen; more where a frame asks for it."""
 
@@ -63,7 +66,10 @@ class Batch:
         self.advances.append(advance)
         rows = advance.rows
         self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
-        self.row_count += sum(len(event.metrics) for event in rows.lineage_events)
+        values = sum(len(event.metrics) for event in rows.lineage_events)
+        if rows.folded:
+            values += len(rows.folded.metrics) + len(rows.folded.user_info)
+        self.row_count += _SAMPLES_A_NAME * values
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
         if rows.lineage_events:
             contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # read, and written
@@ -166,6 +172,7 @@ class _Reading:
         if self.batch.riddled and cut != list(chunks):
             chunks, found = cut, rows.from_chunks(cut, self.settings)
         self.batch.samples.extend(found.samples)
+        self.batch.row_count += _SAMPLES_A_NAME * sum(len(samples.series) for samples in found.samples)
         longer = []
         for chunk, of_file, ended in zip(chunks, found.files, found.outcomes, strict=True):
             if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):

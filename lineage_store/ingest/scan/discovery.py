@@ -25,6 +25,7 @@ from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
 from lineage_store.ingest.scan.depth import LONGEST_TRAIN_ID_BYTES, deeper_jobs
 from lineage_store.store.records import FileSight
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
 
 ROOT = "./"
@@ -95,6 +96,7 @@ def scan(
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Found:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
 
@@ -102,12 +104,13 @@ def scan(
         only: look into these directories and nowhere else.
         known: with `only`: look also into the directories below those, as far as a search goes, except for these.
         on_directory: called with each directory that is looked into.
+        shards: find those of their jobs. Other jobs' directories are not looked into, but for jobs that may lie below.
 
     Raises OSError when the base dir itself cannot be listed.
     """
     found = Found()
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
-        walk = _Walk(root, known or (), found, on_directory)
+        walk = _Walk(root, known or (), found, on_directory, ALL if recursive else shards)
         if only is None:
             walk.directory(ROOT, depth=None if recursive else 1, required=True)
         for train_id in sorted(only or ()):
@@ -116,6 +119,7 @@ def scan(
                 walk.directory(train_id, depth=depth, required=train_id == ROOT and known is not None)
     if only is None and not recursive and not found.files:
         found.too_deep = deeper_jobs(base_dir, levels=1)
+    found.files = [file for file in found.files if shards.hold(file.train_id)]
     found.files.sort(key=lambda file: (file.train_id, file.name))
     return found
 
@@ -126,6 +130,7 @@ class _Walk:
     known: Container[str]
     found: Found
     on_directory: Callable[[], object]
+    shards: Shards
 
     def directory(self, train_id: str, *, depth: int | None, required: bool = False) -> None:
         """Take in one directory and, down to `depth` more levels (None: any), those below it."""
@@ -177,7 +182,7 @@ class _Walk:
     def _child(self, child: str, below: list[str]) -> None:
         if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
             self.found.ignored["job id too long"] += 1
-        else:
+        elif self.shards.hold(child):
             below.append(child)
 
     def _file(self, train_id: str, name: str, look: Callable[[], os.stat_result]) -> None:

@@ -23,6 +23,7 @@ from lineage_store.ingest.scan.discovery import Found, FoundFile, Unreadable, sc
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
 
 ALL_KINDS = frozenset({"summary", "lineage"})
@@ -52,11 +53,17 @@ def find(
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Found:
     """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
-    links, deep = settings.follow_symlinks, settings.recursive
     return scan(
-        base_dir, recursive=deep, follow_symlinks=links, only=only, known=known, on_directory=on_directory
+        base_dir,
+        recursive=settings.recursive,
+        follow_symlinks=settings.follow_symlinks,
+        only=only,
+        known=known,
+        on_directory=on_directory,
+        shards=shards,
     )
 
 
@@ -88,21 +95,22 @@ def survey_changes(
     kinds: Collection[str] = ALL_KINDS,
     distrust: bool = False,
     on_directory: Callable[[], object] = lambda: None,
+    shards: Shards = ALL,
 ) -> Survey:
     """Compare what may have changed with the store, and remember what has not. Raises OSError likewise.
 
     `distrust` asks for a look at every open file, whatever its stamp says (network filesystems). `on_directory` is
-    called with each directory that is listed.
+    called with each directory that is listed. Jobs of other shards are neither found nor missed.
     """
     if not (signs.directories or signs.files):
         return Survey()
-    found = find(base_dir, settings, signs.directories, cache, on_directory)
+    found = find(base_dir, settings, signs.directories, cache, on_directory, shards)
     listed = {*signs.directories, *found.directories, *cache.gone(found)}
     found.files += signs.files
     files = {(file.train_id, file.name) for file in signs.files}
     jobs = None if cache.is_new else listed | {train_id for train_id, _ in files}
     with reading(engine) as connection:
-        known = registry.known_files(connection, base_dir_id, jobs)
+        known = registry.known_files(connection, base_dir_id, jobs, shards)
         if jobs is not None:
             known = [file for file in known if file.train_id in listed or (file.train_id, file.name) in files]
         changes = _compare(found, known, kinds, distrust=distrust)

@@ -63,6 +63,8 @@ class Curve:
     """Of equal length: SAMPLE_COLUMNS, a row a sample; or BUCKET_COLUMNS, a row a bucket that has samples. Steps and
     counts are int64, the rest float64: NaN where nothing is known, or no value is a number.
     """
+    restarts: tuple[int, ...] = ()
+    """Ascending, the steps with which further files of the device begin: there, the training was started again."""
 
     @property
     def is_bucketed(self) -> bool:
@@ -105,7 +107,15 @@ def curves(
     asked = [(key, pieces) for key, pieces in _pieces(tags, first, last, superseded) if pieces]
     steps = [step for _, pieces in asked for piece in pieces for step in (piece.first, piece.last)]
     width = _width(max(steps, default=0) - min(steps, default=0), points)
-    return [Curve(*key, _columns(connection, pieces, width, points)) for key, pieces in asked]
+    return [
+        Curve(*key, _columns(connection, pieces, width, points), _restarts(tags[key[0]], key[1]))
+        for key, pieces in asked
+    ]
+
+
+def _restarts(of_tag: Iterable[Series], device: int | None) -> tuple[int, ...]:
+    _, *later = (series.first_step for series in of_tag if series.device == device)
+    return tuple(sorted(later))
 
 
 def _pieces(

@@ -14,9 +14,8 @@ from sqlalchemy import Connection
 
 from lineage_store.plugins import SCALAR
 from lineage_store.query.samples.payloads import PayloadSample, payloads_of
-from lineage_store.query.samples.scalars import Scalars, read_columns
+from lineage_store.query.samples.scalars import Scalars, read_series
 from lineage_store.query.samples.series import Series, find_series
-from lineage_store.store.schema.tables import scalar_sample
 
 T = TypeVar("T")
 
@@ -35,7 +34,7 @@ def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Reco
     """What each log file holds of a scalar. Raises SampleNotFoundError."""
 
     def read(series: Series) -> Scalars:
-        return Scalars(*read_columns(connection, series.effective(scalar_sample, None, None)))
+        return Scalars(*read_series(connection, series))
 
     return _recorded(connection, job_id, SCALAR, tag, read)
 

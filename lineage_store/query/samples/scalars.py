@@ -8,16 +8,17 @@ part of the rows, whatever the length. Between devices the later file name wins 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.plugins import SCALAR
-from lineage_store.query.samples.series import find_series, step_bounds
+from lineage_store.query.samples.series import Series, find_series, step_bounds
+from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import scalar_sample
 
 if TYPE_CHECKING:
@@ -94,14 +95,31 @@ def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns
         .order_by(scalar_sample.c.step)
     )
     with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
-        return joined(
-            (
-                np.array([row[0] for row in part], np.int64),
-                np.array([row[1] for row in part], np.float64),  # NULL becomes NaN
-                np.array([row[2] for row in part], np.float64),
-            )
-            for part in rows.partitions()
+        return joined(map(_columns, rows.partitions()))
+
+
+def read_series(connection: Connection, series: Series) -> Columns:
+    """The same of all samples of a series."""
+    if series.sample_count > _ROWS_AT_A_TIME:
+        return read_columns(
+            connection, replace(series, superseded_from=None).effective(scalar_sample, None, None)
         )
+    return _columns(run(connection, _OF_SERIES, of_job=series.job_id, of_series=series.number))
+
+
+_OF_SERIES = (
+    select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
+    .where(scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series"))
+    .order_by(scalar_sample.c.step)
+)
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> Columns:
+    return (
+        np.array([row[0] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.float64),  # NULL becomes NaN
+        np.array([row[2] for row in rows], np.float64),
+    )
 
 
 def joined(parts: Iterable[Columns]) -> Columns:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
 from lineage_store.plugins import BY_NAME
+from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series
 
 _LARGEST_STEP = 2**63 - 1
@@ -111,21 +112,23 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
 
 
 def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
-    sample = series.c
-    rows = connection.execute(
-        select(sample.series_no, log_file.c.name, log_file.c.format, sample.device, sample.superseded_from)
-        .add_columns(sample.sample_count, sample.first_step, sample.last_step, log_file.c.file_time)
-        .join(log_file, of_file(series))
-        .where(
-            series.c.job_id == job_id,
-            series.c.plugin == plugin,
-            series.c.tag_key == texts.key(tag),
-            series.c.tag == tag,
-            CURRENT_FILE,
-        )
-        .order_by(log_file.c.file_time, log_file.c.name)
-    )
+    rows = run(connection, _OF_TAG, of_job=job_id, of_plugin=plugin, of_key=texts.key(tag), of_tag=tag)
     return [Series(job_id, number, texts.from_stored(name), *rest) for number, name, *rest in rows]
+
+
+_OF_TAG = (
+    select(series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
+    .add_columns(series.c.sample_count, series.c.first_step, series.c.last_step, log_file.c.file_time)
+    .join(log_file, of_file(series))
+    .where(
+        series.c.job_id == bindparam("of_job"),
+        series.c.plugin == bindparam("of_plugin"),
+        series.c.tag_key == bindparam("of_key"),
+        series.c.tag == bindparam("of_tag"),
+        CURRENT_FILE,
+    )
+    .order_by(log_file.c.file_time, log_file.c.name)
+)
 
 
 def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:

@@ -8,7 +8,7 @@ and sorted; the wide rows that hold JSON are read only for the jobs that are sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -115,6 +115,26 @@ def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs)
     """The ids of all matching jobs in order, each with what names the job: base dir and train id."""
     part = whole(sort)
     return _in_order(_matching(*_SEARCHED, where=where, part=part, base_dirs=base_dirs), part)
+
+
+@lru_cache(_REMEMBERED)
+def compile_columns(
+    where: Node,
+    sort: tuple[SortKey, ...],
+    base_dirs: BaseDirs,
+    columns: tuple[ColumnElement[Any], ...],
+    *,
+    every: bool,
+) -> Select[Any]:
+    """The ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`.
+
+    `every`: with those that have no lineage, of whom everything is missing; in the order of the newest alone.
+    """
+    part = whole(sort)
+    if every and not sort:
+        part = replace(part, joined=train_job.outerjoin(lineage, lineage.c.job_id == train_job.c.id))
+    found = _matching(train_job.c.id, *columns, where=where, part=part, base_dirs=base_dirs)
+    return _in_order(found, part).limit(bindparam("most", DEFAULT_LIMIT, Integer))
 
 
 @lru_cache(_REMEMBERED)

@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from lineage_store.query.search.compiler import BaseDirs, compile_listing
+from lineage_store.query.search.compiler import BaseDirs, Found, compile_listing
 from lineage_store.query.search.page import rows_of_jobs
 from lineage_store.query.search.results import to_object
-from lineage_store.query.search.scope import scope_of
+from lineage_store.query.search.scope import Scope, scope_of
 from lineage_store.query.search.tree import SearchCondition
+from lineage_store.store.database.conflicts import asked_again
 
+_Reading = Callable[[], AbstractContextManager[Connection]]
 _LISTED_AT_ONCE, JOBS_AT_ONCE = 10_000, 500
 
 
@@ -34,24 +36,36 @@ class _Listed(NamedTuple):
 
 
 def iter_lineage(
-    reading: Callable[[], AbstractContextManager[Connection]],
+    reading: _Reading,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     *,
     jobs_at_once: int = JOBS_AT_ONCE,
 ) -> Iterator[dict[str, Any]]:
     """Every job that matches, whatever page the condition names; `jobs_at_once` are read in one transaction."""
-    with reading() as connection:
-        scope = scope_of(connection, base_dir_ids)
-        listed = _list(connection, condition, scope.base_dirs)
+    scope, listed = _listed(reading, condition, base_dir_ids)
     for start in range(0, len(listed.job_ids), jobs_at_once):
         part = _Listed(*(column[start : start + jobs_at_once] for column in listed))
-        with reading() as connection:
-            rows = rows_of_jobs(connection, part.job_ids, condition)
+        rows = _rows(reading, part.job_ids, condition)
         names = dict(zip(*part, strict=True))
         for row in rows:
             if names[row.job_id] == hash((row.base_dir_id, row.train_id)):
                 yield to_object(row, json.loads(row.model_lineage), condition, scope.labels)
+
+
+@asked_again
+def _listed(
+    reading: _Reading, condition: SearchCondition, base_dir_ids: Sequence[int] | None
+) -> tuple[Scope, _Listed]:
+    with reading() as connection:
+        scope = scope_of(connection, base_dir_ids)
+        return scope, _list(connection, condition, scope.base_dirs)
+
+
+@asked_again
+def _rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Found]:
+    with reading() as connection:
+        return rows_of_jobs(connection, job_ids, condition)
 
 
 def _list(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs) -> _Listed:

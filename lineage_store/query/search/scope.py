@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from lineage_store.query.search.compiler import BaseDirs
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.statements import run
-from lineage_store.store.schema.tables import base_dir, train_job
+from lineage_store.store.schema.tables import base_dir
 
-# One index alone tells the first job of a base dir; for EXISTS, PostgreSQL may go through the jobs of all.
-_FIRST = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id == base_dir.c.id)
-BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving, _FIRST.scalar_subquery())
+BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving, base_dir.c.revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,13 @@ class Scope:
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
-    rows = run(connection, BASE_DIRS)
-    of_jobs = [(key, path, leaving) for key, path, leaving, first in rows if first is not None]
+    # One that has a revision has had jobs; few have none. Asked one by one: of all at once, PostgreSQL may go through
+    # the jobs of all, and Citus answers no subquery that is tied to something else than a job.
+    of_jobs = [
+        (key, path, leaving)
+        for key, path, leaving, revision in run(connection, BASE_DIRS)
+        if leaving or revision or registry.has_jobs(connection, key)
+    ]
     asked = {
         key: path
         for key, path, leaving in of_jobs

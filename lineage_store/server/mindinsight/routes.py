@@ -1,6 +1,6 @@
 """The ASGI application of MindInsight's API: its paths, what answers each, and what becomes of errors.
 
-In: requests, of which the mount took the beginning of the path away. Out: answers with MindInsight's headers. Promises:
+In: requests, seen before FastAPI looks at any of its own paths. Out: answers with MindInsight's headers. Promises:
 whatever goes wrong is answered in MindInsight's shape, with its code, and no answer tells a path of the server's.
 """
 
@@ -14,11 +14,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lineage_store.api import LineageStore, real_path
 from lineage_store.errors import MindInsightException, TrainJobNotFoundError
@@ -49,9 +47,11 @@ from lineage_store.server.mindinsight.protocol import (
     wrong_value,
 )
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
-from lineage_store.server.state import State
+from lineage_store.server.state import Asker, State
 
 log = logging.getLogger(__name__)
+
+BEGIN = "/v1/mindinsight/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,38 @@ ANNOTATIONS = "lineagemgr/lineages"
 """The one path that changes something."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What metrics know an endpoint by."""
+
+    path: str
+
+
+_TEMPLATES = {path: _Template(f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POSTS)}
+
+
 def install(app: FastAPI, prefix: str, state: State) -> None:
     """Let an application answer `/v1/mindinsight/…`, and `/mindinsight/` where the settings name the page's directory.
 
     Raises ConfigError when the page is not in that directory.
     """
-    api = Starlette(routes=[Route("/{path:path}", _Paths(state))])
-    app.mount(f"{prefix}/v1/mindinsight", api)
+    api = _Paths(state)
+    app.add_middleware(_Ahead, begin=f"{prefix}{BEGIN}", api=api)
     if state.settings.mindinsight_ui:
         app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
         app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
+
+
+class _Ahead:
+    """ASGI middleware that gives the API its requests: most are answered sooner than FastAPI finds a path."""
+
+    def __init__(self, app: ASGIApp, begin: str, api: ASGIApp) -> None:
+        self._app, self._begin, self._api = app, begin, api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the API or the application answer."""
+        is_of_api = scope["type"] == "http" and scope["path"].startswith(self._begin)
+        await (self._api if is_of_api else self._app)(scope, receive, send)
 
 
 class _Paths:
@@ -126,12 +148,15 @@ class _Paths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        response = await self._answered(Request(scope, receive))
+        path = scope["path"].partition(BEGIN)[2]
+        if path in _TEMPLATES:
+            scope["route"] = _TEMPLATES[path]
+        response = await self._answered(Request(scope, receive), path)
         await response(scope, receive, send)
 
-    async def _answered(self, request: Request) -> Response:
+    async def _answered(self, request: Request, path: str) -> Response:
         try:
-            found = await self._found(request)
+            found = await self._found(request, path)
         except RefusedError as error:
             return _refusal(error)
         except TrainJobNotFoundError:  # it was there a moment ago
@@ -144,8 +169,8 @@ class _Paths:
             return _refusal(SYSTEM_ERROR)
         return Response(found.content, headers=HEADERS, media_type=found.media_type)
 
-    async def _found(self, request: Request) -> Answer:
-        path, method = request.path_params["path"], request.method
+    async def _found(self, request: Request, path: str) -> Answer:
+        ask, method = Asker(self._state, request), request.method
         if method not in METHODS:
             raise NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
@@ -154,35 +179,43 @@ class _Paths:
             return Answer(to_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
             asked = (path, text) if GETS[path].keeps else None
-            return await self._ask(lambda site: GETS[path].answer(site, query), asked, heavy=GETS[path].heavy)
+            heavy = GETS[path].heavy
+            return await self._ask(ask, lambda site: GETS[path].answer(site, query), asked, heavy=heavy)
         if method == "POST" and path in POSTS:
             body = await _read_body(request, POSTS[path].needs_type)
             asked = (path, await request.body()) if POSTS[path].keeps else None
-            return await self._ask(lambda site: POSTS[path].answer(site, body), asked)
+            return await self._ask(ask, lambda site: POSTS[path].answer(site, body), asked)
         if method == "PUT" and path == ANNOTATIONS:
-            return await self._annotate(request, query)
-        raise NO_SUCH_METHOD if path in {CONFIG, *GETS, *POSTS} else NO_SUCH_PATH
+            return await self._annotate(ask, request, query)
+        raise NO_SUCH_METHOD if path in _TEMPLATES else NO_SUCH_PATH
 
     async def _ask(
-        self, answer: Callable[[Site], Any], asked: Hashable = None, *, heavy: bool = False
+        self, ask: Asker, answer: Callable[[Site], Any], asked: Hashable = None, *, heavy: bool = False
     ) -> Answer:
         """The answer; where it is kept by what was asked, it is made anew when anything has changed."""
-        if asked is not None:
-            now = await self._state.ask(lambda store: store.changes("now").since)
-            asked = (now, len(self._opened), asked)
-            if kept := self._kept.get(asked):
-                return kept
 
-        def answered(store: LineageStore) -> Answer:
+        def made(store: LineageStore) -> Answer:
             found = answer(self._site(store))
             return found if isinstance(found, Answer) else Answer(to_json(found))
 
-        found = await self._state.ask(answered, heavy=heavy)
-        if asked is not None:
-            self._kept.keep(asked, found)
+        def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | None]:
+            now = (self._state.since(), len(self._opened), asked)
+            found = self._kept.get(now)
+            if found is None and not heavy:
+                with store.snapshot():
+                    found = made(store)
+                self._kept.keep(now, found)
+            return now, found
+
+        if asked is None:
+            return await ask(made, heavy=heavy)
+        now, found = await ask(kept_or_made)
+        if found is None:
+            found = await ask(made, heavy=True)
+            self._kept.keep(now, found)
         return found
 
-    async def _annotate(self, request: Request, query: Query) -> Answer:
+    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
         train_id, annotation = lineage.annotation(query, await _read_required(request))
         if not (self._state.settings.serve_allow_remarks or request.state.has_token):
             raise RefusedError(SYSTEM_ERROR.code, "This server takes no labels and remarks.", 403)
@@ -190,10 +223,10 @@ class _Paths:
         def annotated(site: Site) -> dict[str, str]:
             lineage.require_lineage(site, train_id)
             if annotation:
-                self._state.writable().annotate(site.base_dir, train_id, **annotation)
+                self._state.annotate(site.base_dir, train_id, **annotation)
             return {"status": "success"}
 
-        return await self._ask(annotated)
+        return await self._ask(ask, annotated)
 
     def _site(self, store: LineageStore) -> Site:
         """The first base dir of the settings that the store knows; without settings the store's first."""

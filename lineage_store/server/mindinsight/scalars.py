@@ -1,4 +1,7 @@
-"""`datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null."""
+"""`datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null.
+
+There may be very many numbers: they are written by what is quick at it, some of them in other, equal digits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import math
 from typing import Any
 
 from lineage_store.plugins import SCALAR
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_type
+from lineage_store.server.answers import to_json
+from lineage_store.server.mindinsight.protocol import Answer, Query, RefusedError, wrong_type
 from lineage_store.server.mindinsight.samples import NO_DATA, kept_scalars
 from lineage_store.server.mindinsight.site import Job, Site
 
@@ -14,16 +18,16 @@ _NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_D
 _NO_NUMBER = wrong_type("scalar_value", "number")
 
 
-def metadata(site: Site, query: Query) -> dict[str, Any]:
+def metadata(site: Site, query: Query) -> Answer:
     """One curve."""
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
         raise _NO_SCALAR
-    return {"metadatas": values}
+    return Answer(to_json({"metadatas": values}))
 
 
-def scalars(site: Site, query: Query) -> dict[str, Any]:
+def scalars(site: Site, query: Query) -> Answer:
     """The curves of several tags of several jobs; what is not there is left out."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     jobs = site.jobs(train_ids)
@@ -34,7 +38,7 @@ def scalars(site: Site, query: Query) -> dict[str, Any]:
         for tag in tags
         if (values := _values(site, jobs[train_id], tag)) is not None
     ]
-    return {"scalars": found}
+    return Answer(to_json({"scalars": found}))
 
 
 def _values(site: Site, job: Job, tag: str) -> list[dict[str, Any]] | None:

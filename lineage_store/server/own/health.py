@@ -28,7 +28,10 @@ async def health(ask: Ask) -> Response:
 
 def _health(store: LineageStore) -> dict[str, Any]:
     rows = store.status(problems=1).base_dirs
-    return {"findings": list(map(finding, store.findings())), "base_dirs": for_json(rows)}
+    found, standby = list(map(finding, store.findings())), store.standby()
+    names = ("is_up", "lag_s", "lag_bytes", "shows")
+    told = None if standby is None else {name: for_json(getattr(standby, name)) for name in names}
+    return {"findings": found, "base_dirs": for_json(rows), "standby": told}
 
 
 def finding(found: Finding) -> dict[str, Any]:

@@ -30,12 +30,12 @@ async def _of_job(request: Request, ask: Ask, base: str, name: str, question: _Q
 
 
 @router.get("/{name:path}/tags", response_model=models.Tags)
-async def tags(request: Request, ask: Ask, base: Base, name: Name) -> Response:
-    """What the job recorded step by step."""
+async def tags(request: Request, ask: Ask, base: Base, name: Name, series: bool = True) -> Response:
+    """What the job recorded step by step; its series too, which takes longer."""
 
     def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
-        series = _rows(store.job_report(base_dir, train_id).series)
-        return {"tags": store.tags(base_dir, train_id), "series": series}
+        found = _rows(store.job_report(base_dir, train_id).series) if series else []
+        return {"tags": store.tags(base_dir, train_id), "series": found}
 
     return await _of_job(request, ask, base, name, answer)
 
@@ -89,8 +89,7 @@ async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotatio
 
     def write(store: LineageStore) -> None:
         base_dir = base_dir_of(store, base)
-        remark = annotation.remark
-        ask.state.writable().annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=remark)
+        ask.state.annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=annotation.remark)
 
     await ask(write)
 
@@ -113,5 +112,5 @@ async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a view, without what names the job in each."""
-    left_out = ("base_dir", "train_id")
+    left_out = ("base_dir", "train_id", "job_id")
     return [{name: for_json(value) for name, value in row.items() if name not in left_out} for row in rows]

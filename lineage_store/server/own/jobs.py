@@ -6,6 +6,7 @@ A condition is asked for in the words of `lineage-store filter --where`, as the 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -18,7 +19,7 @@ from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import LISTED, PREFIXES, PRINTED
-from lineage_store.json_values import for_json, iso
+from lineage_store.json_values import for_json, iso, spelled
 from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import base_dir_of, key_of, url_of
@@ -28,8 +29,6 @@ from lineage_store.texts import to_stored
 router = APIRouter(tags=["jobs"])
 
 MOST_COLUMNS, MOST_JOBS = 100, 100_000
-_DESCRIPTION = ("base", "train_id", "state", "updated_at", "label", "remark")
-"""What columns tell of a job beside its lineage."""
 
 Wheres = Annotated[
     list[str],
@@ -76,14 +75,18 @@ async def jobs(
     page: Annotated[int, Query(ge=0, le=100_000)] = 0,
     count: bool = True,
     form: Literal["page", "columns"] = "page",
+    every: bool = False,
 ) -> Response:
-    """The jobs that match a condition; `form=columns`: all of them at once, column by column."""
+    """The jobs that match a condition; `form=columns`: all of them at once, column by column.
+
+    `every`: with columns and without `sort`, jobs of which no lineage was written (yet) are among them.
+    """
     asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
     question = _Question(asked, base, fields, typed=combined(None, where, sort))
 
     def answer(store: LineageStore) -> dict[str, Any]:
         if form == "columns":
-            return _columns(store, question)
+            return _columns(store, question, every=every)
         return _page(store, question, limit, page, count=count)
 
     return await unless_known(request, ask, answer, heavy=form == "columns")
@@ -165,49 +168,39 @@ def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, 
     }
 
 
-def _columns(store: LineageStore, question: _Question) -> dict[str, Any]:
+def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[str, Any]:
     base_dir = question.checked(store)
     names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
-    known = store.train_jobs(base_dir)
-    rows: list[Sequence[Any]] = []
-    objects = store.iter_lineage(question.condition, base_dir=base_dir)
-    for each, job in _with_states(objects, known, base_dir):
-        if len(rows) == MOST_JOBS:
-            raise LineageSearchConditionParamError(
-                f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."
-            )
-        rows.append(_row(each, job, names))
-    columns = list(zip(*rows, strict=True)) or [()] * (len(_DESCRIPTION) + len(names))
-    shown = map(_column, [*_DESCRIPTION, *names], columns)
-    return {"count": len(rows), "columns": list(shown)}
-
-
-def _row(each: Mapping[str, Any], job: TrainJob | None, names: Iterable[str]) -> Sequence[Any]:
-    lineage, added = each["model_lineage"], each["added_info"]
-    base = key_of(job.base_dir) if job else None
-    state, updated_at = (job.state, iso(job.updated_at)) if job else (None, None)
-    described = (base, each["summary_dir"], state, updated_at, added.get("tag"), added.get("remark"))
-    return [*described, *(_value(lineage, name) for name in names)]
-
-
-def _value(lineage: Mapping[str, Any], name: str) -> Any:
-    for group, prefix in PREFIXES.items():
-        if name.startswith(prefix):
-            return lineage[group].get(name.removeprefix(prefix))
-    return lineage.get(name)
+    found = store.job_columns(question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1, every=every)
+    if len(found.train_id) > MOST_JOBS:
+        raise LineageSearchConditionParamError(
+            f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."
+        )
+    about: dict[str, Sequence[Any]] = {
+        "base": list(map(key_of, found.base_dir)),
+        "train_id": list(map(to_stored, found.train_id)),
+        "state": found.state,
+        "updated_at": list(map(iso, found.updated_at)),
+        "label": found.label,
+        "remark": found.remark,
+    }
+    columns = (_column(name, values) for name, values in (*about.items(), *found.values.items()))
+    return {"count": len(found.train_id), "columns": list(columns)}
 
 
 def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Numbers as they are; all else as places in a list of what there is."""
-    if all(
-        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
-    ):
-        return {"name": name, "numbers": for_json(list(values))}
-    spelled = [value if value is None or isinstance(value, str) else (json.dumps(value),) for value in values]
-    words = {key: value for key, value in zip(spelled, values, strict=True) if key is not None}
+    if {type(value) for value in values} <= {int, float, type(None)}:
+        return {"name": name, "numbers": [_number(value) for value in values]}
+    keys = [value if value is None or isinstance(value, str) else (json.dumps(value),) for value in values]
+    words = {key: value for key, value in zip(keys, values, strict=True) if key is not None}
     places: dict[Any, int] = {key: place for place, key in enumerate(words)}
     return {
         "name": name,
-        "words": for_json(list(words.values())),
-        "codes": [places.get(key) for key in spelled],
+        "words": [word if isinstance(word, str) else for_json(word) for word in words.values()],
+        "codes": [places.get(key) for key in keys],
     }
+
+
+def _number(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else spelled(value)

@@ -36,11 +36,21 @@ class Finding(BaseModel):
     since: datetime | None
 
 
+class Standby(BaseModel):
+    """How far a standby has replayed what its primary wrote."""
+
+    is_up: bool
+    lag_s: float | None = Field(description="Since the last commit that it shows; 0: it shows all.")
+    lag_bytes: int | None = Field(description="Of the write-ahead log; null: the primary does not tell.")
+    shows: datetime | None = Field(description="When that commit was made.")
+
+
 class Health(BaseModel):
     """How the store, and what fills it, stand."""
 
     findings: list[Finding]
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
+    standby: Standby | None = Field(description="Who answers what is asked, where the settings name one.")
 
 
 class BaseDir(BaseModel):
@@ -124,6 +134,19 @@ class Names(BaseModel):
     user_defined: list[str]
 
 
+class KnownValue(BaseModel):
+    """A value, and how many jobs have it."""
+
+    value: str | float
+    jobs: int
+
+
+class KnownValues(BaseModel):
+    """Values that jobs have, the most frequent first."""
+
+    values: list[KnownValue]
+
+
 class JobReport(BaseModel):
     """Everything about one job: rows of the views."""
 
@@ -137,7 +160,9 @@ class Tags(BaseModel):
     """What a job recorded step by step."""
 
     tags: dict[str, list[str]] = Field(description="Tags by plugin.")
-    series: list[dict[str, Any]] = Field(description="v_series: what is known of each tag in each log file.")
+    series: list[dict[str, Any]] = Field(
+        description="v_series: what is known of each tag in each log file; none with `series=false`."
+    )
 
 
 class Evaluations(BaseModel):
@@ -189,6 +214,7 @@ class Curve(BaseModel):
     device: int | None
     superseded: bool
     bucketed: bool
+    restarts: list[int] = Field(description="Steps at which the training was started again.")
     rows: int
     columns: dict[str, list[Number]]
 

@@ -2,7 +2,8 @@
 
 Columns (`form: columns`) are what a browser takes without decoding: the length of a header as four bytes
 (little-endian), the header (JSON: the answer, where each column's place is told instead of its numbers), and from the
-next multiple of eight bytes on the columns, little-endian float64; steps are exact to 2^53.
+next multiple of eight bytes on the columns, little-endian float64; steps are exact to 2^53. A column that is 0 from
+end to end, as most counts of NaN are, has no place (null), and is left out.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def _described(curve: Curve) -> dict[str, Any]:
         "device": curve.device,
         "superseded": curve.superseded,
         "bucketed": curve.is_bucketed,
+        "restarts": curve.restarts,
         "rows": len(next(iter(curve.columns.values()))),
     }
 
@@ -88,8 +90,11 @@ def _numbers(curve: Curve, names: Sequence[str] | None) -> dict[str, list[Any]]:
 def _as_columns(curves: Sequence[Curve], missing: Sequence[int], names: Sequence[str] | None) -> bytes:
     parts, shown, length = [], [], 0
     for curve in curves:
-        places = {}
+        places: dict[str, int | None] = {}
         for name, column in _chosen(curve, names).items():
+            if not column.any():
+                places[name] = None
+                continue
             parts.append(column.astype("<f8").tobytes())
             places[name] = length
             length += len(column)

@@ -1,10 +1,10 @@
-"""`GET names`: what conditions, columns and sort orders may name."""
+"""`GET names`: what conditions, columns and sort orders may name; `GET values`: what they may be compared with."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
@@ -19,8 +19,25 @@ router = APIRouter(tags=["jobs"])
 
 @router.get("/names", response_model=models.Names)
 async def names(request: Request, ask: Ask) -> Response:
-    """Lineage fields, and the metrics and user-defined values that any job has."""
+    """Lineage fields, and the metrics and user-defined values that any job has, those that most have first."""
     return await unless_known(request, ask, _names)
+
+
+@router.get("/values", response_model=models.KnownValues)
+async def values(
+    request: Request,
+    ask: Ask,
+    name: Annotated[str, Query(description="A field, metric/NAME or user_defined/NAME.")],
+    part: Annotated[str, Query(description="Of texts, only those that have this in them.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 30,
+) -> Response:
+    """The values that jobs have, the most frequent first; lists, objects and NaN are left out."""
+
+    def answer(store: LineageStore) -> dict[str, Any]:
+        known = store.known_values(name, part, most=limit)
+        return {"values": [{"value": for_json(value), "jobs": jobs} for value, jobs in known]}
+
+    return await unless_known(request, ask, answer, heavy=True)
 
 
 def _names(store: LineageStore) -> dict[str, Any]:

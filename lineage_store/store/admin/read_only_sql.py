@@ -23,9 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 
-from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LineageParamValueError,
+    LineageQuerySummaryDataError,
+)
+from lineage_store.findings import cause_in
 from lineage_store.store.database import postgresql
+from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.engine import connected, open_engine
+from lineage_store.store.database.failures import cause_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -52,7 +59,8 @@ _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
 _LIMITS = """
-SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true), session_user, (
+SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
+  set_config('join_collapse_limit', '16', true), set_config('from_collapse_limit', '16', true), session_user, (
   SELECT rolname FROM pg_roles
   WHERE pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolreplication OR rolname IN (
     'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
@@ -144,7 +152,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
             postgresql.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
-            _refuse_unbound(*(cursor.fetchone() or ())[2:])
+            _refuse_unbound(*(cursor.fetchone() or ())[-2:])
             # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode(), size=chunk)
             with _cancelled_at(deadline, connection):
@@ -236,6 +244,11 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
         ):  # a signal came while SQLite was at work, which swallowed its exception
             raise KeyboardInterrupt from error
         cause = str(error).strip().splitlines()[0].rstrip(".")
+        why = cause_of(error, cause, None)
+        if cause_in(why) == CONFLICT:
+            raise DatabaseUnavailableError(
+                f"The statement was ended: {cause}.", hint=why.remedy, cause=CONFLICT
+            ) from error
         raise _refused(cause, _hint(cause)) from error
 
 

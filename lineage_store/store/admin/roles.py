@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, func, select, text
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
 from lineage_store.store.schema.views import VIEWS
@@ -23,8 +24,12 @@ READING_LIMITS = {
     "idle_in_transaction_session_timeout": "60s",
     "lock_timeout": "5s",
     "default_transaction_read_only": "on",
+    "join_collapse_limit": "16",
+    "from_collapse_limit": "16",
 }
-"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards."""
+"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards.
+
+Two views have up to nine tables, and PostgreSQL seeks the best order of eight."""
 _WHO_GRANTS = (
     "A superuser grants, or the owner of database and tables who may alter these roles (CREATEROLE, ADMIN "
     "OPTION and SET on each): `lineage-store db grant … --dry-run` prints the SQL for one."
@@ -72,17 +77,25 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     with reading(engine) as connection:
         _refuse_unfit(connection, list(roles))
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
+        parts = partitions.names(connection)
     quoted = engine.dialect.identifier_preparer.quote_identifier
     place = _Place(quoted(schema), quoted(database))
+    functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
     if roles.ingest is not None:
         found += _of_ingest(quoted(roles.ingest), place)
+        found += [
+            f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {quoted(roles.ingest)}" for each in functions
+        ]
     for reader in roles.readers:
         found += _of_reader(quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
         found += _of_reader(quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
     if roles.owner is not None:
-        found += _of_owner(quoted(roles.owner), place)
+        found += _of_owner(quoted(roles.owner), place, parts)
+        found += [
+            f"ALTER FUNCTION {place.schema}.{each} OWNER TO {quoted(roles.owner)}" for each in functions
+        ]
     return found
 
 
@@ -124,8 +137,9 @@ def _of_reader(role: str, place: _Place, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_owner(role: str, place: _Place) -> list[str]:
-    tables = [f"ALTER TABLE {place.schema}.{name} OWNER TO {role}" for name in [*_TABLES, VERSION_TABLE]]
+def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
+    owned = [*_TABLES, *parts, VERSION_TABLE]
+    tables = [f"ALTER TABLE {place.schema}.{name} OWNER TO {role}" for name in owned]
     views = [f"ALTER VIEW {place.schema}.{name} OWNER TO {role}" for name in _VIEWS]
     return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views]
 

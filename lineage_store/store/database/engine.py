@@ -42,6 +42,7 @@ from lineage_store.texts import shown_url, without_passwords
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
 _READ_ONLY = "lineage_store_read_only"
+_WRITES = "lineage_store_writes"
 _DEFAULTS = Settings()
 _SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
 """SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
@@ -116,7 +117,7 @@ def open_engine(
             parsed, read_only=read_only, pool_size=pool_size, statement_timeout_s=statement_timeout_s
         )
         event.listen(engine, "begin", _begin_on_postgresql)
-    engine.update_execution_options(**{_READ_ONLY: read_only})
+    engine.update_execution_options(**{_READ_ONLY: read_only, _WRITES: [None]})
     return engine
 
 
@@ -183,6 +184,18 @@ def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
             except BaseException:
                 connection.invalidate()
                 raise
+            finally:
+                note_write(engine)
+
+
+def note_write(engine: Engine) -> None:
+    """Note that something may have been written by this engine."""
+    engine.get_execution_options()[_WRITES][0] = object()
+
+
+def last_write(engine: Engine) -> object:
+    """What stands for the last write by this engine; None: there was none."""
+    return engine.get_execution_options()[_WRITES][0]
 
 
 def database_time(connection: Connection) -> datetime:

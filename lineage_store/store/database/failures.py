@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding, of_database
+from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.locks import command_of, is_stopped, writer_of
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
@@ -33,6 +34,7 @@ _OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 9: "timeout", 13: "full"
 """By primary result code: BUSY, LOCKED, READONLY, INTERRUPT, FULL."""
 _OF_SQLSTATE = {
     "25006": "read-only",
+    "40001": CONFLICT,
     "40P01": "locked",
     "42501": "denied",
     "53100": "full",
@@ -57,12 +59,6 @@ _REMEDIES = (
     ("statement timeout", "timeout", TOO_LONG),
     ("interrupted", "timeout", TOO_LONG),
     (
-        "conflict with recovery",
-        "failed",
-        "This server is a standby that had to take in what the question was reading: ask again; "
-        "hot_standby_feedback or a longer max_standby_streaming_delay make it rare.",
-    ),
-    (
         "read-only transaction",
         "read-only",
         ONLY_READS,
@@ -79,6 +75,8 @@ _REMEDIES = (
     ("No space left", "full", SPACE),
     ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
 )
+_OF_CONFLICT = "conflict with recovery"
+"""Its codes are those of deadlocks and of servers that go down, too."""
 _IS_IT_UP = KINDS["database_down"].remedy
 _IS_IT_WELL = "Is its disk well? The system's log may tell."
 _LITTLE_BYTES = 1 << 20
@@ -90,6 +88,8 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Find
         ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
     )
     kind = _kind_by_code(error) or kind
+    if kind == CONFLICT or _OF_CONFLICT in words:
+        return of_database(CONFLICT)
     if path is None:
         return of_database(kind, remedy=remedy)
     if path.exists() and not os.access(path, os.R_OK):

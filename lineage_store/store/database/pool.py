@@ -18,7 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 WAIT_S = 30.0
 """How long a thread waits for a connection while all are in use."""
 _RESTED_AFTER_S = 1.0
-_RENEWED_AT = "lineage_store_renewed_at"
+_RENEWED_AT, _CLOSED = "lineage_store_renewed_at", "lineage_store_closed"
 
 
 def bounded(size: int) -> dict[str, Any]:
@@ -71,6 +71,12 @@ def look_after(engine: Engine, *, pings: bool) -> None:
                 raise InvalidatePoolError from error
 
 
+def close(engine: Engine) -> None:
+    """Close an engine for good: what another thread still asks of it keeps no connection open."""
+    engine.update_execution_options(**{_CLOSED: True})
+    engine.dispose()
+
+
 def close_what_comes_back_late(engine: Engine) -> None:
     """Close a connection that was in use while `dispose` gave its pool up, which nobody else would close."""
 
@@ -81,5 +87,5 @@ def close_what_comes_back_late(engine: Engine) -> None:
 
     @event.listens_for(engine, "checkin")
     def close(_connection: Any, record: Any) -> None:
-        if record.record_info.get("pool") is not engine.pool:
+        if record.record_info.get("pool") is not engine.pool or engine.get_execution_options().get(_CLOSED):
             record.close()

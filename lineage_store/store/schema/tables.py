@@ -129,6 +129,13 @@ base_dir = Table(
         server_default=false(),
         comment="holds what is being removed: readers and ingest do not see it",
     ),
+    Column(
+        "shards",
+        Integer,
+        nullable=False,
+        server_default=text("1"),
+        comment="into how many parts its jobs are divided, each with a leader of its own",
+    ),
     comment="a directory that holds job directories",
 )
 event.listen(base_dir, "after_create", _ANALYSED_WHEN_SMALL.execute_if(dialect="postgresql"))
@@ -139,6 +146,13 @@ train_job = Table(
     _id(),
     _of("base_dir", "its base dir"),
     Column("train_id", Name, nullable=False, comment="./name below the base dir"),
+    Column(
+        "train_key",
+        BigInteger,
+        nullable=False,
+        server_default=text("0"),
+        comment="64 bits of the train id's SHA-256: which shard it is in",
+    ),
     Column("state", Text, nullable=False, comment=either(JobState)),
     Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
     Column("host", Text, comment="host in the name of the newest log file"),
@@ -441,6 +455,8 @@ series = Table(
     Column("last_step", BigInteger, nullable=False, comment="highest step"),
     Column("last_wall_time", Float64, comment="wall time at the highest step, unix s"),
     Column("last_value", Float64, comment="value at the highest step; NULL for NaN"),
+    Column("earliest_wall_time", Float64, comment="least wall time, unix s"),
+    Column("latest_wall_time", Float64, comment="greatest wall time, unix s"),
     Column("min_value", Float64, comment="least finite value"),
     Column("min_step", BigInteger, comment="lowest step that has it"),
     Column("max_value", Float64, comment="greatest finite value"),
@@ -562,6 +578,14 @@ ingest_lease = Table(
     "ingest_lease",
     metadata,
     _of("base_dir", "the base dir that is led", primary_key=True),
+    Column(
+        "shard",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        server_default=text("0"),
+        comment="which of its shards, from 0",
+    ),
     Column("holder", Text, nullable=False, comment="who leads: host:pid:nonce"),
     Column("epoch", BigInteger, nullable=False, comment="grows by one with every new holder"),
     Column("mode", Text, nullable=False, comment="daemon or once"),
@@ -572,7 +596,8 @@ ingest_lease = Table(
         nullable=False,
         comment="free for another from then on, by the database's clock",
     ),
-    comment="who may write the rows of a base dir",
+    Column("searched_at", UtcTime, comment="when the shard was last searched for in full"),
+    comment="who may write the rows of a base dir's shard",
 )
 
 

@@ -6,6 +6,7 @@ database that is up to date need not be touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 from sqlalchemy import Connection, text
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, text
 from lineage_store.store.schema.descriptions import relations
 from lineage_store.store.schema.views import VIEWS
 
+NAMES = tuple(view.name for view in VIEWS)
 _GRANTS = text(
     """
     SELECT format('GRANT %s ON %I TO %s', a.privilege_type, c.relname,
@@ -30,17 +32,25 @@ def create(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE VIEW {view.name} AS\n{view.select(connection.dialect.name)}")
 
 
+def replace(connection: Connection, tables: Sequence[str]) -> None:
+    """Let the views of these tables refer to those that have the names now; comments and privileges stay."""
+    for view in VIEWS:
+        select = view.select(connection.dialect.name)
+        if any(table in select for table in tables):
+            connection.exec_driver_sql(f"CREATE OR REPLACE VIEW {view.name} AS\n{select}")
+
+
 def drop(connection: Connection) -> None:
     """Drop every view."""
     for view in VIEWS:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
 
 
-def grants(connection: Connection) -> list[str]:
-    """The statements that give back the privileges which others hold on the views; a dropped view loses them."""
+def grants(connection: Connection, names: Sequence[str] = NAMES) -> list[str]:
+    """The statements that give back the privileges which others hold on views or tables; what is dropped loses them."""
     if connection.dialect.name == "sqlite":
         return []
-    return list(connection.execute(_GRANTS, {"names": [view.name for view in VIEWS]}).scalars())
+    return list(connection.execute(_GRANTS, {"names": list(names)}).scalars())
 
 
 def up_to_date(connection: Connection, version_table: str) -> bool:

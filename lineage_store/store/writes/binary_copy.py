@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Integer, Table
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Float
 
+from lineage_store.store.database.copying import copying
 from lineage_store.store.records import Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -30,20 +30,13 @@ Block = Sequence[Column | None]
 
 def copy(connection: Connection, table: Table, block: Block) -> None:
     """Append rows; a key that exists already is an error. Raises SQLAlchemy's errors, as every statement does."""
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
     types = [_wire_type(column.type) for column in table.columns]
-    statement = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
-    failure = connection.dialect.loaded_dbapi.Error
-    try:
-        cursor: Any = connection.connection.cursor()
-        with cursor, cursor.copy(statement) as sink:
-            sink.write(_SIGNATURE)
-            for some in _plain_and_others(block):
-                for part in _parts(some):
-                    sink.write(_encoded(part, types))
-            sink.write(_TRAILER)
-    except failure as error:
-        raise DBAPIError.instance(statement, None, error, failure, dialect=connection.dialect) from error
+    with copying(connection, table, [column.name for column in table.columns], "BINARY") as sink:
+        sink.write(_SIGNATURE)
+        for some in _plain_and_others(block):
+            for part in _parts(some):
+                sink.write(_encoded(part, types))
+        sink.write(_TRAILER)
 
 
 def _plain_and_others(block: Block) -> Iterator[Block]:

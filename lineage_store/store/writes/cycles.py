@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from lineage_store.store.database.dialects import upsert
 from lineage_store.store.schema.tables import ingest_cycle, ingest_total
 
 
@@ -27,8 +28,11 @@ def write_cycle(
 
 
 def _add_up(connection: Connection, base_dir_id: int, added: Mapping[str, float]) -> None:
-    """Under the lease nobody else does so meanwhile."""
+    """The first of several, who lead shards of one base dir, makes the row."""
     more = {name: ingest_total.c[name] + value for name, value in added.items()}
-    mine = update(ingest_total).where(ingest_total.c.base_dir_id == base_dir_id)
-    if not connection.execute(mine.values(more)).rowcount:
-        connection.execute(insert(ingest_total).values(base_dir_id=base_dir_id, **added))
+    mine = update(ingest_total).where(ingest_total.c.base_dir_id == base_dir_id).values(more)
+    if not connection.execute(mine).rowcount:
+        nothing = dict.fromkeys(added, 0)
+        made = upsert(connection, ingest_total, ["base_dir_id"])
+        connection.execute(made, {"base_dir_id": base_dir_id, **nothing})
+        connection.execute(mine)

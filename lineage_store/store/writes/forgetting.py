@@ -12,9 +12,18 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
+from lineage_store.store.catalog import registry
+from lineage_store.store.schema import partitions
+from lineage_store.store.schema.tables import (
+    annotation,
+    base_dir,
+    ingest_problem,
+    log_file,
+    series,
+    train_job,
+)
 from lineage_store.store.writes.lineage import remove_lineage
-from lineage_store.store.writes.removal import name_while_leaving, remove_series
+from lineage_store.store.writes.removal import SAMPLES, name_while_leaving, remove_series
 from lineage_store.texts import key
 
 
@@ -53,15 +62,20 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
     """Remove about `most_rows` rows at most; whether there is more to remove."""
     jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
-    for job_id in connection.execute(jobs.limit(most_rows)).scalars().all():
-        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows)
+    some = connection.execute(jobs.limit(most_rows)).scalars().all()
+    whole = partitions.going_whole(connection, base_dir_id, some)
+    for job_id in some:
+        samples = () if job_id in whole else SAMPLES
+        most_rows = remove_series(connection, series.c.job_id == job_id, most_rows, samples)
         if most_rows <= 0:
             return True
         remove_lineage(connection, [job_id])
+        for table in (log_file, ingest_problem):  # whose foreign keys a distributed store has not
+            connection.execute(delete(table).where(table.c.job_id == job_id))
         connection.execute(delete(train_job).where(train_job.c.id == job_id))
         most_rows -= 1
     if most_rows > 0:
-        connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
+        registry.drop_base_dir(connection, base_dir_id)
     return most_rows <= 0
 
 

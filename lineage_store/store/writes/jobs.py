@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Subquery, Update, bindparam, case, func, select, update
+from sqlalchemy import Connection, Subquery, Update, bindparam, case, func, select, update
 
 from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
 from lineage_store.store.database.dialects import listed, one_of, total
 from lineage_store.store.schema.tables import log_file, train_job
+from lineage_store.store.shards import Shards
 from lineage_store.times import CALENDAR_END
 
 
@@ -29,16 +30,18 @@ def refresh_jobs(
     connection.execute(_refresh(dialect_name), parameters)
 
 
-def quiet_jobs(connection: Connection, base_dir_id: int, now: datetime, live_within_s: float) -> list[int]:
+def quiet_jobs(
+    connection: Connection, base_dir_id: int, shards: Shards, now: datetime, live_within_s: float
+) -> list[int]:
     """Jobs that are called live but have not grown for too long."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
     wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == JobState.LIVE) & quiet
-    return list(connection.execute(select(train_job.c.id).where(wanted)).scalars())
+    return list(connection.execute(select(train_job.c.id).where(wanted, *shards.conditions())).scalars())
 
 
 def _streams(dialect_name: str) -> Subquery:
     """The files of some jobs that continue each other: of one kind, written by one device."""
-    file = log_file.c
+    file = _files(dialect_name).c
     present = file.state != FileState.MISSING
     time = case((file.file_time <= CALENDAR_END, file.file_time))
     newest = func.max(file.file_time)
@@ -53,13 +56,19 @@ def _streams(dialect_name: str) -> Subquery:
         func.max(file.last_wall_time).filter(file.current).label("last_wall_time"),
         func.max(file.grown_at).label("last_grown_at"),
         total(dialect_name, case((file.current, file.size_bytes), else_=0)).label("log_bytes"),
+        func.max(case((file.newest == 1, file.host))).filter(file.host != "").label("host"),
     )
+    return streams.group_by(file.job_id, file.kind, file.device).subquery()
+
+
+def _files(dialect_name: str) -> Subquery:
+    """The files of some jobs that count, numbered from the newest: those that name a host, and the others."""
+    file = log_file.c
+    newest_first = (file.file_time.desc(), file.name.desc())
+    numbered = func.row_number().over(partition_by=(file.job_id, file.host != ""), order_by=newest_first)
     mine = one_of(dialect_name, file.job_id, bindparam("jobs"))
-    return (
-        streams.where(mine, file.state != FileState.REPLACED)
-        .group_by(file.job_id, file.kind, file.device)
-        .subquery()
-    )
+    files = select(log_file, numbered.label("newest"))
+    return files.where(mine, file.state != FileState.REPLACED).subquery()
 
 
 def _after(event: JobEvent) -> str:
@@ -86,16 +95,9 @@ def _refresh(dialect_name: str) -> Update:
         func.max(stream.last_wall_time).label("last_wall_time"),
         func.max(stream.last_grown_at).label("last_grown_at"),
         total(dialect_name, stream.log_bytes).label("log_bytes"),
+        func.max(stream.host).label("host"),
     )
     job = jobs.group_by(stream.job_id).subquery()
     derived: dict[str, Any] = {column.name: column for column in job.c if column is not job.c.job_id}
-    derived |= {"host": _newest_host().scalar_subquery(), "revision": bindparam("of_revision")}
+    derived |= {"revision": bindparam("of_revision")}
     return update(train_job).where(train_job.c.id == job.c.job_id).values(derived)
-
-
-def _newest_host() -> Select[Any]:
-    file = log_file.c
-    mine = select(file.host).where(
-        file.job_id == train_job.c.id, file.state != FileState.REPLACED, file.host != ""
-    )
-    return mine.order_by(file.file_time.desc(), file.name.desc()).limit(1)

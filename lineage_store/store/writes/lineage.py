@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, delete, exists, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, upsert
 from lineage_store.store.records import (
@@ -171,8 +171,11 @@ def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> di
 
 
 def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> dict[str, int]:
-    """Ids of pipelines by digest; the ones that are new are stored, with their nodes."""
-    by_digest = {graph.digest: graph for graph in graphs}
+    """Ids of pipelines by digest; the ones that are new are stored, with their nodes.
+
+    In one order: two ingesters that store the same ones wait for each other, not each for the other.
+    """
+    by_digest = {graph.digest: graph for graph in sorted(graphs, key=lambda graph: graph.digest)}
     ids = _graph_ids(connection, by_digest)
     new = [graph for digest, graph in by_digest.items() if digest not in ids]
     if not new:
@@ -198,12 +201,15 @@ def _graphs_of(connection: Connection, job_ids: Iterable[int]) -> set[int]:
 
 def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> None:
     """Locked first: nobody can refer to a pipeline between the look at its references and its removal."""
-    used = exists().where(lineage.c.dataset_graph_id == dataset_graph.c.id)
     mine = select(dataset_graph.c.id).where(among(connection, dataset_graph.c.id, graph_ids))
     locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
     if locked:
-        unused = delete(dataset_graph).where(among(connection, dataset_graph.c.id, locked), ~used)
-        connection.execute(unused)
+        graph = lineage.c.dataset_graph_id
+        used = set(
+            connection.execute(select(graph).where(among(connection, graph, locked)).distinct()).scalars()
+        )
+        unused = [each for each in locked if each not in used]
+        connection.execute(delete(dataset_graph).where(among(connection, dataset_graph.c.id, unused)))
 
 
 def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]:

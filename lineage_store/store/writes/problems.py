@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, insert, select, update
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding
 from lineage_store.store.database.dialects import among, among_rows, insert_plain
 from lineage_store.store.records import Advance, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_problem
+from lineage_store.store.shards import ALL, Shards
 
 _OPEN = ingest_problem.c.resolved_at.is_(None)
 _FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
@@ -65,10 +66,11 @@ def set_file_problems(
 
 
 def set_path_problems(
-    connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime
+    connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime, shards: Shards = ALL
 ) -> None:
-    """Let the open problems of the base dir's directories be exactly the given ones; their subjects are the paths."""
-    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None)
+    """Let the open problems of the shards' directories be exactly the given ones; their subjects are the paths."""
+    open_ones = _path_problems(connection, base_dir_id, shards)
+    mine = among(connection, ingest_problem.c.id, [row.id for row in open_ones])
     wanted = {
         (problem.subject, problem.kind): {
             **_columns(problem, now),
@@ -80,11 +82,18 @@ def set_path_problems(
     _reconcile(connection, mine, wanted, now, ("path", "kind"))
 
 
-def path_problems_are(connection: Connection, base_dir_id: int, paths: Iterable[Finding]) -> bool:
-    """Whether the open problems of the base dir's directories are exactly these already."""
-    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None) & _OPEN
-    rows = connection.execute(select(ingest_problem.c.path, ingest_problem.c.reason).where(mine))
+def path_problems_are(
+    connection: Connection, base_dir_id: int, paths: Iterable[Finding], shards: Shards = ALL
+) -> bool:
+    """Whether the open problems of the shards' directories are exactly these already."""
+    rows = _path_problems(connection, base_dir_id, shards)
     return {row.path: row.reason for row in rows} == {problem.subject: problem.what for problem in paths}
+
+
+def _path_problems(connection: Connection, base_dir_id: int, shards: Shards) -> list[Row[Any]]:
+    mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None) & _OPEN
+    columns = (ingest_problem.c[name] for name in ("id", "path", "reason"))
+    return [row for row in connection.execute(select(*columns).where(mine)) if shards.hold_path(row.path)]
 
 
 def _reconcile(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, cast, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, Text, cast, delete, func, select, update
 
 from lineage_store.store.database.dialects import among, upsert
 from lineage_store.store.schema.tables import (
@@ -60,15 +60,20 @@ def begin(
     connection.execute(problems.values(base_dir_id=leaving_id))
 
 
-def remove_series(connection: Connection, mine: ColumnElement[bool], most_rows: int) -> int:
-    """Remove series that meet a condition with their samples, which no foreign key takes along, samples first.
+SAMPLES = (scalar_sample, payload_sample)
+
+
+def remove_series(
+    connection: Connection, mine: ColumnElement[bool], most_rows: int, samples: Sequence[Table] = SAMPLES
+) -> int:
+    """Remove series that meet a condition with their `samples`, which no foreign key takes along, samples first.
 
     How many rows are left of `most_rows`; none left (0 or less) means that there may be more to remove.
     """
     order = series.c.job_id, series.c.series_no
     found = select(*order).where(mine).order_by(*order).limit(most_rows)
     for job_id, series_no in connection.execute(found).all():
-        for table in (scalar_sample, payload_sample):
+        for table in samples:
             of_series = (table.c.job_id == job_id) & (table.c.series_no == series_no)
             some = select(table.c.step).where(of_series).order_by(table.c.step).limit(most_rows)
             most_rows -= connection.execute(delete(table).where(of_series, table.c.step.in_(some))).rowcount

@@ -6,6 +6,7 @@ In: series of one tag; ids of jobs, numbers of series. Out: the first superseded
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -113,12 +114,14 @@ def _append() -> Update:
     counts = {name: series.c[name] + new[name] for name in ("sample_count", "nan_count", "inf_count")}
     last = {name: new[name] for name in ("last_step", "last_wall_time", "last_value")}
     extremes: dict[str, ColumnElement[Any]] = {}
-    for extreme, is_beyond in (
-        ("min", series.c.min_value > new["min_value"]),
-        ("max", series.c.max_value < new["max_value"]),
+    for is_beyond, extreme, *with_it in (
+        (operator.gt, "min_value", "min_step"),
+        (operator.lt, "max_value", "max_step"),
+        (operator.gt, "earliest_wall_time"),
+        (operator.lt, "latest_wall_time"),
     ):
-        moves = series.c[f"{extreme}_value"].is_(None) | is_beyond
-        for name in (f"{extreme}_value", f"{extreme}_step"):
+        moves = series.c[extreme].is_(None) | is_beyond(series.c[extreme], new[extreme])
+        for name in (extreme, *with_it):
             extremes[name] = case((moves, new[name]), else_=series.c[name])
     this = (series.c[name] == bindparam(f"of_{name}") for name in ("job_id", "series_no"))
     return update(series).where(*this).values({**counts, **last, **extremes})
@@ -135,7 +138,10 @@ def statistics_from_rows(connection: Connection, samples: Table, job_id: int, se
         connection.execute(select(samples).where(mine).order_by(order).limit(1)).one()
         for order in (samples.c.step, samples.c.step.desc())
     )
-    count = connection.execute(select(func.count()).select_from(samples).where(mine)).scalar_one()
+    time = samples.c.wall_time
+    count, earliest, latest = connection.execute(
+        select(func.count(), func.min(time), func.max(time)).where(mine)
+    ).one()
     found = Statistics(
         sample_count=count,
         first_step=first.step,
@@ -144,6 +150,8 @@ def statistics_from_rows(connection: Connection, samples: Table, job_id: int, se
         last_step=last.step,
         last_wall_time=last.wall_time,
         last_value=last.value if has_values else None,
+        earliest_wall_time=earliest,
+        latest_wall_time=latest,
     )
     return found._replace(**_value_statistics(connection, samples, mine)) if has_values else found
 

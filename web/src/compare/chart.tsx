@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { duration, number, time } from "../format";
+import { counted, duration, number, time } from "../format";
 import { dark } from "../parts/theme";
 import { beginning, type Curve, type Drawn, drawn, means, rangeOf, upTo, type X } from "./curve";
 
@@ -134,7 +134,7 @@ function xRange(all: readonly Drawn[], x: X, range: [number, number] | null): [n
   return low === high ? [low - 1, high + 1] : [low, high];
 }
 
-function paint(plot: uPlot, { all, jobs, log }: Latest["current"]): void {
+function paint(plot: uPlot, { all, jobs, log, x }: Latest["current"]): void {
   const { ctx: context, bbox } = plot;
   context.save();
   context.beginPath();
@@ -142,6 +142,7 @@ function paint(plot: uPlot, { all, jobs, log }: Latest["current"]): void {
   context.clip();
   for (const each of all) {
     const colour = jobs[each.curve.job]?.colour ?? "#888";
+    if (x === "step") paintRestarts(plot, each.curve.restarts, colour);
     context.globalAlpha = each.curve.superseded ? 0.45 : 1;
     if (each.boxes) paintBoxes(plot, each.boxes, colour, log);
     paintLine(plot, each, colour);
@@ -149,6 +150,22 @@ function paint(plot: uPlot, { all, jobs, log }: Latest["current"]): void {
   }
   for (const each of all) paintMarks(plot, each, jobs[each.curve.job]?.colour ?? "#888", log);
   context.restore();
+}
+
+/** A dotted line where a training was started again. */
+function paintRestarts(plot: uPlot, restarts: readonly number[], colour: string): void {
+  const { ctx: context, bbox } = plot;
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  context.setLineDash([2, 4]);
+  context.beginPath();
+  for (const step of restarts) {
+    const left = plot.valToPos(step, "x", true);
+    context.moveTo(left, bbox.top);
+    context.lineTo(left, bbox.top + bbox.height);
+  }
+  context.stroke();
+  context.setLineDash([]);
 }
 
 function paintBoxes(
@@ -277,6 +294,8 @@ function notes(all: readonly Drawn[], log: boolean): string {
     }
   }
   const parts = [];
+  const restarts = all.reduce((sum, { curve }) => sum + (curve.superseded ? 0 : curve.restarts.length), 0);
+  if (restarts) parts.push(counted(restarts, "restart"));
   if (beyond) parts.push(`${number(beyond)} beyond the axis, the farthest near ${number(where)}`);
   if (nan) parts.push(`${number(nan)} NaN`);
   return parts.join(" · ");

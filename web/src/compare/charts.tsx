@@ -1,6 +1,5 @@
 // The curves of some jobs: a chart a tag, grouped by what their names begin with; how they are drawn is in the URL.
 
-import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { idText, type JobId, series } from "../api";
 import { number } from "../format";
@@ -22,11 +21,10 @@ interface Props {
 }
 
 export function Charts({ jobs, named, tags, groupOf = null }: Props) {
-  const filter = useSignal("");
+  const wanted = parameter("find").toLowerCase();
   const chosen = list("tags");
   const shown = tags.filter(
-    (tag) =>
-      (!chosen.length || chosen.includes(tag)) && tag.toLowerCase().includes(filter.value.toLowerCase()),
+    (tag) => (!chosen.length || chosen.includes(tag)) && tag.toLowerCase().includes(wanted),
   );
   const groups = useMemo(() => byPrefix(shown), [shown.join("\n")]);
   if (!tags.length) return <p class="empty">No scalars were recorded.</p>;
@@ -37,8 +35,8 @@ export function Charts({ jobs, named, tags, groupOf = null }: Props) {
           type="search"
           aria-label="Search tags"
           placeholder={`search ${number(tags.length)} tags`}
-          value={filter.value}
-          onInput={(event) => (filter.value = event.currentTarget.value)}
+          value={parameter("find")}
+          onInput={(event) => set({ find: event.currentTarget.value })}
         />
         <label>
           x{" "}
@@ -107,15 +105,17 @@ function TagChart({
   const range = rangeOf(parameter("range"));
   const superseded = parameter("superseded") === "1";
   const grown = Math.max(0, ...jobs.map(({ name }) => changed.value.get(name) ?? 0));
-  const key = JSON.stringify([jobs.map(idText), tag, range, superseded, grown]);
-  const loaded = useLoaded(key, (signal) =>
+  const timed = parameter("x") !== "";
+  const key = JSON.stringify([jobs.map(idText), tag, range, superseded, timed]);
+  const load = (signal: AbortSignal) =>
     series(
       jobs,
       tag,
       { start: range?.[0] ?? null, stop: range?.[1] ?? null, points: POINTS, superseded },
+      timed,
       signal,
-    ),
-  );
+    );
+  const loaded = useLoaded(key, load, grown);
   const { value, problem } = loaded.value;
   return (
     <>
@@ -159,7 +159,9 @@ function byPrefix(tags: readonly string[]): { prefix: string; tags: string[] }[]
   const groups = new Map<string, string[]>();
   for (const tag of tags) {
     const prefix = tag.includes("/") ? tag.slice(0, tag.indexOf("/")) : "";
-    groups.set(prefix, [...(groups.get(prefix) ?? []), tag]);
+    const of = groups.get(prefix);
+    if (of) of.push(tag);
+    else groups.set(prefix, [tag]);
   }
   return [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([prefix, of]) => ({ prefix, tags: of }));
 }

@@ -8,6 +8,7 @@ export interface Curve {
   job: number; // place of its job among those compared
   device: number | null;
   superseded: boolean;
+  restarts: readonly number[]; // steps
   columns: Readonly<Record<string, Float64Array>>;
 }
 
@@ -22,7 +23,7 @@ export interface Drawn {
 }
 
 export function isBucketed(curve: Curve): boolean {
-  return "count" in curve.columns;
+  return "first_step" in curve.columns;
 }
 
 export function drawn(curve: Curve, mode: X, halfLife: number, since: number): Drawn {
@@ -74,6 +75,23 @@ function finite(values: Float64Array): Float64Array {
 
 function kindOf(value: number): "nan" | "+inf" | "-inf" {
   return Number.isNaN(value) ? "nan" : value > 0 ? "+inf" : "-inf";
+}
+
+/** A curve for each metric that several evaluations measured, by the number of the evaluation. */
+export function evaluated(rows: readonly Record<string, unknown>[]): { name: string; curve: Curve }[] {
+  const of = new Map<string, [number, number][]>();
+  for (const { name, value, evaluation_no } of rows) {
+    const points = of.get(String(name)) ?? [];
+    points.push([Number(evaluation_no), value === null ? Number.NaN : Number(value)]);
+    of.set(String(name), points);
+  }
+  return [...of]
+    .filter(([, points]) => points.length > 1 && points.some(([, value]) => Number.isFinite(value)))
+    .map(([name, points]) => {
+      const [step, value] = [0, 1].map((n) => Float64Array.from(points, (point) => point[n]!));
+      const columns = { step: step!, value: value! };
+      return { name, curve: { job: 0, device: null, superseded: false, restarts: [], columns } };
+    });
 }
 
 /** When a job's first sample was written: what relative time begins with. */
@@ -144,7 +162,7 @@ function mean(group: number, of: readonly Drawn[]): Drawn {
   const half = (high - low) / (GRID - 1) / 2;
   const boxes = { from: x.map((at) => at - half), to: x.map((at) => at + half), low: least, high: greatest };
   return {
-    curve: { job: group, device: null, superseded: false, columns: {} },
+    curve: { job: group, device: null, superseded: false, restarts: [], columns: {} },
     x,
     y,
     boxes,

@@ -2,14 +2,13 @@
 
 import { useMemo } from "preact/hooks";
 import { type FoundJob, foundJobs, idOf, type JobId, MOST_COMPARED, nameOf, type Tags, tagsOf } from "../api";
-import { get, jobPath } from "../client";
 import { ofJob } from "../colours";
 import { counted, number } from "../format";
 import { changed } from "../live";
 import { Show, useLoaded } from "../parts/loaded";
-import { compared, pipelineOf } from "../pipelines";
 import { href, list, parameter, set } from "../state";
 import { Charts, Switch } from "./charts";
+import { Pipelines } from "./pipelines";
 
 export function ComparePage() {
   const ids = list("jobs").slice(0, MOST_COMPARED);
@@ -51,8 +50,10 @@ function Compared({ jobs, where }: { jobs: FoundJob[]; where: string }) {
   );
   const groupOf = useMemo(() => (field ? (job: number) => groups.indexOf(words[job]!) : null), [ids, field]);
   const grown = Math.max(0, ...ids.map(({ name }) => changed.value.get(name) ?? 0));
-  const tags = useLoaded(JSON.stringify([ids, grown]), (signal) =>
-    Promise.all(ids.map((id) => tagsOf(id, signal))),
+  const tags = useLoaded(
+    JSON.stringify(ids),
+    (signal) => Promise.all(ids.map((id) => tagsOf(id, signal))),
+    grown,
   );
   const differing = useMemo(() => differences(jobs), [jobs]);
   return (
@@ -153,55 +154,5 @@ function Differences({ jobs, rows }: { jobs: readonly FoundJob[]; rows: readonly
         </tbody>
       </table>
     </section>
-  );
-}
-
-type Lineage = { dataset_graph?: Parameters<typeof pipelineOf>[0] };
-
-export function Pipelines({ ids }: { ids: readonly JobId[] }) {
-  const loaded = useLoaded(JSON.stringify(ids), (signal) =>
-    Promise.all(
-      ids.map(({ base, name }) =>
-        get<Lineage>(`${jobPath(base, name)}/lineage`, { keys: ["dataset_graph"] }, signal),
-      ),
-    ),
-  );
-  return (
-    <Show of={loaded.value}>
-      {(found) => {
-        const lines = compared(found.map(({ dataset_graph }) => pipelineOf(dataset_graph)));
-        if (!lines.length) return <p class="quiet">No dataset pipeline was recorded.</p>;
-        return (
-          <section
-            aria-label="Dataset pipelines"
-            tabIndex={0}
-            style={{ overflow: "auto", maxHeight: "420px" }}
-          >
-            <table>
-              <thead>
-                <tr>
-                  <th>from the last operation back</th>
-                  {ids.map(({ base, name }) => (
-                    <th key={`${base} ${name}`}>{name}</th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {lines.map(({ depth, key, values, differs }, n) => (
-                  <tr key={n} class={differs && ids.length > 1 ? "differs" : ""}>
-                    <th scope="row" style={{ paddingLeft: `${14 * depth}px`, fontWeight: key ? 400 : 600 }}>
-                      {key || "operation"}
-                    </th>
-                    {values.map((value, of) => (
-                      <td key={`${ids[of]!.base} ${ids[of]!.name}`}>{value ?? "–"}</td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </section>
-        );
-      }}
-    </Show>
   );
 }

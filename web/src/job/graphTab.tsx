@@ -6,7 +6,8 @@ import { type PayloadRow, type Place, payload } from "../api";
 import { number } from "../format";
 import { Show, useLoaded } from "../parts/loaded";
 import { joined, list, parameter, set } from "../state";
-import { BOX_HEIGHT, type GraphNode, layout, scopesOf, search, wayTo } from "./graph";
+import { Boxes } from "./boxes";
+import { type GraphNode, layout, scopesOf, search, wayTo } from "./graph";
 import type { TabProps } from "./page";
 import { chosenRow, chosenTag, TagPicker, useRows } from "./steps";
 
@@ -59,12 +60,6 @@ function Picture({ nodes }: { nodes: readonly GraphNode[] }) {
   const open = useMemo(() => new Set(list("open")), [openText]);
   const scopes = useMemo(() => scopesOf(nodes), [nodes]);
   const found = useMemo(() => layout(nodes, open), [nodes, openText]);
-  const boxes = new Map(found.boxes.map((box) => [box.id, box]));
-  const near = new Set(
-    found.edges
-      .filter((edge) => edge.from === chosen || edge.to === chosen)
-      .flatMap((edge) => [edge.from, edge.to]),
-  );
   const toggle = (id: string) => {
     const next = new Set(open);
     if (!next.delete(id)) next.add(id);
@@ -109,70 +104,12 @@ function Picture({ nodes }: { nodes: readonly GraphNode[] }) {
         </ul>
       )}
       <div class="split" style={{ gridTemplateColumns: "minmax(0, 3fr) minmax(0, 1fr)" }}>
-        <div
-          tabIndex={0}
-          role="group"
-          aria-label="Graph"
-          style={{ overflow: "auto", maxHeight: "70vh", border: "1px solid var(--line)" }}
-        >
-          <svg
-            width={found.width + 20}
-            height={found.height + 20}
-            viewBox={`-10 -10 ${found.width + 20} ${found.height + 20}`}
-            role="group"
-            aria-label={`${found.boxes.length} boxes`}
-          >
-            {found.edges.map((edge) => {
-              const [from, to] = [boxes.get(edge.from)!, boxes.get(edge.to)!];
-              const lit = edge.from === chosen || edge.to === chosen;
-              const [x1, y1, x2, y2] = [
-                from.x + from.width / 2,
-                from.y + BOX_HEIGHT,
-                to.x + to.width / 2,
-                to.y,
-              ];
-              return (
-                <path
-                  key={`${edge.from} ${edge.to}`}
-                  d={`M${x1},${y1} C${x1},${y1 + 18} ${x2},${y2 - 18} ${x2},${y2}`}
-                  fill="none"
-                  stroke={lit ? "var(--accent)" : "var(--quiet)"}
-                  stroke-opacity={lit || !chosen ? 0.8 : 0.25}
-                  stroke-width={Math.min(4, 1 + Math.log10(edge.count))}
-                />
-              );
-            })}
-            {found.boxes.map((box) => (
-              <g
-                key={box.id}
-                transform={`translate(${box.x},${box.y})`}
-                role="button"
-                tabIndex={0}
-                aria-label={`${box.label}${box.nodes > 1 ? `, ${box.nodes} nodes` : ` ${box.type}`}`}
-                style={{ cursor: "pointer" }}
-                onClick={(event) =>
-                  scopes.has(box.id) && !event.shiftKey ? toggle(box.id) : set({ node: box.id })
-                }
-                onKeyDown={(event) =>
-                  event.key === "Enter" && (scopes.has(box.id) ? toggle(box.id) : set({ node: box.id }))
-                }
-              >
-                <rect
-                  width={box.width}
-                  height={BOX_HEIGHT}
-                  rx={box.nodes > 1 ? 10 : 3}
-                  fill={box.id === chosen ? "var(--picked)" : "var(--panel)"}
-                  stroke={box.id === chosen || near.has(box.id) ? "var(--accent)" : "var(--line)"}
-                />
-                <text x={box.width / 2} y={17} text-anchor="middle" font-size="11" fill="var(--ink)">
-                  {box.label.length > 28 ? `${box.label.slice(0, 27)}…` : box.label}
-                  {box.nodes > 1 && ` (${number(box.nodes)})`}
-                </text>
-                <title>{`${box.id}\n${box.type}`}</title>
-              </g>
-            ))}
-          </svg>
-        </div>
+        <Boxes
+          label="Graph"
+          found={found}
+          chosen={chosen}
+          onPick={(id, only) => (scopes.has(id) && !only ? toggle(id) : set({ node: id }))}
+        />
         <Chosen nodes={nodes} name={chosen} open={open} scopes={scopes} />
       </div>
     </>

@@ -1,15 +1,19 @@
 // One job: what it is, its curves, evaluations, pipeline, payloads and log files; a tab each.
 
 import type { ComponentType } from "preact";
+import { useMemo } from "preact/hooks";
 import { type JobId, type Tags, tagsOf } from "../api";
 import { get, jobPath } from "../client";
+import { ofJob } from "../colours";
+import { Chart } from "../compare/chart";
 import { Charts } from "../compare/charts";
-import { Pipelines } from "../compare/page";
+import { evaluated } from "../compare/curve";
 import { number, time } from "../format";
 import { Facts, type Finding, Findings } from "../health";
 import { changed } from "../live";
 import { Show, useLoaded } from "../parts/loaded";
 import { href, route } from "../state";
+import { DatasetTab } from "./datasetTab";
 import { GraphTab } from "./graphTab";
 import { HistogramsTab } from "./histogramsTab";
 import { ImagesTab } from "./imagesTab";
@@ -33,7 +37,7 @@ const TABS: { name: string; title: string; of?: string; show: ComponentType<TabP
   { name: "overview", title: "Overview", show: Overview },
   { name: "curves", title: "Curves", of: "scalar", show: Curves },
   { name: "evaluations", title: "Evaluations", show: Evaluations },
-  { name: "dataset", title: "Dataset", show: ({ job }) => <Pipelines ids={[job]} /> },
+  { name: "dataset", title: "Dataset", show: DatasetTab },
   { name: "images", title: "Images", of: "image", show: ImagesTab },
   { name: "histograms", title: "Histograms", of: "histogram", show: HistogramsTab },
   { name: "tensors", title: "Tensors", of: "tensor", show: TensorsTab },
@@ -46,7 +50,7 @@ export function JobPage() {
   const [, base = "", name = "", tab = "overview"] = route.value;
   const job = { base, name };
   const grown = changed.value.get(name) ?? 0;
-  const tags = useLoaded(JSON.stringify([job, grown]), (signal) => tagsOf(job, signal));
+  const tags = useLoaded(JSON.stringify(job), (signal) => tagsOf(job, signal), grown);
   const shown = TABS.find((each) => each.name === tab) ?? TABS[0]!;
   return (
     <main>
@@ -79,8 +83,10 @@ export function JobPage() {
 
 function Overview({ job }: TabProps) {
   const grown = changed.value.get(job.name) ?? 0;
-  const report = useLoaded(JSON.stringify([job, grown]), (signal) =>
-    get<Report>(jobPath(job.base, job.name), {}, signal),
+  const report = useLoaded(
+    JSON.stringify(job),
+    (signal) => get<Report>(jobPath(job.base, job.name), {}, signal),
+    grown,
   );
   return (
     <Show of={report.value}>
@@ -134,30 +140,55 @@ function sql(base_dir: string, train_id: string): string {
 }
 
 function Curves({ job, tags }: TabProps) {
-  return (
-    <Charts
-      jobs={[job]}
-      named={[{ name: job.name, colour: "var(--accent)" }]}
-      tags={tags.tags.scalar ?? []}
-    />
-  );
+  return <Charts jobs={[job]} named={[{ name: job.name, colour: ofJob(0) }]} tags={tags.tags.scalar ?? []} />;
 }
 
 function Evaluations({ job }: TabProps) {
-  const loaded = useLoaded(JSON.stringify(job), (signal) =>
-    get<{ metrics: Row[] }>(`${jobPath(job.base, job.name)}/evaluations`, {}, signal),
+  const loaded = useLoaded(
+    JSON.stringify(job),
+    (signal) => get<{ metrics: Row[] }>(`${jobPath(job.base, job.name)}/evaluations`, {}, signal),
+    changed.value.get(job.name) ?? 0,
   );
   return (
     <Show of={loaded.value}>
-      {({ metrics }) => <Rows rows={metrics} none="No evaluation was recorded." />}
+      {({ metrics }) => (
+        <>
+          <OverTime rows={metrics} />
+          <Rows rows={metrics} none="No evaluation was recorded." />
+        </>
+      )}
     </Show>
+  );
+}
+
+/** Each metric over the evaluations, where there are several. */
+function OverTime({ rows }: { rows: readonly Row[] }) {
+  const curves = useMemo(() => evaluated(rows), [rows]);
+  return (
+    <div class="charts">
+      {curves.map(({ name, curve }) => (
+        <Chart
+          key={name}
+          title={`${name} over evaluations`}
+          jobs={[{ name, colour: ofJob(0) }]}
+          curves={[curve]}
+          x="step"
+          log={false}
+          halfLife={0}
+          range={null}
+          onRange={() => {}}
+        />
+      ))}
+    </div>
   );
 }
 
 function Files({ job }: TabProps) {
   const grown = changed.value.get(job.name) ?? 0;
-  const loaded = useLoaded(JSON.stringify([job, grown]), (signal) =>
-    get<{ files: Row[] }>(`${jobPath(job.base, job.name)}/files`, {}, signal),
+  const loaded = useLoaded(
+    JSON.stringify(job),
+    (signal) => get<{ files: Row[] }>(`${jobPath(job.base, job.name)}/files`, {}, signal),
+    grown,
   );
   return <Show of={loaded.value}>{({ files }) => <Rows rows={files} none="No log file is known." />}</Show>;
 }

@@ -15,8 +15,9 @@ export function chosenTag(tags: readonly string[]): string {
 export function useRows(job: JobId, place: Place): Signal<Loaded<PayloadRow[]>> {
   const grown = changed.value.get(job.name) ?? 0;
   return useLoaded(
-    place.tag ? JSON.stringify([job, place, grown]) : null,
+    place.tag ? JSON.stringify([job, place]) : null,
     async (signal) => (await payloads(job, place, signal)).payloads,
+    grown,
   );
 }
 

@@ -26,7 +26,6 @@ export function Choices({ label, all, chosen, onChange, onReset }: Props) {
           onKeyDown={(event) => {
             if (event.key === "Escape") open.value = false;
           }}
-          style={{ zIndex: 10, maxHeight: "70vh", overflow: "auto" }}
         >
           <div class="bar">
             <input

@@ -1,6 +1,7 @@
 // The text of a condition: terms joined by `and`, each a comparison as `lineage-store filter --where` takes it. Pure.
 
-import type { Names } from "../api";
+import type { KnownValue, Names } from "../api";
+import { counted } from "../format";
 
 const OPERATORS = ["=", "!=", "<", "<=", ">", ">=", " in ", " not in ", " like ", " is null", " is not null"];
 
@@ -35,21 +36,45 @@ export function atCursor(text: string): {
   return { start, name: parts[1]!, operator: parts[2]!, value: parts[3]! };
 }
 
-/** What the text may go on with, each as the whole text that it makes. */
+/** Which values the end of a text asks for; null: none yet. */
+export function asksFor(text: string): { name: string; part: string } | null {
+  const { name, operator, value } = atCursor(text);
+  return operator === null ? null : { name, part: value.split(",").at(-1)!.trim() };
+}
+
+/** A value so that it is read again as what it is: text that would end a term, or be taken for a number, is quoted. */
+function spelt(name: string, value: string | number, names: Names, listed: boolean): string | null {
+  if (typeof value === "number") return String(value);
+  if (/\sand\s|^\s|\s$|^$|["[\]]/i.test(value) || (listed && value.includes(","))) return null;
+  if (names.fields.some((field) => field.name === name)) return value;
+  try {
+    JSON.parse(value);
+    return JSON.stringify(value);
+  } catch {
+    return value;
+  }
+}
+
+/** What the text may go on with, each as the whole text that it makes; `known` are values of the field it ends with. */
 export function completions(
   text: string,
   names: Names,
-  valuesOf: (name: string) => readonly string[],
+  known: readonly KnownValue[],
 ): { text: string; shown: string; hint: string }[] {
   const { start, name, operator, value } = atCursor(text);
   const head = text.slice(0, start);
   if (operator !== null) {
     const last = value.split(",").at(-1)!.trim();
     const kept = text.slice(0, text.length - last.length);
-    return valuesOf(name)
-      .filter((each) => each !== last && each.toLowerCase().includes(last.toLowerCase()))
+    return known
+      .filter((each) => String(each.value) !== last)
+      .filter((each) => String(each.value).toLowerCase().includes(last.toLowerCase()))
       .slice(0, 30)
-      .map((each) => ({ text: `${kept}${each}`, shown: each, hint: "" }));
+      .map((each) => {
+        const written = spelt(name, each.value, names, / in\s*$/i.test(operator));
+        const whole = written === null ? `${head}${name} in ${JSON.stringify([each.value])}` : kept + written;
+        return { text: whole, shown: String(each.value) || "(empty)", hint: counted(each.jobs, "job") };
+      });
   }
   const all = [
     ...names.fields.map((field) => ({ name: field.name, hint: field.meaning })),

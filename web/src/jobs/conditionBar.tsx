@@ -2,19 +2,19 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Names } from "../api";
+import { knownValues, type Names } from "../api";
 import type { Problem } from "../client";
-import { completions } from "./condition";
+import { useLoaded } from "../parts/loaded";
+import { asksFor, completions } from "./condition";
 
 interface Props {
   value: string;
   names: Names;
-  valuesOf: (name: string) => readonly string[];
   problem: Problem | null;
   onChange: (text: string) => void;
 }
 
-export function ConditionBar({ value, names, valuesOf, problem, onChange }: Props) {
+export function ConditionBar({ value, names, problem, onChange }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const text = useSignal(value);
   const open = useSignal(false);
@@ -31,7 +31,12 @@ export function ConditionBar({ value, names, valuesOf, problem, onChange }: Prop
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  const offered = open.value ? completions(text.value, names, valuesOf) : [];
+  const asked = open.value ? asksFor(text.value) : null;
+  const known = useLoaded(asked && JSON.stringify(asked), (signal) =>
+    knownValues(asked!.name, asked!.part, signal),
+  );
+  const values = asked && !known.value.problem ? (known.value.value ?? []) : [];
+  const offered = open.value ? completions(text.value, names, values) : [];
   const take = (next: string) => {
     text.value = next;
     chosen.value = -1;

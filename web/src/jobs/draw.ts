@@ -47,24 +47,21 @@ export function drawLines(
   context.globalAlpha = quiet
     ? Math.max(0.02, Math.min(0.16, 200 / jobs.length))
     : jobs.length > DENSE
-      ? 0.35
+      ? Math.max(0.12, Math.min(0.35, 35 / Math.sqrt(jobs.length)))
       : jobs.length > 200
         ? 0.6
         : 0.9;
+  // What has no colour is drawn first, below the others.
   const parts: number[][] = Array.from({ length: quiet ? 1 : COLOURS + 1 }, () => []);
   for (let n = 0; n < jobs.length; n += 1) {
     const job = jobs[n]!;
     const place = colour?.places[job] ?? Number.NaN;
-    const part = quiet
-      ? 0
-      : Number.isNaN(place)
-        ? COLOURS
-        : Math.min(COLOURS - 1, Math.floor(place * COLOURS));
+    const part = quiet ? 0 : Number.isNaN(place) ? 0 : Math.min(COLOURS, 1 + Math.floor(place * COLOURS));
     parts[part]!.push(job);
   }
   parts.forEach((part, n) => {
     if (!part.length) return;
-    context.strokeStyle = quiet ?? (n === COLOURS ? "#888" : ramp(n / (COLOURS - 1)));
+    context.strokeStyle = quiet ?? (n === 0 ? "#888" : ramp((n - 1) / (COLOURS - 1)));
     context.beginPath();
     for (const job of part) {
       context.moveTo(frame.x[0]!, y(frame, axes[0]!.places[job]!));

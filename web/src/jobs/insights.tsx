@@ -4,10 +4,12 @@ import { useEffect, useRef } from "preact/hooks";
 import { asNumbers, type Columns, grouped } from "../columns";
 import { counted, number } from "../format";
 import { dark } from "../parts/theme";
-import { fitting } from "../scales";
+import { extent, fitting } from "../scales";
 import { set } from "../state";
 import { FEWEST_JOBS, rankCorrelation } from "../statistics";
 import { titleOf } from "./view";
+
+const MOST_GROUPS = 100;
 
 export function Groups({
   columns,
@@ -22,7 +24,8 @@ export function Groups({
 }) {
   const column = columns.byName.get(of);
   const values = column?.kind === "number" ? column.values : null;
-  const groups = grouped(columns, rows, by, number).slice(0, 100);
+  const all = grouped(columns, rows, by, number);
+  const groups = all.slice(0, MOST_GROUPS);
   return (
     <section
       aria-label={`Groups by ${titleOf(by)}`}
@@ -41,12 +44,13 @@ export function Groups({
           {groups.map(({ word, rows: mine }) => {
             const found = values ? mine.map((row) => values[row]!).filter(Number.isFinite) : [];
             const mean = found.reduce((sum, value) => sum + value, 0) / found.length;
+            const [least, greatest] = extent(found) ?? [0, 0];
             return (
               <tr key={word}>
                 <td>{word || <span class="quiet">none</span>}</td>
                 <td>{number(mine.length)}</td>
                 {values &&
-                  [Math.min(...found), mean, Math.max(...found)].map((value, n) => (
+                  [least, mean, greatest].map((value, n) => (
                     <td key={["least", "mean", "greatest"][n]}>{found.length ? number(value) : "–"}</td>
                   ))}
               </tr>
@@ -54,6 +58,7 @@ export function Groups({
           })}
         </tbody>
       </table>
+      {all.length > MOST_GROUPS && <small>and {number(all.length - MOST_GROUPS)} smaller groups</small>}
     </section>
   );
 }

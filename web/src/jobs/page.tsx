@@ -2,7 +2,7 @@
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { idText, type JobId, jobColumns, type Names } from "../api";
+import { idText, type JobId, type Names } from "../api";
 import { get, url } from "../client";
 import { type Columns, sorted, within, wordOf } from "../columns";
 import { counted, number, time } from "../format";
@@ -15,14 +15,23 @@ import { axisOf } from "./axes";
 import { Choices } from "./choices";
 import { terms } from "./condition";
 import { ConditionBar } from "./conditionBar";
+import { Empty } from "./empty";
 import { Groups, Ranking, Scatter } from "./insights";
+import { useJobs } from "./loaded";
 import { Parallel } from "./parallel";
+import { Ranges } from "./ranges";
 import * as view from "./view";
 
+/** New names are rare: so often changes are told before they are asked for again. */
+const NAMES_AFTER = 20;
 const NO_NAMES: Names = { fields: [], metric: [], user_defined: [] };
 
 export function JobsPage() {
-  const names = useLoaded("names", (signal) => get<Names>("names", {}, signal));
+  const names = useLoaded(
+    "names",
+    (signal) => get<Names>("names", {}, signal),
+    Math.floor(revision.value / NAMES_AFTER),
+  );
   const known = names.value.value ?? NO_NAMES;
   const where = parameter("where");
   const fields = names.value.value
@@ -35,8 +44,7 @@ export function JobsPage() {
         ]),
       ].filter((name) => name && !view.OF_EVERY_JOB.includes(name))
     : null;
-  const key = fields && JSON.stringify([where, fields, revision.value]);
-  const loaded = useLoaded(key, (signal) => jobColumns(terms(where), fields!, signal));
+  const loaded = useJobs(where, fields);
   const problem = loaded.value.problem ?? names.value.problem;
   const columns = loaded.value.value;
   return (
@@ -45,7 +53,6 @@ export function JobsPage() {
       <ConditionBar
         value={where}
         names={known}
-        valuesOf={(name) => wordsOf(columns, name)}
         problem={problem && !problem.passes ? problem : null}
         onChange={(text) => set({ where: text, brush: null }, true)}
       />
@@ -57,11 +64,6 @@ export function JobsPage() {
       )}
     </main>
   );
-}
-
-function wordsOf(columns: Columns | null, name: string): readonly string[] {
-  const column = columns?.byName.get(name);
-  return column?.kind === "word" ? column.words : [];
 }
 
 function Jobs({ columns, names, where }: { columns: Columns; names: Names; where: string }) {
@@ -106,6 +108,7 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
           jobs={everything}
           picked={picked}
           brushes={brushes}
+          pick={(next) => (next.length ? within(columns, next) : everything)}
           colour={colour}
           hovered={hovered.value}
           nameOf={(row) => idOf(row).name}
@@ -132,25 +135,6 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
       )}
       <JobTable {...{ columns, names, rows, keys, idOf, open, choose, hovered }} selected={selected.value} />
     </>
-  );
-}
-
-function Empty({ where }: { where: string }) {
-  if (where) {
-    return (
-      <p class="empty">
-        No job matches “{where}”.{" "}
-        <button type="button" onClick={() => set({ where: null, brush: null })}>
-          Show all jobs
-        </button>
-      </p>
-    );
-  }
-  return (
-    <div class="empty">
-      <p>The store has no jobs with lineage yet. Fill it:</p>
-      <pre>lineage-store ingest BASE_DIR</pre>
-    </div>
   );
 }
 
@@ -204,6 +188,7 @@ function Tools({
         onChange={(next) => set({ axes: joined(next) })}
         onReset={() => set({ axes: null })}
       />
+      <Ranges columns={columns} axes={axes} brushes={view.brushes()} />
       <Pick label="Group by" value={view.grouping()} all={all} onChange={(name) => set({ group: name })} />
       <Pick
         label="What goes with"

@@ -14,6 +14,8 @@ interface Props {
   jobs: ArrayLike<number>;
   picked: ArrayLike<number>;
   brushes: readonly Brush[];
+  /** The jobs within other brushes: while one is dragged. */
+  pick: (brushes: readonly Brush[]) => ArrayLike<number>;
   colour: string;
   hovered: number | null;
   nameOf: (job: number) => string;
@@ -25,13 +27,21 @@ interface Props {
 }
 
 const HEIGHT = 360;
+const NARROWEST = 96; // pixels of an axis: where there are fewer, the plot is scrolled
 const GRIP = 14; // pixels beside an axis that belong to it
 
 export function Parallel(props: Props) {
   const box = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
   const { axes } = props;
-  const frame = useMemo(() => frameOf(width.value, HEIGHT, axes.length), [width.value, axes.length]);
+  const dragged = useSignal<Brush[] | null>(null);
+  const picked = useMemo(
+    () => (dragged.value ? props.pick(dragged.value) : props.picked),
+    [dragged.value, props.picked],
+  );
+  const shown = { ...props, picked, brushes: dragged.value ?? props.brushes };
+  const wide = Math.max(width.value, NARROWEST * axes.length);
+  const frame = useMemo(() => frameOf(wide, HEIGHT, axes.length), [wide, axes.length]);
   useEffect(() => {
     const seen = new ResizeObserver(([entry]) => {
       if (entry) width.value = Math.floor(entry.contentRect.width);
@@ -40,15 +50,22 @@ export function Parallel(props: Props) {
     return () => seen.disconnect();
   }, []);
   return (
-    <div class="parallel" ref={box} style={{ height: px(HEIGHT + 28) }}>
-      {width.value > 0 && axes.length > 1 && (
-        <>
-          <Titles {...props} frame={frame} />
-          <Lines {...props} frame={frame} />
-          <Brushes {...props} frame={frame} />
-        </>
-      )}
-    </div>
+    <section class="parallel" ref={box} aria-label="Parallel coordinates" tabIndex={0}>
+      <div style={{ width: px(frame.width), height: px(HEIGHT + 28) }}>
+        {width.value > 0 && (
+          <>
+            <Titles {...props} frame={frame} />
+            <Lines {...shown} frame={frame} />
+            <Brushes
+              {...shown}
+              frame={frame}
+              kept={props.brushes}
+              onDrag={(next) => (dragged.value = next)}
+            />
+          </>
+        )}
+      </div>
+    </section>
   );
 }
 
@@ -151,32 +168,32 @@ function Lines({
   );
 }
 
-function Brushes({ axes, brushes, frame, onBrush }: Props & { frame: Frame }) {
-  const dragging = useSignal<{ axis: number; from: number; to: number } | null>(null);
+interface BrushesProps extends Props {
+  frame: Frame;
+  /** Those that were there before one was dragged. */
+  kept: readonly Brush[];
+  onDrag: (brushes: Brush[] | null) => void;
+}
+
+function Brushes({ axes, brushes, frame, kept, onBrush, onDrag }: BrushesProps) {
+  const start = useRef<{ axis: Axis; from: number } | null>(null);
   const place = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).closest("svg")!.getBoundingClientRect();
     return Math.min(1, Math.max(0, (frame.bottom - (event.clientY - box.top)) / (frame.bottom - frame.top)));
   };
-  const end = (also: boolean) => {
-    const drag = dragging.value;
-    dragging.value = null;
-    if (!drag) return;
-    const axis = axes[drag.axis]!;
-    const kept = brushes.filter((brush) => also || brush.name !== axis.name);
-    const [low, high] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
-    const tiny = high - low < 0.005;
-    onBrush(
-      tiny ? kept : [...kept, { name: axis.name, low: axis.scale.value(low), high: axis.scale.value(high) }],
-    );
+  const dragged = (event: PointerEvent): Brush[] => {
+    const { axis, from } = start.current!;
+    const others = kept.filter((brush) => event.shiftKey || brush.name !== axis.name);
+    const to = place(event);
+    if (Math.abs(to - from) < 0.005) return others;
+    const value = (at: number) => Number(axis.scale.value(at).toPrecision(6)); // short enough for a link
+    return [...others, { name: axis.name, low: value(Math.min(from, to)), high: value(Math.max(from, to)) }];
   };
   const boxes = brushes.flatMap((brush) => {
     const n = axes.findIndex((axis) => axis.name === brush.name);
-    return n < 0 ? [] : [{ n, low: axes[n]!.scale.at(brush.low), high: axes[n]!.scale.at(brush.high) }];
+    const end = (value: number, open: number) => (Number.isFinite(value) ? axes[n]!.scale.at(value) : open);
+    return n < 0 ? [] : [{ n, low: end(brush.low, 0), high: end(brush.high, 1) }];
   });
-  if (dragging.value) {
-    const { axis: n, from, to } = dragging.value;
-    boxes.push({ n, low: Math.min(from, to), high: Math.max(from, to) });
-  }
   return (
     <svg class="axes" width={frame.width} height={frame.height} aria-hidden="true">
       {axes.map((axis, n) => (
@@ -206,12 +223,15 @@ function Brushes({ axes, brushes, frame, onBrush }: Props & { frame: Frame }) {
             height={frame.bottom - frame.top + 12}
             onPointerDown={(event) => {
               event.currentTarget.setPointerCapture(event.pointerId);
-              dragging.value = { axis: n, from: place(event), to: place(event) };
+              start.current = { axis, from: place(event) };
             }}
-            onPointerMove={(event) => {
-              if (dragging.value) dragging.value = { ...dragging.value, to: place(event) };
+            onPointerMove={(event) => start.current && onDrag(dragged(event))}
+            onPointerUp={(event) => {
+              if (!start.current) return;
+              onBrush(dragged(event));
+              onDrag(null);
+              start.current = null;
             }}
-            onPointerUp={(event) => end(event.shiftKey)}
           />
         </g>
       ))}

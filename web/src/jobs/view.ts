@@ -67,17 +67,13 @@ export function resorted(keys: readonly SortKey[], name: string, also: boolean):
 
 export function brushes(): Brush[] {
   return list("brush").flatMap((text) => {
-    const [name, low, high] = text.split("~");
+    const [, name, low, high] = /^(.+)~([^~]+)~([^~]+)$/s.exec(text) ?? [];
     return name && low && high ? [{ name, low: Number(low), high: Number(high) }] : [];
   });
 }
 
 export function brushText(found: readonly Brush[]): string {
-  return joined(
-    found.map(
-      ({ name, low, high }) => `${name}~${Number(low.toPrecision(6))}~${Number(high.toPrecision(6))}`,
-    ),
-  );
+  return joined(found.map(({ name, low, high }) => `${name}~${low}~${high}`));
 }
 
 export function grouping(): string {

@@ -2,8 +2,9 @@
 
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "../client";
+import { stale as away } from "../live";
 
 export interface Loaded<T> {
   value: T | null;
@@ -13,39 +14,65 @@ export interface Loaded<T> {
 
 const AGAIN_MS = 3000;
 
-/** Fetch whenever a key changes; what was there stays until the new is. Problems that pass are tried again. */
+/**
+ * Fetch whenever a key changes, and again, once what is under way is there, when `again` does: `load` is then given what
+ * there is. What was there stays until the new is. Problems that pass are tried again.
+ */
 export function useLoaded<T>(
   key: string | null,
-  load: (signal: AbortSignal) => Promise<T>,
+  load: (signal: AbortSignal, before: T | null) => Promise<T>,
+  again = 0,
 ): Signal<Loaded<T>> {
   const state = useSignal<Loaded<T>>({ value: null, problem: null, loading: key !== null });
+  const latest = useRef(load);
+  latest.current = load;
+  const look = useRef(() => {});
   useEffect(() => {
     if (key === null) return;
     const abort = new AbortController();
-    let again: ReturnType<typeof setTimeout> | undefined;
+    let later: ReturnType<typeof setTimeout> | undefined;
+    let [busy, anew] = [false, false];
+    let before: T | null = null;
     const run = async () => {
+      anew = busy;
+      if (busy) return;
+      busy = true;
+      clearTimeout(later);
       state.value = { ...state.value, loading: true };
       try {
-        const value = await load(abort.signal);
-        if (!abort.signal.aborted) state.value = { value, problem: null, loading: false };
+        const value = await latest.current(abort.signal, before);
+        if (abort.signal.aborted) return;
+        before = value;
+        state.value = { value, problem: null, loading: false };
       } catch (error) {
         if (abort.signal.aborted) return;
         const problem =
           error instanceof Problem ? error : new Problem("page", 0, String(error), "Reload the page.");
         state.value = { ...state.value, problem, loading: false };
-        if (problem.passes) again = setTimeout(run, AGAIN_MS);
+        if (problem.passes) later = setTimeout(run, AGAIN_MS);
       }
+      busy = false;
+      if (anew && !abort.signal.aborted) run();
     };
+    look.current = run;
     run();
     return () => {
       abort.abort();
-      clearTimeout(again);
+      clearTimeout(later);
+      look.current = () => {};
     };
   }, [key]);
+  const seen = useRef(again);
+  useEffect(() => {
+    if (seen.current !== again) look.current();
+    seen.current = again;
+  }, [again]);
   return state;
 }
 
+/** What went wrong; but where the frame of the page says already that nobody answers, what was there stands alone. */
 export function Trouble({ problem, stale = false }: { problem: Problem; stale?: boolean }) {
+  if (stale && problem.passes && away.value) return null;
   return (
     <div class="notice bad" role="alert">
       <b>{stale ? "What you see is not the latest. " : ""}</b>

@@ -62,6 +62,7 @@ V_INGEST_PROBLEM = View(
     (
         text("base_dir", "b.path", "base dir"),
         text("train_id", "j.train_id", "id of the job, if it concerns one"),
+        integer("job_id", "p.job_id", "number of that job in this store"),
         text("path", "p.path", "file or directory, relative to the base dir"),
         text("kind", "p.kind", "what sort of problem"),
         bigint("range_start", "p.range_start", "first byte concerned"),
@@ -100,6 +101,7 @@ V_INGEST_CYCLE = View(
     "FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving",
 )
 
+_LED = "FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > {now}"
 _LAST_CYCLE = "(SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_id = b.id)"
 
 V_BASE_DIR = View(
@@ -126,9 +128,11 @@ V_BASE_DIR = View(
         ),
         text(
             "leader",
-            "(SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.expires_at > {now})",
-            "ingester that leads it now; NULL when none does",
+            f"(SELECT i.holder {_LED} ORDER BY i.shard LIMIT 1)",
+            "ingester that leads it now, its first shard that is led; NULL when none does",
         ),
+        integer("shards", "b.shards", "into how many shards its jobs are divided"),
+        bigint("led_shards", f"(SELECT count(*) {_LED})", "how many of them an ingester leads now (v_shard)"),
         instant("last_cycle_at", _LAST_CYCLE, "end of the last pass over it"),
         double("last_cycle_age_s", f"{{age_s:{_LAST_CYCLE}}}", "since the end of the last pass"),
         instant("discovered_at", "b.discovered_at", "when it was last searched for jobs in full"),
@@ -166,4 +170,17 @@ WHERE NOT b.leaving
 """,  # noqa: S608 - our own words
 )
 
-INGEST_VIEWS = (V_LOG_FILE, V_INGEST_PROBLEM, V_INGEST_CYCLE, V_BASE_DIR)
+V_SHARD = View(
+    "v_shard",
+    "a row per shard of a base dir: who leads it",
+    (
+        text("base_dir", "b.path", "base dir"),
+        integer("shard", "i.shard", "number of the shard, from 0"),
+        text("leader", "CASE WHEN i.expires_at > {now} THEN i.holder END", "who leads it now; NULL: nobody"),
+        instant("led_since", "CASE WHEN i.expires_at > {now} THEN i.acquired_at END", "since when"),
+        instant("searched_at", "i.searched_at", "when the base dir was last searched in full for its jobs"),
+    ),
+    "FROM ingest_lease i JOIN base_dir b ON b.id = i.base_dir_id AND i.shard < b.shards AND NOT b.leaving",
+)
+
+INGEST_VIEWS = (V_LOG_FILE, V_INGEST_PROBLEM, V_INGEST_CYCLE, V_BASE_DIR, V_SHARD)

@@ -137,6 +137,19 @@ JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 """,
 )
 
+V_METRIC_LATEST = View(
+    "v_metric_latest",
+    "a row per metric of a job's last evaluation: what is_latest marks in v_metric, found at once",
+    (
+        *JOB,
+        text("name", "m.name", "metric name"),
+        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
+        text("kind", "m.kind", _VALUE_KIND),
+        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+    ),
+    f"FROM metric m {join_job('m')}",
+)
+
 V_METRIC_BEST = View(
     "v_metric_best",
     "the greatest and the least value of each metric per network; which of them is best is for the reader to say",
@@ -264,4 +277,7 @@ JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
 """,
 )
 
-JOB_VIEWS = (V_JOB, V_METRIC, V_METRIC_BEST, V_DATASET, V_DATASET_NODE, V_USER_INFO, V_LINEAGE_EVENT)
+JOB_VIEWS = (
+    *(V_JOB, V_METRIC, V_METRIC_LATEST, V_METRIC_BEST),
+    *(V_DATASET, V_DATASET_NODE, V_USER_INFO, V_LINEAGE_EVENT),
+)

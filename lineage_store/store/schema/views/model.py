@@ -105,8 +105,9 @@ def instant(name: str, sql: str, meaning: str) -> ViewColumn:
 JOB = (
     text("base_dir", "b.path", "base dir of the job"),
     text("train_id", "j.train_id", "id of the job: ./name below the base dir"),
+    integer("job_id", "j.id", "number of the job in this store: what views are joined by"),
 )
-"""The first two columns of every view about jobs; its source calls the tables `b` and `j`."""
+"""The first columns of every view about jobs; its source calls the tables `b` and `j`."""
 
 
 JOIN_BASE_DIR = "JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving"

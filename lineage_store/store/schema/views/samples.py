@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
 from lineage_store.states import FileState
-from lineage_store.store.schema.views.model import JOB, View, bigint, boolean, double, instant, join_job, text
+from lineage_store.store.schema.views.model import (
+    JOB,
+    View,
+    bigint,
+    boolean,
+    double,
+    instant,
+    integer,
+    join_job,
+    text,
+)
 from lineage_store.texts import either
 from lineage_store.times import CALENDAR_END
 
 _TAG = text("tag", "r.tag", "name of the value")
+_SERIES_NO = integer(
+    "series_no", "r.series_no", "number of the series within its job; join by job_id and this"
+)
 _PLUGIN = text("plugin", "r.plugin", either(BY_NAME))
 _DEVICE = bigint("device", "r.device", "device number in the log file's name; NULL when it names none")
 _STEP = bigint("step", "s.step", "training step")
@@ -34,12 +47,19 @@ V_SCALAR = View(
     "every scalar sample",
     (
         *JOB,
+        _SERIES_NO,
         _TAG,
         _DEVICE,
         _STEP,
         _WALL_AT,
         double("elapsed_s", "s.wall_time - j.first_file_time", "since the job's first log file was begun"),
         double("value", "s.value", "the value; NULL is NaN"),
+        instant("series_earliest_at", "{instant:r.earliest_wall_time}", "least wall_at of its series"),
+        instant(
+            "series_latest_at",
+            "{instant:r.latest_wall_time}",
+            "greatest wall_at of its series: compare it too, and series of other times are passed over",
+        ),
         _EFFECTIVE,
         _LOG_FILE,
     ),
@@ -79,6 +99,7 @@ V_SERIES = View(
     "a row per tag and log file: its samples in short, the superseded ones included",
     (
         *JOB,
+        _SERIES_NO,
         _PLUGIN,
         _TAG,
         _DEVICE,
@@ -100,6 +121,8 @@ V_SERIES = View(
             "from the lowest to the highest step",
         ),
         instant("last_at", "{instant:r.last_wall_time}", "when the highest step was written"),
+        instant("earliest_at", "{instant:r.earliest_wall_time}", "when its first sample was written"),
+        instant("latest_at", "{instant:r.latest_wall_time}", "when its last sample was written"),
         _LOG_FILE,
     ),
     f"FROM series r {_OF_SERIES}",
@@ -114,6 +137,7 @@ V_HISTOGRAM = View(
     "every histogram sample in short",
     (
         *JOB,
+        _SERIES_NO,
         _TAG,
         _STEP,
         _WALL_AT,
@@ -138,6 +162,7 @@ V_PAYLOAD = View(
     "every sample whose bytes stay in the log file",
     (
         *JOB,
+        _SERIES_NO,
         _PLUGIN,
         _TAG,
         _STEP,

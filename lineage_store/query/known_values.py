@@ -1,0 +1,44 @@
+"""The values that jobs have of a field, a metric or a user-defined value: what a condition may compare it with.
+
+In: an open read transaction, what is asked about, part of a text. Out: values with how many jobs have them, the most
+frequent first. Lists, objects, NaN and what is missing are left out. One pass over the values of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+
+from lineage_store.query.search.predicates import VALUED, field_column
+from lineage_store.query.search.tree import Subject
+from lineage_store.texts import from_stored, key, to_stored
+
+_COMPARED = ("text", "int", "float")
+
+
+def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
+    """At most so many; those whose text has `part` in it, whatever the case of A to Z, and all numbers."""
+    jobs = func.count().label("jobs")
+    values, given = _values_of(subject)
+    found: Select[Any] = select(*values, jobs).where(*given).group_by(*values)
+    if part and subject.type not in ("integer", "float"):
+        contains = func.lower(values[0]).contains(to_stored(part).lower(), autoescape=True)
+        found = found.where(or_(values[0].is_(None), contains))
+    rows = connection.execute(found.order_by(jobs.desc(), *values).limit(most))
+    return [(_first(known), count) for *known, count in rows]
+
+
+def _values_of(subject: Subject) -> tuple[list[ColumnElement[Any]], list[ColumnElement[bool]]]:
+    """The columns of which one has the value, and which rows have any."""
+    if subject.type in VALUED:
+        row = VALUED[subject.type].c
+        return [row.text, row.value], [row.name_key == key(subject.name), row.kind.in_(_COMPARED)]
+    column = field_column(subject)
+    return [column], [column.is_not(None)]
+
+
+def _first(known: Sequence[Any]) -> Any:
+    value = next(each for each in known if each is not None)
+    return from_stored(value) if isinstance(value, str) else value

@@ -1,0 +1,69 @@
+"""Distribute a PostgreSQL store over the workers of Citus.
+
+In: an engine for the coordinator, what is to be distributed. Out: a distributed store, or an error that says what is
+missing. Promises: one transaction, so the store is as it was or as it is to be, whenever it is killed; writes wait for
+it. Run again it does what is left, such as giving back room.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Engine, text
+
+from lineage_store.errors import LineageStoreError
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.schema import distribution, partitions
+from lineage_store.store.schema.distribution import Part
+
+LEAST_CITUS = 11
+_VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
+_WORKERS = text("SELECT count(*) FROM pg_dist_node WHERE shouldhaveshards AND isactive")
+_PAGE = "docs/citus.md says what to install."
+# A transaction that makes several tables must not use several connections to a worker.
+_SEQUENTIALLY = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
+
+
+def distribute(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> list[str]:
+    """Distribute; the statements that were run, none where nothing was left to do.
+
+    Raises LineageStoreError where that cannot be: no PostgreSQL, no Citus, no worker, or partitions.
+    """
+    found = planned(engine, part, shards)
+    if found:
+        with writing(engine) as connection:
+            _prepare(connection)
+            for statement in (_SEQUENTIALLY, *found):
+                connection.exec_driver_sql(statement)
+    for statement in distribution.clearing(part):
+        with writing(engine) as connection:
+            _prepare(connection)
+            connection.exec_driver_sql(statement)
+    return found
+
+
+def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> list[str]:
+    """The statements that are left to be run. Raises LineageStoreError as `distribute` does."""
+    if engine.dialect.name != "postgresql":
+        raise LineageStoreError("Only PostgreSQL with Citus distributes a store.", hint=_PAGE)
+    with reading(engine) as connection:
+        version = connection.execute(_VERSION).scalar()
+        if version is None:
+            raise LineageStoreError("The database has no extension citus.", hint=_PAGE)
+        if int(version.partition(".")[0]) < LEAST_CITUS:
+            raise LineageStoreError(f"Citus is {version}; {LEAST_CITUS} or newer is needed.", hint=_PAGE)
+        if not connection.execute(_WORKERS).scalar():
+            raise LineageStoreError(
+                "Citus has no node that may hold shards.", hint=f"Add one: SELECT citus_add_node(…). {_PAGE}"
+            )
+        if partitions.is_partitioned(connection):
+            raise LineageStoreError(
+                "The samples are partitioned by job on this server.",
+                hint="`lineage-store db partition --undo` first: workers hold them in shards.",
+            )
+        return distribution.statements(part, shards, distribution.distributed(connection))
+
+
+def _prepare(connection: Connection) -> None:
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")

@@ -1,0 +1,263 @@
+"""Partition the sample tables by job, or undo that, while everybody goes on.
+
+In: an engine, and how many jobs a partition is to have (None: no partitions). Out: tables laid out so.
+How: a table `…_next` of the wanted layout is filled beside the one in use, some jobs a transaction; triggers note in
+`…_changed` what is written meanwhile, which is brought over in rounds; when little is left, one short transaction locks
+both sample tables, brings the rest over, and puts the new ones in their place.
+Promises: readers and ingest wait for that last transaction alone (it gives way to whoever reads or writes for longer
+than LOCK_WAIT_MS, and tries again); `kill -9` at any moment leaves the store as it was or as it is to be, and the
+catalogue tells the next run where to go on. Needs room for the samples once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.schema import SetTableComment
+
+from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.schema import partitions, upgrade, view_ddl
+from lineage_store.store.schema.partitions import SAMPLE_TABLES
+from lineage_store.store.schema.tables import metadata
+
+log = logging.getLogger(__name__)
+
+LOCK_WAIT_MS = 500
+"""So long the last transaction waits for a table, and others behind it. PostgreSQL looks for deadlocks after 1 s."""
+JOBS_AT_A_TIME = 1_000
+FEW_CHANGES = 10_000
+"""As many rows as may be brought over while both tables are locked."""
+MOST_JOBS = 1 << 30
+_DROP_TRIES = 10
+
+_KEY = "job_id, series_no, step"
+_EVENTS: tuple[tuple[str, str], ...] = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "OLD"))
+_NEXT_JOBS = text(
+    "SELECT max(job_id) FROM"
+    " (SELECT DISTINCT job_id FROM series WHERE job_id > :after ORDER BY job_id LIMIT :most) those"
+)
+_STARTS = "SELECT DISTINCT job_id / {jobs} * {jobs} FROM ({source}) those ORDER BY 1"
+
+
+def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
+    """Partition the sample tables, `by_jobs` jobs a partition, or (None) undo it; whether anything was to be done.
+
+    Raises LineageStoreError where that cannot be: on SQLite, or with partitions of another size.
+    """
+    if engine.dialect.name != "postgresql":
+        raise LineageStoreError(
+            "Only PostgreSQL has partitions.", hint="A SQLite store needs none: it is one user's on one host."
+        )
+    if by_jobs is not None and not 1 <= by_jobs <= MOST_JOBS:
+        raise LineageStoreError(f"A partition cannot have {by_jobs} jobs: give 1 to {MOST_JOBS:,}.")
+    with _step(engine) as connection:
+        if not view_ddl.up_to_date(connection, upgrade.VERSION_TABLE):
+            raise LineageStoreError(
+                "The views are another release's.", hint="`lineage-store db upgrade` first."
+            )
+        if not _is_to_be_done(connection, by_jobs):
+            _clear(connection)
+            return False
+        if _under_way(connection) != (by_jobs,):
+            _clear(connection)
+            _begin(connection, by_jobs)
+    for table in SAMPLE_TABLES:
+        _fill(engine, table, by_jobs, told)
+    pause_s = LOCK_WAIT_MS / 1000
+    while not _is_finished(engine, by_jobs):
+        told(
+            "Somebody reads or writes the samples for long: the new tables take their place when that has ended."
+        )
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 10.0)
+    with _step(engine) as connection:
+        connection.exec_driver_sql("SET LOCAL default_statistics_target = 10")
+        for table in SAMPLE_TABLES:
+            connection.exec_driver_sql(f"ANALYZE {table}")
+    return True
+
+
+def drop_vacated(engine: Engine) -> None:
+    """Drop the partitions whose jobs have all gone; those that are read for long go with the next removal of jobs."""
+    with reading(engine) as connection:
+        if not partitions.is_partitioned(connection):
+            return
+    for table in SAMPLE_TABLES:
+        if not any(_is_dropped(engine, table) for _ in range(_DROP_TRIES)):
+            log.warning(
+                "%s is read for long: the next removal drops the partitions that have no jobs.", table
+            )
+
+
+def _is_dropped(engine: Engine, table: str) -> bool:
+    try:
+        with writing(engine) as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+            partitions.drop_vacated(connection, table)
+    except DatabaseUnavailableError as error:
+        if error.cause != "locked":
+            raise
+        time.sleep(LOCK_WAIT_MS / 1000)  # those who waited behind us go first
+        return False
+    return True
+
+
+def unfinished(connection: Connection) -> bool:
+    """Whether a change of the layout was begun and has not come to its end: it is at work, or was interrupted."""
+    return connection.dialect.name != "sqlite" and bool(_under_way(connection))
+
+
+@contextmanager
+def _step(engine: Engine) -> Iterator[Connection]:
+    """A transaction with the rights of the tables' owner; one of these, or an upgrade, at a time; it may take long."""
+    with writing(engine) as connection:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+        connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+        owner = connection.exec_driver_sql(
+            f"SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = '{SAMPLE_TABLES[0]}'::regclass"
+        ).scalar_one()
+        connection.exec_driver_sql(f"SET LOCAL ROLE {owner}")
+        yield connection
+
+
+def _is_to_be_done(connection: Connection, by_jobs: int | None) -> bool:
+    jobs, _ = partitions.layouts(connection).get(SAMPLE_TABLES[0], (None, 0))
+    if jobs is not None and by_jobs not in (None, jobs):
+        raise LineageStoreError(
+            f"The samples are partitioned by {jobs:,} jobs already.",
+            hint="`lineage-store db partition --undo` first, then partition them anew.",
+        )
+    return jobs != by_jobs
+
+
+def _under_way(connection: Connection) -> tuple[int | None, ...]:
+    """What an unfinished change is to lead to: (jobs a partition,) or (None,); empty where there is none."""
+    following = f"{SAMPLE_TABLES[-1]}_next"
+    if connection.execute(text("SELECT to_regclass(:name)"), {"name": following}).scalar() is None:
+        return ()
+    jobs, _ = partitions.layouts(connection, following).get(following, (None, 0))
+    return (jobs,)
+
+
+def _clear(connection: Connection) -> None:
+    """Take away what an unfinished change has left. The triggers go with their function."""
+    for table in SAMPLE_TABLES:
+        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS note_{table}() CASCADE")
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}_next, {table}_changed")
+
+
+def _begin(connection: Connection, by_jobs: int | None) -> None:
+    """Make the new tables, and note from now on what is written; waits for the writers that are at work."""
+    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    cut = "PARTITION BY RANGE (job_id)" if by_jobs else ""
+    for table in SAMPLE_TABLES:
+        for statement in (
+            f"CREATE TABLE {table}_next (LIKE {table} INCLUDING ALL) {cut}",
+            f"CREATE TABLE {table}_changed ({_KEY.replace(',', ' bigint,')} bigint, taken boolean DEFAULT false)",
+            f"CREATE FUNCTION note_{table}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
+            f" SET search_path = {schema}, pg_temp AS $$ BEGIN"
+            f" INSERT INTO {table}_changed SELECT {_KEY} FROM changed; RETURN NULL; END $$",
+            *(
+                f"CREATE TRIGGER note_{event.lower()} AFTER {event} ON {table} REFERENCING {rows} TABLE AS changed"
+                f" FOR EACH STATEMENT EXECUTE FUNCTION note_{table}()"
+                for event, rows in _EVENTS
+            ),
+        ):
+            connection.exec_driver_sql(statement)
+        _make_partitions(connection, table, by_jobs, "SELECT 0 AS job_id")
+
+
+def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str], None]) -> None:
+    """Copy the samples, in the order of the jobs; what a run before has copied stands at the beginning."""
+    with reading(engine) as connection:
+        done = connection.exec_driver_sql(f"SELECT coalesce(max(job_id), 0) FROM {table}_next").scalar_one()
+    while True:
+        with _step(engine) as connection:
+            last = connection.execute(_NEXT_JOBS, {"after": done, "most": JOBS_AT_A_TIME}).scalar()
+            if last is None:
+                return
+            some = f"FROM {table} WHERE job_id > {done} AND job_id <= {last}"
+            _make_partitions(connection, table, by_jobs, f"SELECT job_id {some}")
+            connection.exec_driver_sql(f"INSERT INTO {table}_next SELECT * {some} ORDER BY {_KEY}")
+        done = last
+        told(f"{table}: copied up to job {last:,}.")
+
+
+def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:
+    """Let the new table have what was written since; how many rows were noted."""
+    noted = connection.exec_driver_sql(f"UPDATE {table}_changed SET taken = true").rowcount
+    if noted:
+        taken = f"(SELECT {_KEY} FROM {table}_changed WHERE taken)"
+        connection.exec_driver_sql(f"ANALYZE {table}_changed")
+        _make_partitions(connection, table, by_jobs, taken)
+        connection.exec_driver_sql(f"DELETE FROM {table}_next WHERE ({_KEY}) IN {taken}")
+        connection.exec_driver_sql(
+            f"INSERT INTO {table}_next SELECT * FROM {table} WHERE ({_KEY}) IN {taken} ORDER BY {_KEY}"
+        )
+        connection.exec_driver_sql(f"DELETE FROM {table}_changed WHERE taken")
+    return noted
+
+
+def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
+    """Put the new tables in the old ones' place; False where somebody reads or writes those for too long."""
+    many = True
+    while many:
+        with _step(engine) as connection:
+            many = sum(_bring_over(connection, table, by_jobs) for table in SAMPLE_TABLES) > FEW_CHANGES
+    try:
+        with _step(engine) as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+            _put_in_place(connection, by_jobs)
+    except DatabaseUnavailableError as error:
+        if error.cause != "locked":
+            raise
+        return False
+    return True
+
+
+def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
+    """Locks come in everybody's order, views, samples, jobs: who reads views all the time would be in the way else."""
+    grants = view_ddl.grants(connection, SAMPLE_TABLES)
+    writers = [grant.partition(" TO ")[2] for grant in grants if grant.startswith("GRANT INSERT")]
+    view_ddl.replace(connection, SAMPLE_TABLES)  # by themselves: this locks them
+    connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
+    connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # whose jobs have no partitions yet
+    for table in SAMPLE_TABLES:
+        _bring_over(connection, table, by_jobs)
+        _make_partitions(connection, table, by_jobs, "SELECT id AS job_id FROM train_job")
+        connection.exec_driver_sql(f"DROP FUNCTION note_{table}() CASCADE")
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_before")
+        connection.exec_driver_sql(f"ALTER TABLE {table}_next RENAME TO {table}")
+    view_ddl.replace(connection, SAMPLE_TABLES)
+    for table in SAMPLE_TABLES:
+        connection.exec_driver_sql(f"DROP TABLE {table}_before, {table}_changed")
+        key = metadata.tables[table].primary_key.name
+        connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+        connection.execute(SetTableComment(metadata.tables[table]))
+    partitions.drop_functions(connection)
+    if by_jobs:
+        partitions.create_functions(connection)
+        newest = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM train_job").scalar_one()
+        partitions.ensure(connection, [newest])
+        for role in writers:
+            grants += [f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for name in partitions.FUNCTIONS]
+    for grant in grants:
+        connection.exec_driver_sql(grant)
+
+
+def _make_partitions(connection: Connection, table: str, by_jobs: int | None, jobs: str) -> None:
+    """Let a new table, if it is to be partitioned, have the partitions of some jobs, which a query gives."""
+    if by_jobs is None:
+        return
+    for first in connection.exec_driver_sql(_STARTS.format(jobs=by_jobs, source=jobs)).scalars().all():
+        connection.exec_driver_sql(
+            f"CREATE TABLE IF NOT EXISTS {table}_{first} PARTITION OF {table}_next"
+            f" FOR VALUES FROM ({first}) TO ({first + by_jobs})"
+        )

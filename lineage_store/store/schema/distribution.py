@@ -1,0 +1,116 @@
+"""Citus: which tables are spread over the workers by job, and the SQL that does it. Pure but for `distributed`.
+
+In: which part of the store, how many shards. Out: statements for the coordinator. Promises: tables of one job lie
+together (one group of colocated shards); what refers from tables that stay to tables that go is dropped before, for no
+removal relies on it; existing rows move with their table.
+Does not know whether the database has the extension (store/admin/distributing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from enum import StrEnum
+
+from sqlalchemy import Connection, ForeignKeyConstraint, Table, UniqueConstraint, text
+
+from lineage_store.store.schema import tables
+from lineage_store.store.schema.tables import metadata
+
+SHARDS = 32
+
+
+class Part(StrEnum):
+    """What of a store is distributed."""
+
+    SAMPLES = "samples"
+    ALL = "all"
+    """The jobs with whatever hangs on them."""
+
+
+_SAMPLES = (tables.scalar_sample, tables.payload_sample)
+# Whom others refer to comes first.
+_JOBS = (
+    *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
+    *(tables.lineage, tables.metric, tables.user_info, tables.series),
+)
+_COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation)
+"""Small, and joined to jobs: each worker has them all."""
+_IS_THERE = text("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
+_DISTRIBUTED = text(
+    "SELECT relname FROM pg_catalog.pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
+    " WHERE relnamespace = current_schema()::regnamespace"
+)
+
+
+def by_job(part: Part) -> tuple[Table, ...]:
+    """The tables that are distributed, each by its job."""
+    return _SAMPLES if part is Part.SAMPLES else (*_SAMPLES, *_JOBS)
+
+
+def copied(part: Part) -> tuple[Table, ...]:
+    """The tables that every worker has in full."""
+    return () if part is Part.SAMPLES else _COPIED
+
+
+def job_column(table: Table) -> str:
+    """The column that says the job."""
+    return "id" if table is tables.train_job else "job_id"
+
+
+def statements(part: Part, shards: int = SHARDS, done: Collection[str] = ()) -> list[str]:
+    """What makes a store a distributed one, in one transaction; tables that are `done` stay as they are."""
+    wanted = [table for table in (*copied(part), *by_job(part)) if table.name not in done]
+    return [
+        *_dropped(part, wanted),
+        *(f"SELECT create_reference_table('{table.name}')" for table in wanted if table in copied(part)),
+        *_spread([table for table in wanted if table in by_job(part)], shards),
+    ]
+
+
+def clearing(part: Part) -> list[str]:
+    """What gives back the room of the rows that have moved: to be run afterwards, any number of times."""
+    moved = (*reversed(by_job(part)), *reversed(copied(part)))
+    return [f"SELECT truncate_local_data_after_distributing_table('{table.name}')" for table in moved]
+
+
+def distributed(connection: Connection) -> set[str]:
+    """The tables that are distributed, or copied to every worker; none where the database has no Citus."""
+    if connection.dialect.name == "sqlite" or not connection.execute(_IS_THERE).scalar():
+        return set()
+    return set(connection.execute(_DISTRIBUTED).scalars()) & set(metadata.tables)
+
+
+def dropped_references(part: Part) -> Iterator[tuple[Table, ForeignKeyConstraint]]:
+    """The foreign keys that Citus does not take: between tables that stay, are copied, and are distributed."""
+    kind = dict.fromkeys(by_job(part), "distributed") | dict.fromkeys(copied(part), "copied")
+    allowed = {("distributed", "distributed"), ("distributed", "copied"), ("copied", "copied"), (None, None)}
+    for table in metadata.sorted_tables:
+        for constraint in sorted(table.foreign_key_constraints, key=lambda each: str(each.name)):
+            if (kind.get(table), kind.get(constraint.referred_table)) not in allowed:
+                yield table, constraint
+
+
+def dropped_keys(part: Part) -> Iterator[tuple[Table, UniqueConstraint]]:
+    """The unique constraints that do not name the job: no worker could hold them."""
+    for table in by_job(part):
+        for constraint in table.constraints:
+            if isinstance(constraint, UniqueConstraint) and job_column(table) not in constraint.columns:
+                yield table, constraint
+
+
+def _dropped(part: Part, wanted: Collection[Table]) -> Iterator[str]:
+    if not wanted:
+        return
+    for table, reference in dropped_references(part):
+        yield f"ALTER TABLE {table.name} DROP CONSTRAINT IF EXISTS {reference.name}"
+    for table, unique in dropped_keys(part):
+        columns = ", ".join(column.name for column in unique.columns)
+        yield f"ALTER TABLE {table.name} DROP CONSTRAINT IF EXISTS {unique.name}"
+        yield f"CREATE INDEX IF NOT EXISTS {str(unique.name).replace('uq_', 'ix_', 1)} ON {table.name} ({columns})"
+
+
+def _spread(wanted: Collection[Table], shards: int) -> Iterator[str]:
+    first = _SAMPLES[0]
+    for table in wanted:
+        where = f"'none', shard_count => {shards}" if table is first else f"'{first.name}'"
+        yield f"SELECT create_distributed_table('{table.name}', '{job_column(table)}', colocate_with => {where})"

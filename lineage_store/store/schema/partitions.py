@@ -1,0 +1,149 @@
+"""The sample tables of PostgreSQL as ranges of jobs: what the catalogue says, made for new jobs, dropped when vacated.
+
+In: a connection. Out: the layout; partitions for jobs that are made; which jobs' samples go with a whole partition.
+Promises: no job is without its partitions, for whoever makes a job makes them in the same transaction: no insert fails,
+and none needs a DEFAULT partition; a partition is dropped only when no job of its range is left. Both are functions of
+the database, run with the rights of the tables' owner: the ingest role owns nothing. Unpartitioned stores have neither.
+Does not know how a store comes to be partitioned (store/admin/partitioning.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, text
+
+from lineage_store.store.schema.tables import payload_sample, scalar_sample
+
+SAMPLE_TABLES = (scalar_sample.name, payload_sample.name)
+MAKE, DROP = "make_sample_partitions(integer[])", "drop_sample_partitions(text)"
+FUNCTIONS = (MAKE, DROP)
+"""As GRANT names them."""
+
+# Whole numbers are all that stands in the bounds. `first` and `beyond` are its least job id and the next one's.
+_BOUNDS = r"""
+SELECT CAST(parent.relname AS text) AS parent, CAST(part.relname AS text) AS name,
+  bound[1]::bigint AS first, bound[2]::bigint AS beyond
+FROM pg_class parent
+JOIN pg_inherits ON inhparent = parent.oid
+JOIN pg_class part ON part.oid = inhrelid
+CROSS JOIN regexp_match(pg_get_expr(part.relpartbound, part.oid), '\((\d+)\) TO \((\d+)\)') AS bound
+WHERE parent.relnamespace = current_schema()::regnamespace AND parent.relname = ANY({names})
+"""
+_OURS = f"ARRAY['{SAMPLE_TABLES[0]}', '{SAMPLE_TABLES[1]}']"
+_RANGES = f"""
+WITH part AS ({_BOUNDS.format(names=_OURS)}),
+layout AS (SELECT max(beyond - first) AS jobs, max(beyond) AS beyond FROM part)
+"""
+_LAYOUT = text(
+    "SELECT parent, max(beyond - first) AS jobs, count(*) AS partitions"
+    f" FROM ({_BOUNDS.format(names=':names')}) part GROUP BY parent"
+)
+_NAMES = text(f"SELECT name FROM ({_BOUNDS.format(names=_OURS)}) part ORDER BY name")
+_IS_PARTITIONED = text(f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{scalar_sample.name}'::regclass")
+
+# Attaching a table, unlike making it as a partition, keeps neither readers nor writers waiting.
+_MISSING = f"""{_RANGES}, wanted AS (
+      SELECT job_id / jobs * jobs AS first FROM layout CROSS JOIN unnest(job_ids) AS job_id
+      UNION SELECT max(job_id) / jobs * jobs + jobs FROM layout CROSS JOIN unnest(job_ids) AS job_id
+      GROUP BY jobs, beyond HAVING max(job_id) / jobs * jobs + jobs >= beyond
+    )
+    SELECT parent, first, jobs FROM wanted CROSS JOIN layout CROSS JOIN unnest({_OURS}) AS parent
+    EXCEPT SELECT parent, first, jobs FROM part CROSS JOIN layout"""
+# The newest job is in the last partition but one: those before it get no new jobs, but for one that is just being made.
+_VACATED = f"""{_RANGES}
+    SELECT array_agg(format('%I', name)) FROM part CROSS JOIN layout
+    WHERE parent = sample_table AND part.beyond <= layout.beyond - 2 * jobs
+      AND NOT EXISTS (SELECT FROM train_job WHERE id >= part.first AND id < part.beyond)"""
+_RIGHTS = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = {schema}, pg_temp"
+_FUNCTIONS = (
+    f"""
+CREATE FUNCTION {MAKE.replace("(", "(job_ids ")} RETURNS void {_RIGHTS} AS $$
+DECLARE missing record;
+BEGIN
+  PERFORM FROM ({_MISSING}) here;
+  IF NOT FOUND THEN RETURN; END IF;
+  LOCK TABLE {", ".join(SAMPLE_TABLES)} IN SHARE UPDATE EXCLUSIVE MODE;
+  FOR missing IN {_MISSING} LOOP
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)',
+      missing.parent || '_' || missing.first, missing.parent);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+      missing.parent, missing.parent || '_' || missing.first, missing.first, missing.first + missing.jobs);
+  END LOOP;
+END $$""",
+    f"""
+CREATE FUNCTION {DROP.replace("(", "(sample_table ")} RETURNS integer {_RIGHTS} AS $$
+DECLARE vacated text[];
+BEGIN
+  vacated := ({_VACATED});
+  IF vacated IS NULL THEN RETURN 0; END IF;
+  EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', sample_table);
+  LOCK TABLE train_job IN SHARE MODE;  -- who makes a job in such a range has made it, or makes its partition anew
+  vacated := ({_VACATED});
+  IF vacated IS NULL THEN RETURN 0; END IF;
+  EXECUTE 'DROP TABLE ' || array_to_string(vacated, ', ');
+  RETURN cardinality(vacated);
+END $$""",
+    f"REVOKE ALL ON FUNCTION {MAKE}, {DROP} FROM PUBLIC",
+)
+
+_WHOLE = text(f"""{_RANGES}
+SELECT job_id FROM unnest(CAST(:job_ids AS integer[])) AS job_id
+WHERE job_id / (SELECT jobs FROM layout) * (SELECT jobs FROM layout) IN (
+  SELECT first FROM part CROSS JOIN layout
+  WHERE parent = '{scalar_sample.name}' AND part.beyond <= layout.beyond - 2 * jobs AND NOT EXISTS (
+    SELECT FROM train_job WHERE id >= part.first AND id < part.beyond AND base_dir_id <> :base_dir_id))
+""")
+
+
+def layouts(connection: Connection, *names: str) -> dict[str, tuple[int, int]]:
+    """(jobs of a partition, how many there are) of those tables that have partitions; by default the sample tables."""
+    if connection.dialect.name == "sqlite":
+        return {}
+    rows = connection.execute(_LAYOUT, {"names": list(names or SAMPLE_TABLES)})
+    return {row.parent: (row.jobs, row.partitions) for row in rows}
+
+
+def names(connection: Connection) -> list[str]:
+    """The partitions of the sample tables."""
+    return list(connection.execute(_NAMES).scalars())
+
+
+def is_partitioned(connection: Connection) -> bool:
+    """Whether the sample tables are partitioned."""
+    return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_PARTITIONED).scalar())
+
+
+def ensure(connection: Connection, job_ids: Collection[int]) -> None:
+    """Let jobs that this transaction has made have their partitions, and the one after the newest job's be there."""
+    if is_partitioned(connection):
+        connection.execute(
+            text("SELECT make_sample_partitions(CAST(:job_ids AS integer[]))"), {"job_ids": list(job_ids)}
+        )
+
+
+def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> set[int]:
+    """Those of some jobs whose partitions hold none of another base dir: their samples need not be deleted."""
+    if not is_partitioned(connection):
+        return set()
+    asked = {"job_ids": list(job_ids), "base_dir_id": base_dir_id}
+    return set(connection.execute(_WHOLE, asked).scalars())
+
+
+def drop_vacated(connection: Connection, sample_table: str) -> int:
+    """Drop the partitions of a sample table whose jobs have all gone; how many. Waits for those who read the table."""
+    dropped = connection.execute(text("SELECT drop_sample_partitions(:name)"), {"name": sample_table})
+    return int(dropped.scalar_one())
+
+
+def create_functions(connection: Connection) -> None:
+    """Make the functions, for the owner of the tables alone."""
+    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    for statement in _FUNCTIONS:
+        connection.execute(text(statement.replace("{schema}", schema)))
+
+
+def drop_functions(connection: Connection) -> None:
+    """Drop them, where they are."""
+    for function in FUNCTIONS:
+        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {function}")

@@ -1,0 +1,39 @@
+"""`db partition`, and what `db check` and `doctor` say of a partitioned store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.databases import DISTRIBUTED
+from helpers.program import Run
+from lineage_store.store.schema.upgrade import upgrade
+
+
+def test_the_verbs_partition_check_and_undo(
+    empty_postgres_url: str, run: Run, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", empty_postgres_url)
+    upgrade(empty_postgres_url)
+    assert run("ingest", base_dir).code == 0
+    assert run("db", "partition", "--by-jobs", 3).out == "Samples are in 2 partitions of 3 jobs.\n"
+    assert run("db", "check").out.splitlines()[1] == "Samples are in 2 partitions of 3 jobs."
+    assert "Samples are in 2 partitions" in run("doctor").out
+    assert run("db", "partition", "--by-jobs", 3).out.startswith("Nothing to do.")
+    assert run("db", "partition", "--undo").out == "Samples have no partitions.\n"
+    assert run("db", "partition").code == run("db", "partition", "--undo", "--by-jobs", 3).code == 2
+
+
+def test_sqlite_is_refused(on_sqlite: str, run: Run) -> None:
+    refused = run("db", "partition", "--by-jobs", 3)
+    assert (refused.code, refused.err.splitlines()[0]) == (1, "Error: Only PostgreSQL has partitions.")
+
+
+@pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
+def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> None:
+    for flags in (["--samples"], ["--all", "--dry-run"]):
+        refused = run("db", "distribute", *flags)
+        assert (refused.code, refused.out) == (1, "")
+        assert "docs/citus.md" in refused.err
+    assert run("db", "distribute").code == 2

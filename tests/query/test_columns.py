@@ -1,0 +1,119 @@
+"""Jobs as columns tell what jobs as objects tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import BY_NAME, LISTED
+
+ODD = "a \\x41 \\ 'quoted' <b> ü"
+NAMES = [
+    *(field.name for field in LISTED),
+    *("metric/accuracy", "metric/odd", "user_defined/owner", "user_defined/tried", "user_defined/of"),
+]
+
+
+@pytest.fixture
+def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+    """Jobs with every kind of value, some missing, in two base dirs."""
+    odd = (None, math.nan, -math.inf, True, "word", 7)
+    for number in range(6):
+        log = Log().train(
+            network=ODD if number == 1 else "LeNet5",
+            learning_rate=(0.1, math.nan, math.inf, -math.inf, 0.0, 1e-300)[number],
+            epoch=number,
+            train_dataset_path="/data" * number,
+        )
+        if number:
+            log.evaluation({"accuracy": number / 10, "odd": odd[number]})
+        log.user_info(owner=f"o{number % 2}", tried=ODD).write_lineage(
+            tmp_path / f"base_{number % 2}" / f"run_{number}"
+        )
+    Log().train().write_lineage(tmp_path / "base_0" / "bare")
+    with LineageStore(database_url, settings=Settings()) as store:
+        for base in ("base_0", "base_1"):
+            store.ingest(tmp_path / base)
+        store.annotate(tmp_path / "base_0", "./run_2", tag=3, remark="good")
+        yield store
+
+
+def same(value: Any, other: Any) -> bool:
+    return bool(value == other or (value != value and other != other))
+
+
+def expected(each: dict[str, Any], name: str) -> Any:
+    kind, _, rest = name.partition("/")
+    lineage = each["model_lineage"]
+    if rest:
+        return lineage[kind].get(rest)
+    value = lineage[name]
+    return float(value) if BY_NAME[name].type == "float" and value is not None else value  # objects spell NaN
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {},
+        {"epoch": {"ge": 2}, "user_defined/owner": {"eq": "o1"}},
+        {"sorted_by": [["metric/accuracy", "descending"], ["epoch", "ascending"]]},
+        {"network": {"eq": "nobody's"}},
+    ],
+)
+def test_columns_tell_what_objects_tell(store: LineageStore, condition: dict[str, Any]) -> None:
+    objects = list(store.iter_lineage(condition))
+    found = store.job_columns(condition, NAMES)
+    assert found.train_id == [each["summary_dir"] for each in objects]
+    assert found.base_dir == [each["base_dir"] for each in objects]
+    assert found.label == [each["added_info"].get("tag") for each in objects]
+    assert found.remark == [each["added_info"].get("remark") for each in objects]
+    assert list(found.values) == NAMES
+    for name, values in found.values.items():
+        wanted = [expected(each, name) for each in objects]
+        assert all(map(same, values, wanted)), (name, values, wanted)
+    jobs = {(job.base_dir, job.train_id): job for job in store.train_jobs()}
+    known = [jobs[each] for each in zip(found.base_dir, found.train_id, strict=True)]
+    assert found.state == [job.state for job in known]
+    assert found.updated_at == [job.updated_at for job in known]
+
+
+def test_one_base_dir_and_no_more_than_asked_for(store: LineageStore, tmp_path: Path) -> None:
+    found = store.job_columns({}, ["epoch"], base_dir=tmp_path / "base_1")
+    assert sorted(found.values["epoch"]) == [1, 3, 5]
+    few = store.job_columns({"sorted_by": [["epoch", "descending"]]}, ["epoch"], most=2)
+    assert few.values["epoch"] == [5, 4]
+
+
+def test_jobs_without_lineage_are_among_all_and_everything_of_them_is_missing(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base_0" / "only_curves")
+    store.ingest(tmp_path / "base_0")
+    assert "./only_curves" not in store.job_columns({}, ["epoch"]).train_id
+    every = store.job_columns({}, NAMES, every=True)
+    assert every.train_id == [job.train_id for job in store.train_jobs()]
+    row = every.train_id.index("./only_curves")
+    assert {name: values[row] for name, values in every.values.items()} == dict.fromkeys(NAMES)
+    named = {"summary_dir": {"in": ["./only_curves", "./run_3"]}}
+    assert sorted(store.job_columns(named, every=True).train_id) == ["./only_curves", "./run_3"]
+    assert "./only_curves" in store.job_columns({"epoch": {"is_null": True}}, every=True).train_id
+    assert "./only_curves" not in store.job_columns({"epoch": {"ge": 0}}, every=True).train_id
+
+
+def test_a_store_without_jobs_has_empty_columns(sqlite_url: str) -> None:
+    with LineageStore(sqlite_url, settings=Settings()) as store:
+        found = store.job_columns({}, ["network", "loss", "metric/accuracy"])
+    assert (found.train_id, found.values) == ([], {"network": [], "loss": [], "metric/accuracy": []})
+
+
+def test_what_is_no_field_is_refused(store: LineageStore) -> None:
+    with pytest.raises(LineageSearchConditionParamError, match="networ"):
+        store.job_columns({}, ["networ"])

@@ -1,0 +1,65 @@
+// Dataset pipelines of one job or several, as trees side by side, with what differs marked.
+
+import type { Signal } from "@preact/signals";
+import type { JobId } from "../api";
+import { get, jobPath } from "../client";
+import { type Loaded, Show, useLoaded } from "../parts/loaded";
+import { compared, type Pipeline, pipelineOf } from "../pipelines";
+
+type Lineage = { dataset_graph?: Parameters<typeof pipelineOf>[0] };
+
+/** The pipeline of each job; null where none was recorded. */
+export function usePipelines(ids: readonly JobId[]): Signal<Loaded<(Pipeline | null)[]>> {
+  return useLoaded(JSON.stringify(ids), (signal) =>
+    Promise.all(
+      ids.map(async ({ base, name }) =>
+        pipelineOf(
+          (await get<Lineage>(`${jobPath(base, name)}/lineage`, { keys: ["dataset_graph"] }, signal))
+            .dataset_graph,
+        ),
+      ),
+    ),
+  );
+}
+
+export function Pipelines({ ids }: { ids: readonly JobId[] }) {
+  const loaded = usePipelines(ids);
+  return (
+    <Show of={loaded.value}>
+      {(found) => {
+        const lines = compared(found);
+        if (!lines.length) return <p class="quiet">No dataset pipeline was recorded.</p>;
+        return (
+          <section
+            aria-label="Dataset pipelines"
+            tabIndex={0}
+            style={{ overflow: "auto", maxHeight: "420px" }}
+          >
+            <table>
+              <thead>
+                <tr>
+                  <th>from the last operation back</th>
+                  {ids.map(({ base, name }) => (
+                    <th key={`${base} ${name}`}>{name}</th>
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {lines.map(({ depth, key, values, differs }, n) => (
+                  <tr key={n} class={differs && ids.length > 1 ? "differs" : ""}>
+                    <th scope="row" style={{ paddingLeft: `${14 * depth}px`, fontWeight: key ? 400 : 600 }}>
+                      {key || "operation"}
+                    </th>
+                    {values.map((value, of) => (
+                      <td key={`${ids[of]!.base} ${ids[of]!.name}`}>{value ?? "–"}</td>
+                    ))}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </section>
+        );
+      }}
+    </Show>
+  );
+}

@@ -1,0 +1,26 @@
+// One stream for all tabs of a browser: over HTTP/1.1 it has six connections to a server, which the sixth tab would wait for.
+
+import { type Address, follow, type Standing } from "./stream";
+
+const ports = new Set<MessagePort>();
+let standing: Standing | null = null;
+let following = false;
+
+/** A tab says hello with the address, and goodbye with null. */
+addEventListener("connect", (event) => {
+  const port = (event as MessageEvent).ports[0]!;
+  port.onmessage = ({ data }: MessageEvent<Address | null>) => {
+    if (data === null) {
+      ports.delete(port);
+      return;
+    }
+    ports.add(port);
+    if (standing) port.postMessage({ standing });
+    if (following) return;
+    following = true;
+    follow(data, (told) => {
+      standing = told.standing ?? standing;
+      for (const each of ports) each.postMessage(told);
+    });
+  };
+});
