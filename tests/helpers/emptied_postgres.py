@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
 
 from helpers import databases
-from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema.tables import metadata
 
 
@@ -25,11 +23,6 @@ def shared_postgres_url(postgres_server: str, postgres_template: str) -> Iterato
 @pytest.fixture
 def postgres_url(shared_postgres_url: str) -> str:
     """An empty, migrated PostgreSQL database, to which nobody else is connected."""
-    engine = open_engine(shared_postgres_url)
-    others = "datname = current_database() AND pid <> pg_backend_pid()"
-    tables = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
-    with engine.begin() as connection:
-        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
-        connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY"))
-    engine.dispose()
+    databases.end_all_sessions(shared_postgres_url)
+    databases.truncate(shared_postgres_url, [table.name for table in metadata.sorted_tables])
     return shared_postgres_url

@@ -31,6 +31,14 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def postgres_engine(postgres_url: str) -> Iterator[Engine]:
+    """An empty store on PostgreSQL, for what SQLite does not have."""
+    opened = open_engine(postgres_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     """An empty base dir."""
     path = tmp_path / "base"

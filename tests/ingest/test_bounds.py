@@ -27,6 +27,7 @@ from lineage_store.store.writes.lineage import current_events
 
 MOST_MIB = 450
 """What a process that takes in all bombs may come to; some alone would take gigabytes."""
+APPENDS = 200
 PIPELINE = {"op_type": "Batch", "children": []}
 
 
@@ -154,8 +155,7 @@ def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
         with reading(engine) as connection:
             known, now = registry.known_files(connection, base_dir_id), database_time(connection)
         (file,) = (each for each in known if each.name == path.name)
-        appends = 1000 if engine.dialect.name == "sqlite" else 200  # which are slower, and no other
-        for number in range(appends):
+        for number in range(APPENDS):
             more = (
                 Log().evaluation({"a": number})
                 if number % 2
@@ -170,7 +170,7 @@ def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
             counts.append(len(statements))
     assert max(counts[:10]) == max(counts)
     assert_folded(engine)
-    assert column(engine, "SELECT max(evaluation_no) FROM v_metric") == [appends // 2]
+    assert column(engine, "SELECT max(evaluation_no) FROM v_metric") == [APPENDS // 2]
     assert column(engine, "SELECT count(*) FROM v_metric WHERE is_latest") == [1]
     assert_verified(engine, base_dir)
 

@@ -23,14 +23,6 @@ CUTS, STEPS_A_CUT = 14, 40
 
 
 @pytest.fixture
-def engine(postgres_url: str) -> Iterator[Engine]:
-    """A connection that nothing cuts."""
-    opened = open_engine(postgres_url)
-    yield opened
-    opened.dispose()
-
-
-@pytest.fixture
 def short_path() -> Iterator[Path]:
     """The path of a socket may not be long."""
     with tempfile.TemporaryDirectory() as directory:
@@ -38,7 +30,7 @@ def short_path() -> Iterator[Path]:
 
 
 def test_a_connection_that_breaks_anywhere_loses_nothing_and_repeats_nothing(
-    engine: Engine, postgres_url: str, base_dir: Path, short_path: Path
+    postgres_engine: Engine, postgres_url: str, base_dir: Path, short_path: Path
 ) -> None:
     chance, log, failures = random.Random(6), Log(), 0
     file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", b"")
@@ -54,20 +46,20 @@ def test_a_connection_that_breaks_anywhere_loses_nothing_and_repeats_nothing(
             except DatabaseUnavailableError:
                 failures += 1
             through.dispose()
-            let_leases_expire(engine)
+            let_leases_expire(postgres_engine)
             if number == 0:
                 whole = dict(proxy.passed)
             direction = (TO_SERVER, TO_CLIENT)[number % 2]
             proxy.cut_after(direction, chance.randrange(whole[direction]))
-    ingest(engine, base_dir)
+    ingest(postgres_engine, base_dir)
     steps = CUTS * STEPS_A_CUT
     assert failures > CUTS / 2
-    assert column(engine, "SELECT value FROM scalar_sample ORDER BY step") == [
+    assert column(postgres_engine, "SELECT value FROM scalar_sample ORDER BY step") == [
         pytest.approx(step / 7) for step in range(steps)
     ]
-    assert column(engine, "SELECT event_count FROM log_file") == [steps]
-    assert column(engine, "SELECT sample_count FROM series") == [steps]
-    assert ledger_is_closed(engine)
+    assert column(postgres_engine, "SELECT event_count FROM log_file") == [steps]
+    assert column(postgres_engine, "SELECT sample_count FROM series") == [steps]
+    assert ledger_is_closed(postgres_engine)
 
 
 def test_a_server_that_accepts_and_does_not_answer_is_down(

@@ -77,13 +77,6 @@ def base_dir(base_dir: Path) -> Path:
 
 
 @pytest.fixture
-def postgres_engine(postgres_url: str) -> Iterator[Engine]:
-    engine = open_engine(postgres_url)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
 def expired(postgres_engine: Engine, base_dir: Path) -> Lease:
     """A lease that has run out and that nobody has taken over."""
     base_dir_id = base_dirs.register(postgres_engine, base_dir)

@@ -32,7 +32,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 
 @settings(
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
