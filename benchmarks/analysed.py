@@ -74,13 +74,14 @@ SELECT job_id, 2, 0, name_key, position, name, kind, value FROM metric;
 INSERT INTO series
   (job_id, series_no, file_no, plugin, tag_key, tag, device, sample_count, first_step, first_wall_time, first_value,
    last_step, last_wall_time, last_value, earliest_wall_time, latest_wall_time, min_value, min_step, max_value,
-   max_step, nan_count, inf_count, superseded_from)
+   max_step, nan_count, inf_count, superseded_from, superseded_count)
 SELECT f.job_id, 3 * (f.file_no / 2) + t.n, f.file_no, 'scalar', t.tag_key, t.tag, f.device, :steps, 1,
        j.first_file_time + 60, (f.job_id % 1800 + 1) / 2000.0, :steps, j.last_wall_time,
        (f.job_id % 1800 + :steps) / 2000.0, j.first_file_time + 60, j.last_wall_time,
        (f.job_id % 1800 + 2) / 2000.0, 2, (f.job_id % 1800 + :steps) / 2000.0, :steps,
        CASE WHEN t.n = 1 AND f.job_id % 100 = 0 THEN 1 ELSE 0 END, 0,
-       CASE WHEN f.file_no = 1 AND f.job_id % 50 = 0 AND f.job_id % 1000 <> 0 THEN 1 END
+       CASE WHEN f.file_no = 1 AND f.job_id % 50 = 0 AND f.job_id % 1000 <> 0 THEN 1 END,
+       CASE WHEN f.file_no = 1 AND f.job_id % 50 = 0 AND f.job_id % 1000 <> 0 THEN :steps ELSE 0 END
 FROM log_file f
 JOIN train_job j ON j.id = f.job_id
 CROSS JOIN (

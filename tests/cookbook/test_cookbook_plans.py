@@ -16,7 +16,7 @@ from lineage_store.store.database.engine import open_engine, reading, writing
 
 JOBS = 20_000
 """With fewer of them, SQLite finds good plans whatever it knows of base dirs."""
-ALL_SAMPLES = {"sqlite": {"4"}, "postgresql": {"4", "5", "6"}}
+ALL_SAMPLES = {"sqlite": {"4"}, "postgresql": {"4", "5"}}
 """Questions that need them, for the series does not know what a histogram holds; and those of which PostgreSQL believes
 that a third of the jobs trained on several devices, or were started again."""
 BY_KEY = {
