@@ -16,7 +16,7 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import base_dir
 
-BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving, base_dir.c.revision)
+BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,13 @@ class Scope:
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
     """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
-    # One that has a revision has had jobs; few have none. Asked one by one: of all at once, PostgreSQL may go through
-    # the jobs of all, and Citus answers no subquery that is tied to something else than a job.
+    rows = run(connection, BASE_DIRS)
+    # Asked one by one: of all at once, PostgreSQL may go through the jobs of all, and Citus answers no subquery that is
+    # tied to something else than a job. Where there is only one, it makes no difference.
     of_jobs = [
         (key, path, leaving)
-        for key, path, leaving, revision in run(connection, BASE_DIRS)
-        if leaving or revision or registry.has_jobs(connection, key)
+        for key, path, leaving in rows
+        if len(rows) == 1 or leaving or registry.has_jobs(connection, key)
     ]
     asked = {
         key: path

@@ -191,10 +191,12 @@ def job_count(connection: Connection, base_dir_id: int) -> int:
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:
     """Whether the store holds any job of a base dir."""
-    return connection.execute(_ANY_JOB, {"asked": base_dir_id}).first() is not None
+    ((first,),) = run(connection, FIRST_JOB, asked=base_dir_id)
+    return first is not None
 
 
-_ANY_JOB = select(train_job.c.id).where(train_job.c.base_dir_id == bindparam("asked")).limit(1)
+FIRST_JOB = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id == bindparam("asked"))
+"""One index alone tells it; for any job, or EXISTS, PostgreSQL may go through the jobs of all base dirs."""
 
 
 def forget_base_dir(connection: Connection, path: str) -> None:
