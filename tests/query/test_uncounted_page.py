@@ -6,13 +6,16 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
+from helpers.log_writer import Log
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
+from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.query.search.explain import plan_of
 from lineage_store.store.catalog.registry import FIRST_JOB
@@ -109,6 +112,20 @@ def test_that_base_dirs_have_jobs_is_looked_up_whatever_they_hold(store: Lineage
     with store.engine.connect() as connection:
         plan = plan_of(connection, FIRST_JOB, asked=1)
     assert re.search(LOOKED_UP[store.engine.dialect.name], plan)
+
+
+@pytest.mark.parametrize("count", [True, False])
+def test_a_base_dir_whose_jobs_were_all_removed_counts_for_nothing(
+    store: LineageStore, tmp_path: Path, count: bool
+) -> None:
+    for place in ("one/a", "other/b"):
+        Log().train(network="N").write_lineage(tmp_path / place).chmod(0o400)
+        store.ingest((tmp_path / place).parent)
+    assert all("base_dir" in each for each in store.filter_lineage({}, count=count)["object"])
+    assert store.remove_jobs(CleanUp(condition={"summary_dir": {"eq": "./b"}})).jobs == 1
+    (left,) = store.filter_lineage({}, count=count)["object"]
+    assert left["summary_dir"] == "./a"
+    assert "base_dir" not in left
 
 
 def test_an_unknown_base_dir_is_an_error_with_and_without_the_count(store: LineageStore) -> None:
