@@ -134,6 +134,10 @@ class Asker:
         """Put a question to the store; see `State.ask`."""
         return await self.state.ask(question, heavy=heavy, gone=self._gone)
 
+    async def change(self, what: Callable[[LineageStore], T]) -> T:
+        """Change something in the store, also where who asked for it goes away meanwhile."""
+        return await self.state.ask(what)
+
     async def _gone(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass

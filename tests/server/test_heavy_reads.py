@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import APIRouter
 from sqlalchemy import text
 
+from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -111,6 +114,38 @@ def test_mindinsights_api_too_ends_the_statement_of_a_client_that_has_gone(
             assert time.monotonic() < deadline, "the statement goes on"
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/jobs/{base_dir}/a/annotation", "/v1/mindinsight/lineagemgr/lineages?train_id=./a"],
+    ids=["own", "mindinsight"],
+)
+def test_a_remark_is_kept_of_a_client_that_has_gone(
+    database_url: str, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log().train(network="N").write_lineage(tmp_path / "a").chmod(0o400)
+    annotation, gone, at_once = {"tag": 4, "remark": "good"}, threading.Event(), State.annotate
+
+    def when_it_has_gone(state: State, base_dir: str, train_id: str, **annotation: Any) -> None:
+        assert gone.wait(60)
+        time.sleep(0.5)  # the server notices it
+        at_once(state, base_dir, train_id, **annotation)
+
+    monkeypatch.setattr(State, "annotate", when_it_has_gone)
+    with (
+        LineageStore(database_url, settings=Settings()) as store,
+        serving(database_url, allow_remarks=True) as client,
+    ):
+        store.ingest(tmp_path)
+        (base_dir,) = client.get("/api/v1/base-dirs").json()["base_dirs"]
+        place = path.format(base_dir=base_dir["key"])
+        give_up(lambda: client.put(place, json=annotation, timeout=1.0))
+        gone.set()
+        deadline = time.monotonic() + 60
+        while store.filter_lineage({})["object"][0]["added_info"] != annotation:
+            assert time.monotonic() < deadline, "the remark is lost"
+            time.sleep(0.05)
+
+
 def test_a_statement_that_takes_too_long_is_ended_and_told(database_url: str) -> None:
     with one_at_a_time(database_url, statement_timeout_s=0.2) as client:
         answer = client.get("/endless")
@@ -138,3 +173,16 @@ def test_a_cancelled_question_begins_nothing_more(database_url: str) -> None:
             store.base_dirs()
     with LineageStore(database_url) as store:
         assert store.base_dirs() == []
+
+
+def test_a_question_that_is_cancelled_behind_its_last_statement_is_told_so(database_url: str) -> None:
+    from lineage_store.api import Cancellation
+
+    cancellation = Cancellation()
+    with (
+        LineageStore(database_url) as store,
+        cancellation.covers(),
+        pytest.raises(DatabaseUnavailableError, match="Nobody waits"),
+        store._reading(),
+    ):
+        cancellation.cancel()

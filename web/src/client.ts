@@ -48,7 +48,9 @@ export function sent(
   signal?: AbortSignal,
 ): Promise<Response> {
   const headers = { "content-type": "application/json" };
-  return ask(url(path), { method, headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
+  const keepalive = method === "PUT"; // what somebody wrote is kept, also when the page is left at once
+  const options = { method, headers, keepalive, body: JSON.stringify(body) };
+  return ask(url(path), { ...options, ...(signal ? { signal } : {}) });
 }
 
 let answered: (since: string | null) => void;

@@ -220,13 +220,14 @@ class _Paths:
         if not (self._state.settings.serve_allow_remarks or request.state.has_token):
             raise RefusedError(SYSTEM_ERROR.code, "This server takes no labels and remarks.", 403)
 
-        def annotated(site: Site) -> dict[str, str]:
+        def annotate(store: LineageStore) -> None:
+            site = self._site(store)
             lineage.require_lineage(site, train_id)
             if annotation:
                 self._state.annotate(site.base_dir, train_id, **annotation)
-            return {"status": "success"}
 
-        return await self._ask(ask, annotated)
+        await ask.change(annotate)
+        return Answer(to_json({"status": "success"}))
 
     def _site(self, store: LineageStore) -> Site:
         """The first base dir of the settings that the store knows; without settings the store's first."""

@@ -91,7 +91,7 @@ async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotatio
         base_dir = base_dir_of(store, base)
         ask.state.annotate(base_dir, train_id_of(name), tag=annotation.tag, remark=annotation.remark)
 
-    await ask(write)
+    await ask.change(write)
 
 
 @router.get("/{name:path}", response_model=models.JobReport)

@@ -48,10 +48,7 @@ class Cancellation:
     def _watches(self, connection: Connection) -> Iterator[None]:
         driver = connection.connection.dbapi_connection
         with self._lock:
-            if self._cancelled.is_set():
-                raise DatabaseUnavailableError(
-                    "Nobody waits for the answer to this question.", cause="timeout"
-                )
+            self._require_somebody()
             self._connections.append(driver)
         try:
             yield
@@ -60,6 +57,11 @@ class Cancellation:
                 self._connections.remove(driver)
                 if self._cancelled.is_set():
                     connection.invalidate()
+        self._require_somebody()
+
+    def _require_somebody(self) -> None:
+        if self._cancelled.is_set():
+            raise DatabaseUnavailableError("Nobody waits for the answer to this question.", cause="timeout")
 
 
 _CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
