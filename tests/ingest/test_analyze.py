@@ -22,7 +22,7 @@ def analysed(engine: Engine) -> bool:
     """Whether the database has statistics of the samples."""
     gathered = {
         "sqlite": "SELECT count(*) FROM sqlite_stat1 WHERE tbl = 'scalar_sample'",
-        "postgresql": "SELECT count(last_analyze) FROM pg_stat_user_tables WHERE relname = 'scalar_sample'",
+        "postgresql": "SELECT count(last_analyze) FROM pg_stat_user_tables WHERE relname LIKE 'scalar\\_sample%'",
     }
     with engine.connect() as connection:
         tables = "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.contents import natural_contents
+from helpers.databases import BY_JOBS
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -79,7 +80,8 @@ def test_an_interrupted_removal_is_in_nobodys_way_and_can_be_taken_up(engine: En
         forgetting.begin(connection, base_dir_id, stored_path(other))
         assert forgetting.remove_part(connection, base_dir_id, 1)
     ingest(engine, other)
-    assert holdings(engine, other) == Holdings(2, 0)
+    left = 2 if BY_JOBS == 0 else 1  # where the samples go with their partition, a job is few rows
+    assert holdings(engine, other) == Holdings(left, 0)
     with writing(engine) as connection:
         (rest, _) = forgetting.ids_of(connection, stored_path(other))
         assert rest == base_dir_id

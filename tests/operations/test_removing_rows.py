@@ -8,11 +8,14 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from benchmarks.many_rows import add_jobs
+from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.stored_jobs import add_base_dir
 from lineage_store.store.database.engine import writing
 from lineage_store.store.writes import forgetting
 from lineage_store.store.writes.removal import remove_series
+
+pytestmark = pytest.mark.skipif(BY_JOBS > 0, reason="where samples go with their partition, none are removed")
 
 PART = 1_000
 
