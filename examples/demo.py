@@ -65,7 +65,7 @@ The store is {STORE} (SQLite: open it with any client). Three things to try on y
   lineage-store sql "SELECT train_id, state, duration_s, loss FROM v_job WHERE loss IS NOT NULL ORDER BY loss"
 
 Your own store will be in your state directory; `lineage-store --help` lists what else there is, docs/cookbook.md has
-fifteen questions with their SQL.""")
+eighteen questions with their SQL.""")
 
 
 if __name__ == "__main__":
