@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
+from lineage_store.texts import closest
 
 MEBIBYTE = 1 << 20
 MOST_SHARDS = 64
@@ -217,11 +218,9 @@ def _number(wanted: type[int] | type[float], value: Any) -> float | None:
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """What is said to a name that is unknown: the known one that is like it, or all."""
-    from difflib import get_close_matches
-
     names = sorted(known)
-    if close := get_close_matches(name, names, n=1):
-        return f"Did you mean {prefix}{close[0]}?"
+    if close := closest(name, names):
+        return f"Did you mean {prefix}{close}?"
     return f"Known settings: {', '.join(prefix + each for each in names)}."
 
 

@@ -3,6 +3,7 @@
 One row per field. A new field is a new row here (and the column that a migration adds): the wire format, the fold of
 lineage events, the tables, `v_job`, conditions, sort orders, answers and the command line all read this table, and
 nothing else lists the names of fields. A derived field, which no training writes, is computed where lineage is folded.
+How the job stands, and what people say of it, can be asked for like a field; MindInsight refuses these (`ours`).
 Metrics and user-defined values have names of their own, under the two prefixes. Does not know SQL.
 """
 
@@ -11,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-FieldType = Literal["text", "integer", "float"]
+from lineage_store.states import JobState
+
+FieldType = Literal["text", "integer", "float", "time"]
+Table = Literal["lineage", "train_job", "annotation"]
 Group = Literal["hyper_parameters", "algorithm", "train_dataset", "valid_dataset", "model"]
 """The parts of a training's own record, in the order in which MindInsight shows them."""
 
@@ -36,7 +40,7 @@ class LineageField:
     key: str | None
     type: FieldType
     meaning: str
-    table: Literal["lineage", "train_job"] = "lineage"
+    table: Table = "lineage"
     column: str
     """The column of that table."""
     view_column: str | None
@@ -51,6 +55,10 @@ class LineageField:
     """Whether its values are long texts, such as paths; an index that covers several fields leaves it out."""
     tunable: bool = False
     """Whether somebody who seeks a better result would vary it."""
+    ours: bool = False
+    """Whether MindInsight's conditions lack it."""
+    words: tuple[str, ...] = ()
+    """All that its values may be; none: anything."""
 
     @property
     def kind_column(self) -> str | None:
@@ -85,6 +93,25 @@ def _written(
         printed=printed,
         long=long,
         tunable=tunable,
+    )
+
+
+def _of_job(
+    name: str, where: tuple[Table, str], type_: FieldType, meaning: str, *, words: tuple[str, ...] = ()
+) -> LineageField:
+    """What the store knows of a job beside its lineage, at (table, column)."""
+    return LineageField(
+        name=name,
+        group=None,
+        key=None,
+        type=type_,
+        meaning=meaning,
+        table=where[0],
+        column=where[1],
+        view_column=None,
+        listed=False,
+        ours=True,
+        words=words,
     )
 
 
@@ -177,6 +204,15 @@ FIELDS: tuple[LineageField, ...] = (
         listed=False,
         long=True,
     ),
+    _of_job("state", ("train_job", "state"), "text", "how the job stands", words=tuple(JobState)),
+    _of_job("host", ("train_job", "host"), "text", "host in the name of the newest log file"),
+    _of_job("updated_at", ("train_job", "update_time"), "time", "when a log file was last modified"),
+    _of_job(
+        "first_started_at", ("train_job", "first_file_time"), "time", "when the first log file was begun"
+    ),
+    _of_job("last_started_at", ("train_job", "last_file_time"), "time", "when the last log file was begun"),
+    _of_job("tag", ("annotation", "tag"), "integer", "label that somebody put on it, 0 to 10"),
+    _of_job("remark", ("annotation", "remark"), "text", "remark that somebody put on it"),
 )
 """Every field, in MindInsight's order, in which answers list them; ours behind."""
 
@@ -190,8 +226,17 @@ _VIEW_ORDER = (
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}
 """Every field by its public name."""
 
+SPELLINGS: dict[str, LineageField] = {**BY_NAME, "label": BY_NAME["tag"]}
+"""Every field by all its names: MindInsight's tag is the label of `v_job` and `annotate`."""
+
 SEARCHABLE: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.searchable)
 """The fields that a search condition may name, in MindInsight's order."""
+
+MINDINSIGHTS: tuple[LineageField, ...] = tuple(field for field in SEARCHABLE if not field.ours)
+"""Those that MindInsight's may name."""
+
+OF_JOBS: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.ours)
+"""What is known of a job beside its lineage."""
 
 LISTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.listed)
 """The fields that `model_lineage` shows, in MindInsight's order."""

@@ -85,10 +85,11 @@ def _kept_key(text: str) -> int:
 
 
 def closest(word: str, names: Iterable[str]) -> str | None:
-    """The name that a misspelt word most likely means; None where none comes close."""
+    """The name that a misspelt word most likely means, whatever its case; None where none comes close."""
     from difflib import get_close_matches  # only for those who have misspelt something
 
-    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.5)), None)
+    folded = {name.casefold(): name for name in names}
+    return next((folded[each] for each in get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)), None)
 
 
 def canonical_json(value: object) -> str:

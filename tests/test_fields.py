@@ -68,7 +68,7 @@ def test_names_and_columns_are_distinct_and_no_name_means_something_else_in_a_co
     assert len(BY_NAME) == len(FIELDS)
     assert len({(field.table, field.column) for field in FIELDS}) == len(FIELDS)
     assert len({field.view_column for field in VIEWED}) == len(VIEWED)
-    assert not set(BY_NAME) & {*CONTROL_KEYS, "and", "or", "not", "tag"}
+    assert not set(BY_NAME) & {*CONTROL_KEYS, "and", "or", "not"}
 
 
 @pytest.mark.parametrize("field", SEARCHABLE, ids=lambda field: field.name)

@@ -1,8 +1,9 @@
 """`--where` texts become a search_condition. Pure.
 
-In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`.
-Out: the documented dict. Promises: fields of text take the text as it stands; elsewhere JSON values keep their type
-(`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled later, by the condition's own reader.
+In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`, `updated_at last
+7 days`. Out: the documented dict. Promises: fields of text and times take the text as it stands; elsewhere JSON values
+keep their type (`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled later, by the
+condition's own reader.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import BY_NAME, CONTROL_KEYS
+from lineage_store.fields import CONTROL_KEYS, SPELLINGS
 
 _SYMBOLS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _COMPARISON = re.compile(r"(?P<name>.+?)\s*(?P<symbol>[<>!=]=|[<>=])\s*(?P<value>.*)", re.DOTALL)
@@ -22,9 +23,14 @@ _WORDS = re.compile(
 )
 
 
+_SINCE = re.compile(r"(?P<name>\S+)\s+(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)")
+
+
 def read_where(text: str) -> dict[str, Any]:
     """The condition of one text; raises LineageSearchConditionParamError when it is none."""
     text = text.strip()
+    if match := _SINCE.fullmatch(text):
+        return {match["name"]: {"ge": match["value"]}}
     if match := _WORDS.fullmatch(text):
         name, word = match["name"], match["word"]
         if word is None:
@@ -36,7 +42,8 @@ def read_where(text: str) -> dict[str, Any]:
         return {match["name"]: {_SYMBOLS[match["symbol"]]: _value(match["name"], match["value"])}}
     raise LineageSearchConditionParamError(
         f"--where {text!r} is no comparison.",
-        hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null.",
+        hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null, "
+        "NAME last 7 days.",
     )
 
 
@@ -67,7 +74,7 @@ def combined(
 
 
 def _value(name: str, text: str) -> Any:
-    if name in BY_NAME and BY_NAME[name].type == "text":
+    if name in SPELLINGS and SPELLINGS[name].type in ("text", "time"):
         return text
     try:
         return json.loads(text)

@@ -67,7 +67,7 @@ def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
     """
     name, plain = _typed(USER_INFO, key, value)
     _refuse_no_utf8(USER_INFO, name, plain)
-    if name in BY_NAME:
+    if name in BY_NAME and not BY_NAME[name].ours:
         raise LineageParamValueError(f"{USER_INFO}: {name!r} is the name of a lineage field; choose another.")
     return name, plain
 

@@ -1,7 +1,8 @@
 """The values that jobs have of a field, a metric or a user-defined value: what a condition may compare it with.
 
 In: an open read transaction, what is asked about, part of a text. Out: values with how many jobs have them, the most
-frequent first. Lists, objects, NaN and what is missing are left out. One pass over the values of that name.
+frequent first. Lists, objects, NaN and what is missing are left out, and times, of which hardly two are equal. One pass
+over the values of that name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _COMPARED = ("text", "int", "float")
 
 def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
     """At most so many; those whose text has `part` in it, whatever the case of A to Z, and all numbers."""
+    if subject.type == "time":
+        return []
     jobs = func.count().label("jobs")
     values, given = _values_of(subject)
     found: Select[Any] = select(*values, jobs).where(*given).group_by(*values)

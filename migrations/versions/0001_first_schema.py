@@ -86,6 +86,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("base_dir_id", "train_id", name="uq_train_job_base_dir_id_train_id"),
     )
     op.create_index("ix_train_job_state", "train_job", ["base_dir_id", "state"])
+    op.create_index("ix_train_job_host", "train_job", ["base_dir_id", "host"])
     op.create_index("ix_train_job_revision", "train_job", ["base_dir_id", "revision"])
     op.create_index("ix_train_job_update_time", "train_job", ["base_dir_id", "update_time", "train_id"])
     op.create_index("ix_train_job_newest", "train_job", ["update_time", "train_id", "base_dir_id"])

@@ -32,6 +32,16 @@ from lineage_store.query.search.condition import parse
         ("network like Le%", {"network": {"like": "Le%"}}),
         ("loss is null", {"loss": {"is_null": True}}),
         ("loss is not null", {"loss": {"is_null": False}}),
+        ("state in live, stalled", {"state": {"in": ["live", "stalled"]}}),
+        ("label=3", {"label": {"eq": 3}}),
+        ("remark like %paper%", {"remark": {"like": "%paper%"}}),
+        ("host=7", {"host": {"eq": "7"}}),
+        ("updated_at > 2026-11-01", {"updated_at": {"gt": "2026-11-01"}}),
+        ("updated_at<=2026-11-01 08:00+02:00", {"updated_at": {"le": "2026-11-01 08:00+02:00"}}),
+        ("updated_at < 20261101", {"updated_at": {"lt": "20261101"}}),
+        ("updated_at last 7 days", {"updated_at": {"ge": "last 7 days"}}),
+        ("updated_at in the last hour", {"updated_at": {"ge": "the last hour"}}),
+        ("updated_at >= 36 hours ago", {"updated_at": {"ge": "36 hours ago"}}),
     ],
 )
 def test_a_text_is_a_comparison(text: str, condition: dict[str, Any]) -> None:

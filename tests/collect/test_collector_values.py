@@ -94,6 +94,14 @@ def test_user_info_must_not_take_the_name_of_a_lineage_field(key: str) -> None:
         checked_user_info(key, "mine")
 
 
+def test_user_info_may_have_the_name_of_what_the_store_knows_beside_lineage() -> None:
+    assert [checked_user_info(name, "mine")[0] for name in ("host", "state", "tag")] == [
+        "host",
+        "state",
+        "tag",
+    ]
+
+
 def test_the_environment_gives_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(HYPER_CONFIG, raising=False)
     assert from_environment() == {}

@@ -17,6 +17,11 @@ from lineage_store.texts import to_stored
 
 _COMPARE = {"lt": operator.lt, "gt": operator.gt, "le": operator.le, "ge": operator.ge}
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_OF_JOB = {name: name for name in ("state", "host", "remark")} | {
+    "tag": "label",
+    "updated_at": "update_time",
+    "first_started_at": "first_file_time",
+}
 _CONTROL = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 
 
@@ -62,8 +67,8 @@ def _part_holds(job: StoredJob, name: str, value: Any) -> bool:
 def _value(job: StoredJob, name: str) -> Any:
     if name == "summary_dir":
         return job.train_id
-    if name == "tag":
-        return job.label
+    if name in _OF_JOB:
+        return getattr(job, _OF_JOB[name])
     for prefix, values in (("metric/", job.metrics), ("metric_", job.metrics), ("user_defined/", job.user)):
         if name.startswith(prefix):
             return values.get(name.removeprefix(prefix))

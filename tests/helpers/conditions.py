@@ -64,6 +64,8 @@ TEXT_FIELDS = [
     "test_dataset_path",
     "dataset_mark",
 ]
+WORDS = {"state": ["live", "stalled", "finished", "missing"], "host": ["node-1", "node-2", "NODE-1"]}
+REMARKS = ["ok", "the one in the paper", "OK"]
 INTEGER_FIELDS = [
     "epoch",
     "batch_size",
@@ -92,6 +94,10 @@ def _jobs(count: int) -> list[StoredJob]:
             some(["owner", "n/m"], values),
             update_time=pick.randrange(4),
             label=pick.choice([None, 0, 1, 10]),
+            remark=pick.choice([None, *REMARKS]),
+            state=pick.choice(WORDS["state"]),
+            host=pick.choice([None, *WORDS["host"]]),
+            first_file_time=pick.choice([None, 0, 1, 86_400]),
         )
         for number in range(count)
     ]
@@ -119,11 +125,28 @@ of_text = {**dict.fromkeys(("eq", "ne"), st.sampled_from(TEXTS)), "like": patter
 of_integers = {**_ordered(st.sampled_from(INTEGERS)), **flags, **lists}
 of_floats = {**_ordered(st.sampled_from(FLOATS)), **flags, **lists, **words}
 of_metrics = {**_ordered(finite_numbers), "like": patterns, **flags, **lists}
+moments: st.SearchStrategy[Any] = st.sampled_from([0, 1, 1.5, 2.0, 86_400, -1])
+of_times = {
+    **_ordered(moments),
+    **flags,
+    **dict.fromkeys(("in", "not_in"), st.lists(moments | st.none(), max_size=3)),
+}
+
+
+def _words(*known: str) -> dict[str, st.SearchStrategy[Any]]:
+    word = st.sampled_from(known)
+    listed = st.lists(word | st.none(), max_size=3)
+    return {**of_text, **dict.fromkeys(("eq", "ne"), word), **dict.fromkeys(("in", "not_in"), listed)}
+
+
 of_user_values = {**_ordered(st.sampled_from(TEXTS + NUMBERS)), "like": patterns, **flags, **lists}
 OPERATORS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     **dict.fromkeys([*TEXT_FIELDS, "summary_dir"], of_text),
     **dict.fromkeys(INTEGER_FIELDS, of_integers),
     **dict.fromkeys(FLOAT_FIELDS, of_floats),
+    **{name: _words(*known) for name, known in (*WORDS.items(), ("remark", REMARKS))},
+    **dict.fromkeys(["updated_at", "first_started_at"], of_times),
+    "tag": of_integers,
     **dict.fromkeys(METRICS, of_metrics),
     **dict.fromkeys(USER, of_user_values),
 }
@@ -150,7 +173,7 @@ def _grouped(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict
 
 
 where = st.recursive(plain(), _grouped, max_leaves=5)
-sortable = st.sampled_from([*sorted(OPERATORS), "tag"])
+sortable = st.sampled_from(sorted(OPERATORS))
 directions = st.sampled_from(["ascending", "descending", None])
 control: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),

@@ -31,6 +31,9 @@ class StoredJob:
     update_time: int = 0
     label: int | None = None
     remark: str | None = None
+    state: str = "finished"
+    host: str | None = None
+    first_file_time: int | None = None
     graph: Mapping[str, Any] | None = None
 
 
@@ -42,7 +45,8 @@ def add_base_dir(connection: Connection, path: str = "/logs") -> int:
 
 def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
     """Store a job with its lineage; returns its id."""
-    job_id = add_bare_job(connection, job.train_id, base_dir_id, update_time=job.update_time)
+    known = {name: getattr(job, name) for name in ("update_time", "state", "host", "first_file_time")}
+    job_id = add_bare_job(connection, job.train_id, base_dir_id, **known)
     mark = texts.to_stored(job.fields.get("dataset_mark", "none"))
     graph_id = None
     if job.graph is not None:
@@ -68,18 +72,18 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
     return job_id
 
 
-def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, *, update_time: int = 0) -> int:
+def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, **known: object) -> int:
     """Store a job without lineage; returns its id."""
     row = {
         "base_dir_id": base_dir_id,
         "train_id": texts.to_stored(train_id),
         "state": "finished",
         "source_present": True,
-        "update_time": update_time,
+        "update_time": 0,
         "log_bytes": 0,
         "created_at": NOW,
     }
-    return _insert(connection, tables.train_job, row)
+    return _insert(connection, tables.train_job, row | known)
 
 
 def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:

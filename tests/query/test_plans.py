@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, Select, insert, text
+from sqlalchemy import Connection, Engine, Select, insert, literal, select, text
 
 from helpers import databases
 from helpers.stored_jobs import NOW, add_base_dir
@@ -264,3 +264,38 @@ def test_pages_follow_one_another_across_the_ranges_of_an_order(engine: Engine) 
                 wanted = parse({**few, **order, "limit": 7, "offset": number})
                 pages += filter_lineage(connection, wanted, None, count=False)["object"]
             assert pages == everything["object"]
+
+
+BESIDE_LINEAGE: list[tuple[dict[str, Any], str]] = [
+    ({"updated_at": {"gt": 999_000}}, "ix_train_job_newest"),
+    ({"state": {"eq": "live"}}, "ix_train_job_state"),
+    ({"host": {"in": ["node-1"]}}, "ix_train_job_host"),
+    ({"tag": {"eq": 3}}, "annotation"),
+    ({"remark": {"like": "%paper%"}}, "annotation"),
+]
+
+
+@pytest.mark.parametrize(("condition", "index"), BESIDE_LINEAGE, ids=lambda each: str(each)[:20])
+def test_what_is_known_beside_lineage_is_found_without_a_look_at_every_job(
+    engine: Engine, condition: dict[str, Any], index: str
+) -> None:
+    jobs, few = tables.train_job, tables.train_job.c.id <= 20
+    with writing(engine) as connection:
+        connection.execute(tables.train_job.update().where(few).values(state="live", host="node-1"))
+        notes = select(jobs.c.base_dir_id, jobs.c.train_id, literal(3), literal("paper"), literal(NOW)).where(
+            few
+        )
+        names = ["base_dir_id", "train_id", "tag", "remark", "updated_at"]
+        connection.execute(insert(tables.annotation).from_select(names, notes))
+        connection.execute(text("ANALYZE"))
+    wanted = parse({**condition, "limit": 20})
+    (page,) = _chosen(engine, wanted, None, count=True).ranges
+    assert index in _plan(engine, page.page, wanted) or engine.dialect.name == "postgresql"
+    with reading(engine) as connection:
+        found = filter_lineage(connection, wanted, None)
+    assert found["count"] == 20 or "updated_at" in condition
+
+
+def test_the_newest_by_name_are_the_newest(stored: Engine) -> None:
+    newest = {"sorted_name": "updated_at", "sorted_type": "descending"}
+    assert parse({**FILTER, **newest, "limit": 20}) == parse({**FILTER, "limit": 20})

@@ -104,6 +104,24 @@ def test_who_follows_from_where_an_answer_stood_misses_nothing(
     assert (again.status_code, again.headers["lineage-since"]) == (304, store.changes("now").since)
 
 
+def test_what_is_known_beside_lineage_is_named_shown_and_searched_by(
+    client: httpx.Client, store: LineageStore
+) -> None:
+    names = {each["name"]: each["type"] for each in got(client, "names")["fields"]}
+    assert (names["state"], names["updated_at"], names["tag"]) == ("text", "time", "integer")
+    known = [each["value"] for each in got(client, "values", name="state")["values"]]
+    assert set(known) == {job.state for job in store.train_jobs()}
+    asked = {"where": ["updated_at > 2000-01-01", f"state={known[0]}"], "fields": ["host", "updated_at"]}
+    page = got(client, "jobs", limit=100, **asked)["jobs"]
+    jobs = {job.train_id: job for job in store.train_jobs()}
+    for found in page:
+        fields = {"host": jobs[found["train_id"]].host, "updated_at": found["updated_at"]}
+        assert (found["state"], found["fields"]) == (known[0], fields)
+    columns = {each["name"]: each for each in got(client, "jobs", form="columns", **asked)["columns"]}
+    times = [columns["updated_at"]["words"][code] for code in columns["updated_at"]["codes"]]
+    assert sorted(times) == sorted(each["updated_at"] for each in page)
+
+
 def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: LineageStore) -> None:
     expected = [(job.train_id, job.state) for job in store.train_jobs()]
     answer = got(client, "train-jobs")["jobs"]

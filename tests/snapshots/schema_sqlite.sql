@@ -32,6 +32,8 @@ CREATE TABLE train_job (
   CONSTRAINT fk_train_job_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_train_job_host ON train_job (base_dir_id, host);
+
 CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
 
 CREATE INDEX ix_train_job_revision ON train_job (base_dir_id, revision);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +13,16 @@ from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
+from lineage_store.cli.places import find_base_dir
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.fields import LISTED, METRIC_PREFIX, PREFIXES, PRINTED, USER_PREFIX
+from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, USER_PREFIX
+
+if TYPE_CHECKING:
+    from lineage_store.api import LineageStore
 
 ALL_COLUMNS = (
     *("summary_dir", "base_dir", "tag", "remark", "dataset_graph"),
-    *(field.name for field in LISTED),
+    *(field.name for field in (*LISTED, *OF_JOBS) if field.table != "annotation"),
 )
 PREFIXED = (f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<key>")
 COLUMNS = tuple(field.name for field in PRINTED)
@@ -35,7 +39,7 @@ COLUMNS = tuple(field.name for field in PRINTED)
 @click.option("--page", type=click.IntRange(min=1), help="Which page, from 1.  [default: 1]")
 @click.option("--all", "everything", is_flag=True, help="Every job that matches, on one page.")
 @click.option(
-    "--columns", metavar="NAME,...", help="What to show, such as network,metric/accuracy,user_defined/team."
+    "--columns", metavar="NAME,...", help="What to show, such as network,metric/accuracy,state,updated_at."
 )
 @click.option("--refresh/--no-refresh", default=None, help="Read all log files of BASE_DIR first, or none.")
 @click.option(
@@ -89,11 +93,14 @@ def filter_verb(
         # Not before: what was read just now may have brought the names.
         _refuse_unknown_columns(names, answer)
         store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
+        standing = _standing(store, base_dir, names, answer)
     if style == "json":
         write_json(answer)
     else:
         names = names or _default_columns(answer)
-        write_rows(names, [[_cell(found, name) for name in names] for found in answer["object"]], style)
+        write_rows(
+            names, [[_cell(found, name, of_job) for name in names] for found, of_job in standing], style
+        )
     session.note(_footer(wanted, answer["count"]))
 
 
@@ -139,13 +146,31 @@ def _is_named(column: str) -> bool:
     return any(column.startswith(prefix) and column != prefix for prefix in PREFIXES.values())
 
 
-def _cell(found: Mapping[str, Any], name: str) -> object:
+def _standing(
+    store: LineageStore, base_dir: str | None, names: Sequence[str], answer: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Each object of the answer with what columns ask for that MindInsight's answer lacks."""
+    asked = [field.name for field in OF_JOBS if field.table == "train_job" and field.name in names]
+    ids = [found["summary_dir"] for found in answer["object"]] if asked else []
+    place = find_base_dir(store, base_dir) if asked else None
+    known = {
+        key: {name: getattr(job, name) for name in asked}
+        for job in store.named_jobs(ids)
+        if place in (None, job.base_dir)
+        for key in ((job.base_dir, job.train_id), (None, job.train_id))
+    }
+    return [
+        (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
+    ]
+
+
+def _cell(found: Mapping[str, Any], name: str, of_job: Mapping[str, Any]) -> object:
     """What a job has under a public name."""
     lineage = found.get("model_lineage", {})
     for group, prefix in PREFIXES.items():
         if name.startswith(prefix):
             return lineage.get(group, {}).get(name.removeprefix(prefix))
-    places = (found, lineage, found["added_info"])
+    places = (found, lineage, found["added_info"], of_job)
     return next((place[name] for place in places if name in place), None)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, literal_column, select
+from sqlalchemy import Connection, Select
 
 from lineage_store.query.search.compiler import (
     BaseDirs,
@@ -22,11 +22,10 @@ from lineage_store.query.search.compiler import (
     compile_all,
     compile_count,
     compile_ranges,
+    jobs_of,
 )
-from lineage_store.query.search.predicates import holds
 from lineage_store.query.search.tree import AllOf, Leaf, Node, SearchCondition, mentions
 from lineage_store.store.database.statements import run
-from lineage_store.store.schema.tables import lineage
 
 _FEW = 500
 """Looking at so many jobs one by one takes a few milliseconds, however many there are in all. To begin with them makes
@@ -61,7 +60,8 @@ def choose(connection: Connection, condition: SearchCondition, base_dirs: BaseDi
     few = _few(connection, condition)
     counting, counted = compile_count(where, base_dirs, few) if count else None, None
     walks = connection.dialect.name == "sqlite" and not sort and few is None
-    if counting is not None and walks and not mentions(where, "summary_dir"):
+    found_by_index = mentions(where, "summary_dir") or mentions(where, "updated_at")
+    if counting is not None and walks and not found_by_index:
         ((counted,),) = run(connection, counting, **condition.values)
     sparse = counted is not None and counted <= _SPARSE
     ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, shows_dataset=shows_dataset)
@@ -85,10 +85,11 @@ def _indexed(node: Node) -> Iterator[Leaf]:
             for part in parts:
                 yield from _indexed(part)
         case Leaf(subject, operator, value) if operator.name in ("eq", "in"):
-            if subject.type == "text" and subject.name != "summary_dir" and not operator.takes_missing(value):
+            indexed = subject.type == "text" and subject.name not in ("summary_dir", "remark")
+            if indexed and not operator.takes_missing(value):
                 yield node
 
 
 @lru_cache
 def _more_than_few(leaf: Leaf) -> Select[Any]:
-    return select(literal_column("1")).select_from(lineage).where(holds(leaf, {})).limit(1).offset(_FEW)
+    return jobs_of(leaf).limit(1).offset(_FEW)

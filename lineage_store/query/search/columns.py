@@ -17,14 +17,14 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, select
 
 from lineage_store.query.search.compiler import compile_columns
-from lineage_store.query.search.predicates import VALUED, field_column, kind_column
+from lineage_store.query.search.predicates import VALUED, field_column, kind_column, table_of
 from lineage_store.query.search.scope import scope_of
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject
 from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import annotation, train_job
 from lineage_store.texts import from_stored, key
-from lineage_store.times import from_unix
+from lineage_store.times import from_unix, instant
 
 _ABOUT = (train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.update_time)
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
@@ -56,7 +56,7 @@ def job_columns(
 ) -> JobColumns:
     """The first `most` jobs that match, whatever page the condition names; `every`: those without lineage too."""
     scope = scope_of(connection, base_dir_ids)
-    fields = [subject for subject in asked.values() if subject.type not in NAMED]
+    fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
     statement = compile_columns(
         condition.where, condition.sort, scope.base_dirs, (*_ABOUT, *_columns_of(tuple(fields))), every=every
     )
@@ -67,15 +67,17 @@ def job_columns(
     named = {subject: _named(connection, subject, ids) for subject in asked.values() if subject.type in NAMED}
     said = {(base, name): (tag, remark) for base, name, tag, remark in run(connection, _ANNOTATED)}
     annotations = [said.get(job, (None, None)) for job in zip(base_dirs, train_ids, strict=True)]
+    labels, remarks = ([each[place] for each in annotations] for place in (0, 1))
+    known = {Subject("integer", "tag"): labels, Subject("text", "remark"): remarks, **of_fields, **named}
     paths = {number: from_stored(path) for number, path in scope.paths.items()}
     return JobColumns(
         [paths[number] for number in base_dirs],
         list(map(from_stored, train_ids)),
         list(states),
         list(map(from_unix, times)),
-        [label for label, _ in annotations],
-        [remark for _, remark in annotations],
-        {name: (of_fields | named)[subject] for name, subject in asked.items()},
+        labels,
+        remarks,
+        {name: known[subject] for name, subject in asked.items()},
     )
 
 
@@ -100,6 +102,8 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
         return [_NUMBERS.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
     if subject.type == "text":
         return [value and from_stored(value) for value in values]
+    if subject.type == "time":
+        return list(map(instant, values))
     return list(values)
 
 

@@ -27,8 +27,8 @@ from sqlalchemy import (
 
 from lineage_store.query.search.condition import DEFAULT_LIMIT
 from lineage_store.query.search.ordering import SortRange, sort_ranges, whole
-from lineage_store.query.search.predicates import holds
-from lineage_store.query.search.tree import Leaf, Node, SortKey, mentions
+from lineage_store.query.search.predicates import beside_lineage, holds, table_of
+from lineage_store.query.search.tree import Leaf, Node, SortKey
 from lineage_store.store.schema.tables import annotation, base_dir, dataset_graph, lineage, train_job
 
 BaseDirs = tuple[int, ...] | None
@@ -141,7 +141,7 @@ def compile_columns(
 def compile_count(where: Node, base_dirs: BaseDirs, few: Leaf | None = None) -> Select[Any]:
     """How many jobs match. On SQLite a single pass over narrow rows, with a look at each named value by primary key."""
     jobs: FromClause = lineage
-    if base_dirs is not None or mentions(where, "summary_dir"):
+    if base_dirs is not None or beside_lineage(where):
         jobs = jobs.join(train_job, train_job.c.id == lineage.c.job_id)
     return _matching(func.count(), where=where, part=SortRange(jobs, ()), base_dirs=base_dirs, few=few)
 
@@ -233,4 +233,12 @@ def _among(few: Leaf | None) -> ColumnElement[bool]:
     """Whether a job is one of those few, found by the index of the field."""
     if few is None:
         return true()
-    return lineage.c.job_id.in_(select(lineage.c.job_id).where(holds(few, {})).correlate(None))
+    return lineage.c.job_id.in_(jobs_of(few).correlate(None))
+
+
+def jobs_of(leaf: Leaf) -> Select[Any]:
+    """The ids of the jobs that satisfy a comparison of one field, found by its index."""
+    if table_of(leaf.subject) == "lineage":
+        return select(lineage.c.job_id).where(holds(leaf, {}))
+    # Of all base dirs: the index on states begins with them.
+    return select(train_job.c.id).where(train_job.c.base_dir_id.in_(select(base_dir.c.id)), holds(leaf, {}))

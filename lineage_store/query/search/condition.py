@@ -16,7 +16,14 @@ from contextlib import suppress
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import BY_NAME, CONTROL_KEYS, METRIC_PREFIX, SEARCHABLE, USER_PREFIX
+from lineage_store.fields import (
+    BY_NAME,
+    CONTROL_KEYS,
+    METRIC_PREFIX,
+    SEARCHABLE,
+    SPELLINGS,
+    USER_PREFIX,
+)
 from lineage_store.query.search.literals import MAX_CHOICES, Choices
 from lineage_store.query.search.operators import OPERATORS, SubjectType, Value
 from lineage_store.query.search.parameters import Parameters
@@ -47,6 +54,7 @@ _FIELDS_ALLOWED = ", ".join(
 
 
 _SUMMARY_DIR = Subject("text", "summary_dir")
+_NEWEST = SortKey(Subject("time", "updated_at"), descending=True)
 
 
 def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None) -> SearchCondition:
@@ -66,6 +74,7 @@ def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None
     wanted = _read_lineage_type(condition.get("lineage_type"))
     page = _read_page(condition)
     sort = _read_sort(condition)
+    sort = () if sort == (_NEWEST,) else sort  # the order of ties, which an index has
     rest = {name: value for name, value in condition.items() if name not in CONTROL_KEYS}
     reader = _TreeReader(base_dir)
     where = reader.read(rest, depth=0)
@@ -120,6 +129,7 @@ class _TreeReader:
             read = reader(value)
         except ValueError as error:
             raise _refused(f"{name} {key}", value, f"must be {error}") from None
+        _check_words(f"{name} {key}", subject, read)
         self._count_choices(read)
         return Leaf(subject, operator, self.parameters.lift(read, subject))
 
@@ -157,11 +167,11 @@ class _TreeReader:
             )
 
 
-def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
+def read_subject(name: object) -> Subject:
     """The field, metric or user-defined value of a public name, in any of its spellings."""
     if isinstance(name, str):
-        if name in BY_NAME and BY_NAME[name].searchable:
-            return Subject(BY_NAME[name].type, name)
+        if name in SPELLINGS and SPELLINGS[name].searchable:
+            return Subject(SPELLINGS[name].type, SPELLINGS[name].name)
         prefixes: tuple[tuple[str, SubjectType], ...] = (
             (METRIC_PREFIX, "metric"),
             (_OLD_METRIC_PREFIX, "metric"),
@@ -170,11 +180,25 @@ def read_subject(name: object, *, allowed: str = _FIELDS_ALLOWED) -> Subject:
         for prefix, subject_type in prefixes:
             if name.startswith(prefix) and len(name) > len(prefix):
                 return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
-    close = texts.closest(name, [field.name for field in SEARCHABLE]) if isinstance(name, str) else None
     raise LineageSearchConditionParamError(
-        f"Search condition: {_shown(name)} is not a field: use one of {allowed}.",
-        hint=f"Did you mean {close}?" if close else None,
+        f"Search condition: {_shown(name)} is not a field: use one of {_FIELDS_ALLOWED}.",
+        hint=_meant(name, [field.name for field in SEARCHABLE]),
     )
+
+
+def _check_words(where: str, subject: Subject, value: Value) -> None:
+    """Refuse a value that the field never has."""
+    words = BY_NAME[subject.name].words if subject.name in BY_NAME else ()
+    for text in value.texts if words and isinstance(value, Choices) else ():
+        if text not in words:
+            refusal = _refused(where, text, f"must be {texts.either(words)}")
+            refusal.hint = _meant(text, words)
+            raise refusal
+
+
+def _meant(word: object, known: Iterable[str]) -> str | None:
+    close = texts.closest(word, known) if isinstance(word, str) else None
+    return f"Did you mean {close}?" if close else None
 
 
 def _spellings(path: str) -> Iterable[str]:
@@ -250,9 +274,7 @@ def _read_sorted_by(condition: dict[str, object]) -> tuple[SortKey, ...]:
 def _read_sort_key(name: object, direction: object) -> SortKey:
     if direction not in ("ascending", "descending", None):
         raise _refused("sorted_type", direction, "must be 'ascending', 'descending' or None")
-    if name == "tag":
-        return SortKey(Subject("label", "tag"), direction == "descending")
-    return SortKey(read_subject(name, allowed=f"tag, {_FIELDS_ALLOWED}"), direction == "descending")
+    return SortKey(read_subject(name), direction == "descending")
 
 
 def _refused(where: str, value: object, requirement: str) -> LineageSearchConditionParamError:

@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_
 
-from lineage_store.query.search import literals
+from lineage_store.query.search import literals, time_literals
 from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.store.database.prefix import INDEXED_CHARACTERS, prefix
 
-SubjectType = Literal["text", "integer", "float", "metric", "user_defined", "label"]
-"""What a field, metric or user-defined value is to operators; a label has none, it is only sorted by."""
+SubjectType = Literal["text", "integer", "float", "time", "metric", "user_defined"]
+"""What a field, metric or user-defined value is to operators."""
 
 Value = Choices | Number | str | bool | Parameter | None
 """What a reader makes of the caller's value; None: NaN, with which nothing compares."""
@@ -139,7 +139,7 @@ def _equal(reader: Callable[[object], Number | str]) -> Reader:
     return lambda value: literals.equal_to(reader(value))
 
 
-_ALL_TYPES: tuple[SubjectType, ...] = ("text", "integer", "float", "metric", "user_defined")
+_ALL_TYPES: tuple[SubjectType, ...] = ("text", "integer", "float", "time", "metric", "user_defined")
 
 _ORDERED: dict[SubjectType, Reader] = {
     "integer": literals.read_integer,
@@ -147,10 +147,14 @@ _ORDERED: dict[SubjectType, Reader] = {
     "metric": literals.read_number,
     "user_defined": literals.read_scalar,
 }
+# Of whole seconds, those after a moment within one are those after its beginning.
+_FLOOR: dict[SubjectType, Reader] = {**_ORDERED, "time": time_literals.read_floor}
+_CEILING: dict[SubjectType, Reader] = {**_ORDERED, "time": time_literals.read_ceiling}
 _EQUAL: dict[SubjectType, Reader] = {
     "text": literals.read_text,
     "integer": _equal(literals.read_integer),
     "float": _equal(literals.read_number),
+    "time": lambda value: time_literals.read_times([value]),
     "metric": _equal(literals.read_number),
     "user_defined": _equal(literals.read_scalar),
 }
@@ -158,6 +162,7 @@ _ANY_OF: dict[SubjectType, Reader] = {
     "text": literals.read_texts,
     "integer": literals.read_integers,
     "float": literals.read_floats,
+    "time": time_literals.read_times,
     "metric": literals.read_values,
     "user_defined": literals.read_values,
 }
@@ -174,10 +179,10 @@ OPERATORS: dict[str, Operator] = {
     for row in (
         Operator("eq", _EQUAL, _one_of),
         Operator("ne", _EQUAL, _one_of, negated=True),
-        Operator("lt", _ORDERED, _compares(python.lt), takes_only_numbers=_is_number),
-        Operator("gt", _ORDERED, _compares(python.gt), takes_only_numbers=_is_number),
-        Operator("le", _ORDERED, _compares(python.le), takes_only_numbers=_is_number),
-        Operator("ge", _ORDERED, _compares(python.ge), takes_only_numbers=_is_number),
+        Operator("lt", _CEILING, _compares(python.lt), takes_only_numbers=_is_number),
+        Operator("gt", _FLOOR, _compares(python.gt), takes_only_numbers=_is_number),
+        Operator("le", _FLOOR, _compares(python.le), takes_only_numbers=_is_number),
+        Operator("ge", _CEILING, _compares(python.ge), takes_only_numbers=_is_number),
         Operator("in", _ANY_OF, _one_of, _holds_missing),
         Operator("not_in", _ANY_OF, _one_of, _holds_missing, negated=True),
         Operator("like", _LIKE, _is_like),

@@ -20,14 +20,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, and_, case, func, true
 
 from lineage_store.query.search.operators import SubjectType
-from lineage_store.query.search.predicates import VALUED, Joined, field_column, is_named, kind_column
+from lineage_store.query.search.predicates import (
+    ANNOTATED,
+    VALUED,
+    Joined,
+    field_column,
+    is_named,
+    kind_column,
+    table_of,
+)
 from lineage_store.query.search.tree import AllOf, Leaf, Node, SortKey, Subject
 from lineage_store.store.schema.tables import annotation, lineage, train_job
 
 _SAME_JOB = train_job.c.id == lineage.c.job_id
-ANNOTATED = and_(
-    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
-)
 _ABOVE_NUMBERS = ("text", "json")
 
 
@@ -81,15 +86,14 @@ def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> SortRange:
     fifth less work for PostgreSQL, and SQLite looks up no job that the condition leaves out.
     """
     joined: FromClause = jobs.outerjoin(train_job, _SAME_JOB)
+    if any(table_of(key.subject) == "annotation" for key in keys):
+        joined = joined.outerjoin(annotation, ANNOTATED)
     order: list[Rank] = []
     for number, key in enumerate(keys, 1):
         if key.subject.type in VALUED:
             row = _row(key.subject.type, number)
             joined = joined.outerjoin(row, is_named(row, key.subject.name))
             ranked = _valued_order(row)
-        elif key.subject.type == "label":
-            joined = joined.outerjoin(annotation, ANNOTATED)
-            ranked = [annotation.c.tag]
         else:
             ranked = _field_order(key.subject)
         order.extend(Rank(column, key.descending) for column in ranked)

@@ -11,7 +11,7 @@ import math
 
 from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.query.search.operators import Value
-from lineage_store.query.search.tree import Subject
+from lineage_store.query.search.tree import NAMED, Subject
 from lineage_store.store.database.prefix import INDEXED_CHARACTERS
 
 _MOST = 64
@@ -46,8 +46,8 @@ class Parameters:
     def _parameter(self, value: Number | str | Parameter, subject: Subject) -> Parameter:
         if isinstance(value, Parameter):
             return value
-        is_field = subject.type in ("text", "integer", "float")  # the names of others are the caller's
-        name = f"v{len(self.values) + 1}_{subject.name if is_field else subject.type}"
+        # the names of others are the caller's
+        name = f"v{len(self.values) + 1}_{subject.type if subject.type in NAMED else subject.name}"
         self.values[name] = value
         is_long = isinstance(value, str) and len(value) >= INDEXED_CHARACTERS
         return Parameter(name, not isinstance(value, str), is_long)

@@ -1,7 +1,7 @@
 """What holds: the tree of a condition becomes a SQL predicate about one row of `lineage`.
 
 In: the condition's tree, and the rows of named values that the statement has joined already. Out: one expression for
-SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined where the condition asks for `summary_dir`.
+SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined where the condition asks `beside_lineage`.
 Promises: nothing but true and not true matters. A comparison may be unknown where a value is missing; `and`, `or` and
 WHERE take that for false, and every negation is written `IS NOT true`. So comparisons stay bare, as indexes need them.
 Every value is a parameter, never part of the text.
@@ -30,16 +30,34 @@ from sqlalchemy import (
 
 from lineage_store import texts
 from lineage_store.fields import BY_NAME
+from lineage_store.fields import Table as FieldTable
 from lineage_store.query.search.operators import Operand
-from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Node, Not, Subject
+from lineage_store.query.search.tree import NAMED, AllOf, AnyOf, Leaf, Node, Not, Subject, subjects
 from lineage_store.store.database.prefix import prefix
-from lineage_store.store.schema.tables import lineage, metric, train_job, user_info
+from lineage_store.store.schema.tables import annotation, lineage, metric, train_job, user_info
 
 VALUED: dict[str, Table] = {"metric": metric, "user_defined": user_info}
 """Where values with names of their own stand, by the subject's type."""
 
+ANNOTATED = and_(
+    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
+)
+"""Whether a row is what people say of the job."""
+
+_TABLES: dict[FieldTable, Table] = {"lineage": lineage, "train_job": train_job, "annotation": annotation}
+
 Joined = Mapping[Subject, FromClause]
 """For a named value: the row that the statement has joined, of jobs that have one."""
+
+
+def beside_lineage(node: Node) -> bool:
+    """Whether the condition compares what is not in `lineage`, nor in the tables of named values."""
+    return any(table_of(each) != "lineage" for each in subjects(node))
+
+
+def table_of(subject: Subject) -> FieldTable:
+    """Where the field stands; named values count to lineage."""
+    return "lineage" if subject.type in NAMED else BY_NAME[subject.name].table
 
 
 def holds(node: Node, joined: Joined) -> ColumnElement[bool]:
@@ -64,6 +82,8 @@ def _leaf(leaf: Leaf, joined: Joined) -> ColumnElement[bool]:
     with_missing = leaf.operator.takes_missing(leaf.value)
     if leaf.subject.type in VALUED and leaf.subject not in joined:
         found = _exists(leaf, with_missing)
+    elif table_of(leaf.subject) == "annotation":
+        found = _is_annotated(leaf, with_missing)
     else:
         row = joined.get(leaf.subject)
         operand = _field_operand(leaf.subject) if row is None else _valued_operand(row)
@@ -85,6 +105,18 @@ def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
     return or_(found, not_(has_row(not_(operand.missing)))) if with_missing else found
 
 
+def _is_annotated(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
+    """A label or remark: few jobs have one, and those that satisfy the comparison are found first."""
+    operand = _field_operand(leaf.subject)
+
+    def among(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+        jobs = select(train_job.c.id).select_from(annotation.join(train_job, ANNOTATED)).where(predicate)
+        return train_job.c.id.in_(jobs.correlate(None))
+
+    found = among(leaf.operator.holds(operand, leaf.value))
+    return or_(found, not_(among(not_(operand.missing)))) if with_missing else found
+
+
 def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
     """Whether a row is the job's value of that name."""
     # by its key alone: an index has that, and to compare names the rows would be read
@@ -96,7 +128,7 @@ def _field_operand(subject: Subject) -> Operand:
     if subject.type == "text":
         indexed = prefix(column) if column.table is lineage else None
         return Operand(column.is_(None), text=column, prefix=indexed)
-    if subject.type == "integer":
+    if subject.type in ("integer", "time"):
         return Operand(column.is_(None), number=column)
     kind = kind_column(subject)
     return Operand(kind.is_(None), number=column, kind=kind)
@@ -114,9 +146,8 @@ def _valued_operand(row: FromClause) -> Operand:
 
 
 def field_column(subject: Subject) -> Column[Any]:
-    """Where a lineage field stands."""
-    field = BY_NAME[subject.name]
-    return (train_job if field.table == "train_job" else lineage).c[field.column]
+    """Where a field stands."""
+    return _TABLES[table_of(subject)].c[BY_NAME[subject.name].column]
 
 
 def kind_column(subject: Subject) -> ColumnElement[Any]:

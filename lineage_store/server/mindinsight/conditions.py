@@ -13,7 +13,7 @@ from lineage_store.fields import (
     BY_NAME,
     CONTROL_KEYS,
     METRIC_PREFIX,
-    SEARCHABLE,
+    MINDINSIGHTS,
     USER_PREFIX,
     FieldType,
     LineageField,
@@ -23,7 +23,7 @@ from lineage_store.server.mindinsight.protocol import RefusedError
 
 _OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
 _OF_TEXT = ("eq", "in", "not_in")
-_FIELDS = [field.name for field in SEARCHABLE]
+_FIELDS = [field.name for field in MINDINSIGHTS]
 _LINEAGE_TYPE = "lineage_type"
 _LARGEST = 2**63 - 1
 _NUMBER = "It should be a dict and the value should be a float or a integer"

@@ -18,7 +18,7 @@ from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import LISTED, PREFIXES, PRINTED
+from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED
 from lineage_store.json_values import for_json, iso, spelled
 from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
@@ -153,6 +153,9 @@ def _found(each: Mapping[str, Any], job: TrainJob | None, names: Sequence[str]) 
         for group, prefix in PREFIXES.items()
     }
     fields = {field.name: lineage[field.name] for field in LISTED if not wanted or field.name in wanted}
+    if job:
+        of_job = [each.name for each in OF_JOBS if each.table == "train_job" and each.name in wanted]
+        fields |= {name: for_json(getattr(job, name)) for name in of_job}
     about = {"label": added.get("tag"), "remark": added.get("remark"), "fields": fields}
     return _described(base_dir, each["summary_dir"], job) | about | groups
 
@@ -184,7 +187,7 @@ def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[s
         "label": found.label,
         "remark": found.remark,
     }
-    columns = (_column(name, values) for name, values in (*about.items(), *found.values.items()))
+    columns = (_column(name, values) for name, values in {**about, **found.values}.items())
     return {"count": len(found.train_id), "columns": list(columns)}
 
 
@@ -192,7 +195,10 @@ def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Numbers as they are; all else as places in a list of what there is."""
     if {type(value) for value in values} <= {int, float, type(None)}:
         return {"name": name, "numbers": [_number(value) for value in values]}
-    keys = [value if value is None or isinstance(value, str) else (json.dumps(value),) for value in values]
+    keys = [
+        value if value is None or isinstance(value, str) else (json.dumps(for_json(value)),)
+        for value in values
+    ]
     words = {key: value for key, value in zip(keys, values, strict=True) if key is not None}
     places: dict[Any, int] = {key: place for place, key in enumerate(words)}
     return {

@@ -179,6 +179,7 @@ train_job = Table(
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
     Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
     Index("ix_train_job_state", "base_dir_id", "state"),
+    Index("ix_train_job_host", "base_dir_id", "host"),
     Index("ix_train_job_revision", "base_dir_id", "revision"),
     comment="a train job: one directory of log files",
 )
