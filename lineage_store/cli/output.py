@@ -21,6 +21,7 @@ import click
 
 from lineage_store.cli import tables
 from lineage_store.cli.cells import escaped, for_csv, rows_for_csv, shown
+from lineage_store.cli.option_values import refusal
 from lineage_store.cli.tables import Column, Layout, layout, records
 from lineage_store.json_values import for_json
 
@@ -29,6 +30,61 @@ Row = Sequence[object]
 PAGE_ROWS = 20
 """Of a page, where nobody says how many."""
 _CSV_ROWS_AT_A_TIME = 1000
+
+
+_COLUMNS, _LIMIT = f"{__name__}.columns", f"{__name__}.limit"
+"""Where a context keeps which of the rows are shown, which verbs need not know."""
+
+
+def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --columns, which `write_rows` obeys."""
+    return click.option(
+        "--columns",
+        metavar="NAME,...",
+        expose_value=False,
+        callback=_set_columns,
+        help="What to show of each.",
+    )(command)
+
+
+def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --limit and --columns, which `write_rows` obeys, and --json and --csv, which arrive as `style`."""
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        expose_value=False,
+        callback=_set_limit,
+        help="Rows at most.  [default: all]",
+    )
+    return limit(columns_option(style_options(command)))
+
+
+def _set_columns(context: click.Context, _option: click.Parameter, names: str | None) -> None:
+    context.meta[_COLUMNS] = None if names is None else [name.strip() for name in names.split(",")]
+
+
+def _set_limit(context: click.Context, _option: click.Parameter, limit: int | None) -> None:
+    context.meta[_LIMIT] = limit
+
+
+def asked_columns() -> Sequence[str] | None:
+    """What --columns names; None where it is not given."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_COLUMNS) if context else None
+
+
+def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str], Iterable[Row]]:
+    """What --columns and --limit leave of rows. Raises click.BadParameter."""
+    context = click.get_current_context(silent=True)
+    rows = islice(rows, context.meta.get(_LIMIT) if context else None)
+    names = asked_columns()
+    if names is None:
+        return columns, rows
+    for name in names:
+        if name not in columns:
+            raise click.BadParameter(refusal(name, columns), param_hint="--columns")
+    places = [columns.index(name) for name in names]
+    return names, ([row[place] for place in places] for row in rows)
 
 
 def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +129,8 @@ def page_arguments(limit: int | None, page: int | None) -> PageArguments:
 def write_rows(
     columns: Sequence[str], rows: Iterable[Row], style: Style, *, title: str | None = None
 ) -> None:
-    """Write rows in the style asked for; only a table has a title."""
+    """Write rows in the style asked for, those that --columns and --limit leave; only a table has a title."""
+    columns, rows = _as_asked(columns, rows)
     if style == "json":
         _write_json_rows(columns, rows)
     elif style == "csv":

@@ -62,6 +62,7 @@ def test_removed_jobs_come_in_pages(run: Run, filled: Path) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_a_page_of_what_would_be_removed_is_refused(run: Run) -> None:
-    done = run("gc", "--older-than", "90d", "--dry-run", "--limit", "3")
-    assert done.code == 2
-    assert "--removed" in done.err
+    for refused in (["--dry-run", "--page", "3"], ["--yes", "--limit", "3"]):
+        done = run("gc", "--older-than", "90d", *refused)
+        assert done.code == 2
+        assert "--removed" in done.err

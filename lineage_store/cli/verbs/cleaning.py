@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,14 @@ import click
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import seconds
-from lineage_store.cli.output import Style, page_arguments, page_options, style_options, write_rows
+from lineage_store.cli.output import (
+    Style,
+    columns_option,
+    page_arguments,
+    page_options,
+    style_options,
+    write_rows,
+)
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
@@ -41,6 +49,7 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 @click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
 @click.option("--restore", metavar="JOB", help="Let ingest read a removed job again.")
 @page_options
+@columns_option
 @style_options
 @pass_session
 def gc_verb(
@@ -71,8 +80,10 @@ def gc_verb(
     """
     from lineage_store.api.reports import CleanUp
 
-    if (limit or page) and not removed:
-        raise click.UsageError("--limit and --page are for the list of --removed.")
+    if page and not removed:
+        raise click.UsageError("--page is for the list of --removed.")
+    if limit and not (removed or dry_run):
+        raise click.UsageError("--limit is for the lists of --removed and --dry-run.")
     wanted = combined(read_condition(condition), wheres, [])
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store(writes=True) as store:
@@ -84,7 +95,7 @@ def gc_verb(
         if not (older_than is not None or wanted or missing):
             raise click.UsageError("Say which jobs: --older-than, --where, --condition or --missing.")
         if dry_run:
-            _list_removable(store, rules, base_dir, style)
+            _list_removable(store, rules, base_dir, style, limit)
             return 0
         return _remove(session, store, rules, base_dir, yes=yes)
 
@@ -105,8 +116,10 @@ def _shown(total: Total) -> str:
     return f"{total.jobs:,} jobs ({total.log_bytes:,} bytes of log files)"
 
 
-def _list_removable(store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style) -> None:
-    jobs = store.removable_jobs(rules, base_dir)
+def _list_removable(
+    store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style, limit: int | None
+) -> None:
+    jobs = islice(store.removable_jobs(rules, base_dir), limit)
     rows = (
         (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes) for job in jobs
     )

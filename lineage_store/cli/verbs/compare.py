@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
@@ -24,7 +24,7 @@ DIFFERS = "*"
 @click.argument("jobs", metavar="JOB JOB...", nargs=-1, required=True)
 @click.option("--differing", is_flag=True, help="Only what differs.")
 @base_dir_option
-@style_options
+@listing_options
 @pass_session
 def compare_verb(
     session: Session, jobs: Sequence[str], differing: bool, base_dir: str | None, style: Style

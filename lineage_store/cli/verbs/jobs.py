@@ -11,6 +11,7 @@ import click
 from lineage_store.cli.option_values import one_of
 from lineage_store.cli.output import (
     Style,
+    columns_option,
     style_options,
     write_json,
     write_pairs,
@@ -56,6 +57,7 @@ _FILE_COLUMNS = (
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs in a page.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="Which page, from 1.")
 @click.option("--after", metavar="CURSOR", help="The page behind this cursor, which the page before tells.")
+@columns_option
 @style_options
 @pass_session
 def jobs_verb(

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
+from lineage_store.cli.output import (
+    Style,
+    asked_columns,
+    columns_option,
+    page_arguments,
+    page_options,
+    style_options,
+    write_json,
+    write_pairs,
+    write_rows,
+)
 from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
@@ -18,11 +28,15 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import Reread
 
 
+_COLUMNS = [field.name for field in fields(Finding)]
+
+
 @click.command("problems")
 @click.argument("base_dir", required=False)
 @click.option("--all", "everything", is_flag=True, help="Those that went away too.")
 @page_options
-@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@columns_option
+@style_options
 @pass_session
 def problems_verb(
     session: Session,
@@ -30,7 +44,7 @@ def problems_verb(
     everything: bool,
     limit: int | None,
     page: int | None,
-    as_json: bool,
+    style: Style,
 ) -> None:
     """List what ingest could not do, and the remedies.
 
@@ -42,8 +56,11 @@ def problems_verb(
     """
     with session.open_store() as store:
         found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
-    if as_json:
+    if style == "json" and asked_columns() is None:
         write_json([asdict(problem) for problem in found])
+        return
+    if style != "table" or asked_columns() is not None:
+        write_rows(_COLUMNS, [list(asdict(problem).values()) for problem in found], style)
         return
     for problem in found:
         write_pairs(_lines(problem), title=problem.subject)

@@ -7,7 +7,7 @@ import shutil
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
@@ -22,7 +22,7 @@ from lineage_store.times import instant
 @click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")
 @click.option("--device", type=int, metavar="N", help="Only this device.")
 @base_dir_option
-@style_options
+@listing_options
 @pass_session
 def scalars_verb(
     session: Session,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import SETTING_FIELDS
 from lineage_store.texts import shown_url
@@ -16,7 +16,7 @@ def config_verb() -> None:
 
 
 @config_verb.command("show")
-@style_options
+@listing_options
 @pass_session
 def show_verb(session: Session, style: Style) -> None:
     """Print every setting, its value, where that comes from, and what it means.

@@ -7,7 +7,7 @@ from itertools import islice
 
 import click
 
-from lineage_store.cli.output import Style, style_options, write_rows
+from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 
 MOST_ROWS = 1000
@@ -23,7 +23,7 @@ MOST_ROWS = 1000
     metavar="SECONDS",
     help="End a statement that has no row after so long.",
 )
-@style_options
+@listing_options
 @pass_session
 def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None:
     """Run one SQL statement that only reads.

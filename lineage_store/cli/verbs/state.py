@@ -10,7 +10,15 @@ import click
 
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import seconds
-from lineage_store.cli.output import Style, style_options, write_json, write_pairs, write_rows, write_table
+from lineage_store.cli.output import (
+    Style,
+    asked_columns,
+    listing_options,
+    write_json,
+    write_pairs,
+    write_rows,
+    write_table,
+)
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding, exit_code
@@ -125,7 +133,7 @@ def status_verb(
 
 @click.command("doctor")
 @click.argument("base_dirs", metavar="[DIR]...", nargs=-1)
-@style_options
+@listing_options
 @pass_session
 def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:
     """Check what ingest needs; exit 1 if something fails.
@@ -140,7 +148,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     from lineage_store.api import without_store
 
     findings = list(without_store.doctor(session.settings().settings, base_dirs))
-    if style == "table":
+    if style == "table" and asked_columns() is None:
         _print_findings(findings)
     else:
         rows = [[getattr(finding, name) for name in FINDING_COLUMNS] for finding in findings]

@@ -1,0 +1,97 @@
+"""What a list shows: --columns and --limit of every verb that lists, fields beside lineage, and what is misspelt."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.log_writer import Log
+from helpers.program import Finished, Run
+
+pytestmark = pytest.mark.usefixtures("on_sqlite")
+
+LISTS = [
+    (["jobs"], "state"),
+    (["filter"], "state"),
+    (["scalars", "./good", "loss"], "value"),
+    (["compare", "./good", "./poor"], "name"),
+    (["config", "show"], "setting"),
+    (["sql", "SELECT train_id, network FROM v_job"], "network"),
+    (["gc", "--older-than", "1s", "--dry-run"], "train_id"),
+    (["doctor"], "kind"),
+    (["problems"], "subject"),
+]
+
+
+@pytest.fixture
+def stored(run: Run, base_dir: Path, on_sqlite: str) -> Path:
+    Log().version().raw(bytes(64)).write_summary(base_dir / "poor")
+    assert run("ingest", base_dir).code == 3
+    return base_dir
+
+
+def _rows(told: Finished) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(told.out)))
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(("verb", "column"), LISTS, ids=lambda each: str(each))
+def test_every_list_shows_the_columns_and_as_many_rows_as_asked(
+    run: Run, verb: list[str], column: str
+) -> None:
+    told = run(*verb, "--columns", column, "--limit", 1, "--csv")
+    assert told.out.splitlines()[0] == column
+    assert len(_rows(told)) <= 1
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(("verb", "column"), LISTS, ids=lambda each: str(each))
+def test_a_misspelt_column_is_told_with_the_closest(run: Run, verb: list[str], column: str) -> None:
+    told = run(*verb, "--columns", f"{column[:-1].upper()}x")
+    assert told.code == 2
+    assert "--columns" in told.err
+    assert f"Did you mean {column}?" in told.err
+
+
+@pytest.mark.usefixtures("stored")
+def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> None:
+    run("annotate", "./good", "--label", 3, "--remark", "the one in the paper")
+    wanted = ["--where", "label=3", "--where", "remark like %paper%", "--where", "updated_at last 7 days"]
+    columns = "summary_dir,state,host,updated_at,tag,remark"
+    (found,) = _rows(run("filter", *wanted, "--columns", columns, "--csv"))
+    assert (found["summary_dir"], found["tag"], found["remark"]) == ("./good", "3", "the one in the paper")
+    (job,) = (each for each in json.loads(run("jobs", "--json").out) if each["job"] == "./good")
+    assert (found["state"], found["host"]) == (job["state"], job["host"])
+    assert found["updated_at"][:10] == job["updated"][:10]
+    assert _rows(run("filter", "--where", "updated_at < 2020-01-01", "--csv")) == []
+    both = _rows(run("filter", "--where", "state in live, stalled, finished", "--sort", "tag:desc", "--csv"))
+    assert [each["summary_dir"] for each in both] == ["./good", "./poor"]
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("state=finishd", "Did you mean finished?"),
+        ("Optimiser=Adam", "Did you mean optimizer?"),
+        ("updated > 2026-11-01", "Did you mean updated_at?"),
+        ("metric/Acuracy>0.5", "Did you mean metric/accuracy?"),
+        ("user_defined/TEAM=vision", "Did you mean user_defined/team?"),
+        ("updated_at > 2026-13-01", "'2026-13-01' must be a datetime"),
+    ],
+)
+def test_what_is_misspelt_in_a_condition_is_told_with_the_closest(run: Run, where: str, told: str) -> None:
+    answer = run("filter", "--where", where)
+    assert answer.code == 2
+    assert told in answer.err
+
+
+def test_a_misspelt_variable_is_told_with_the_closest(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_POL_INTERVAL", "2")
+    told = run("jobs")
+    assert told.code == 2
+    assert "Did you mean LINEAGE_STORE_POLL_INTERVAL_S?" in told.err
