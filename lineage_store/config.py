@@ -93,6 +93,10 @@ class Settings:
         "parts of one summary event that is taken in: values, buckets, nodes of a graph",
         least=1000,
     )
+    less_is_better: str = _setting(
+        "loss,error,err,mae,mse,rmse,perplexity,ppl,wer,cer,fid,nll,distance,time,latency",
+        "parts of the names of metrics that are the better the less they are, separated by commas",
+    )
     vectorised: bool = _setting(
         True, "decode many events at once; false takes the plain path, for comparison"
     )

@@ -9,6 +9,8 @@ Metrics and user-defined values have names of their own, under the two prefixes.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,9 +27,13 @@ METRIC_PREFIX = "metric/"
 USER_PREFIX = "user_defined/"
 PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 """How the names begin that are no fields, by the part of an answer that shows them."""
+SUMMARY_PREFIXES = {"metric_best/": "best/", "metric_first/": "first/"}
+"""How conditions name what all evaluations of a job come to, and how `metric_summary` does."""
 
 FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
 """What the kind of a float says."""
+
+_PARTS = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +260,12 @@ VIEWED: tuple[LineageField, ...] = tuple(
 
 PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.printed)
 """The fields that `lineage-store filter` prints by itself."""
+
+
+def is_less_better(metric: str, words: Collection[str]) -> bool:
+    """Whether a metric is the better the less it is: one of the words is a part of its name, as in `val_loss`."""
+    return any(part.lower() in words for part in _PARTS.findall(metric))
+
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 """The names of a condition that say what to answer, not of which jobs; no field may have such a name."""

@@ -55,7 +55,7 @@ def write_batch(
             generations.make_current(connection, file)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
-        folding.refold(connection, with_lineage | switched, advances)
+        folding.refold(connection, with_lineage | switched, advances, settings)
         problems.record_range_problems(connection, lease.base_dir_id, advances, now)
         states = {advance.file: _state_problems(advance) for advance in advances}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)

@@ -1,8 +1,9 @@
 """Lineage in the write transaction: which new events a job still has room for, and what its events come to then.
 
 In: the advances of a batch. Out: rows of events and of what files and jobs come to. Promises: what is read is what is
-new, what each file has come to, and the few events that bind, however many there were before; jobs are folded a
-few at a time, so that memory holds about PORTION_BYTES of lineage. Does not know files on disk.
+new, what each file has come to, the results of evaluations, and the few events that bind, however many there were
+before; jobs are folded a few at a time, so that memory holds about PORTION_BYTES of lineage. Does not know files on
+disk.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from lineage_store.config import Settings
+from lineage_store.fields import is_less_better
 from lineage_store.findings import Finding, finding, joined
 from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended
 from lineage_store.store.records import Advance, FileKey, FileLineage, KnownFile, LineageRow, relative_path
 from lineage_store.store.writes import lineage
 from lineage_store.store.writes.lineage import FileOfJob
+from lineage_store.store.writes.summaries import write_summaries
 
 PORTION_BYTES = 8 << 20
 
@@ -56,7 +59,9 @@ def write_events(
     return within, jobs
 
 
-def refold(connection: Connection, job_ids: Collection[int], advances: Sequence[Advance]) -> None:
+def refold(
+    connection: Connection, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
+) -> None:
     """Fold the lineage of jobs; where their only lineage file is read from its beginning, it is folded already."""
     if not job_ids:
         return
@@ -69,6 +74,8 @@ def refold(connection: Connection, job_ids: Collection[int], advances: Sequence[
             files[file.job_id].append(file)
     for portion in _portions(files):
         _fold(connection, portion)
+    words = {word.strip().lower() for word in settings.less_is_better.split(",")}
+    write_summaries(connection, job_ids, lambda metric: is_less_better(metric, words))
 
 
 @dataclass(slots=True)

@@ -13,14 +13,16 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, func, literal_column, select
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import METRIC_PREFIX, USER_PREFIX
+from lineage_store.fields import METRIC_PREFIX, PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
+from lineage_store.query.search.predicates import VALUED
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
-from lineage_store.store.schema.tables import metric, user_info
+from lineage_store.store.schema.tables import metric, metric_summary, user_info
 from lineage_store.texts import closest, from_stored, key
 
 _TABLES: dict[SubjectType, tuple[Table, str, str]] = {
     "metric": (metric, METRIC_PREFIX, "metric"),
+    "metric_summary": (metric_summary, "metric_", "number of a metric"),
     "user_defined": (user_info, USER_PREFIX, "user-defined value"),
 }
 _MOST_NAMES, _SHOWN_NAMES = 10_000, 10
@@ -45,7 +47,7 @@ def require(connection: Connection, asked: Iterable[Subject]) -> None:
 
 def all_names(connection: Connection) -> dict[str, list[str]]:
     """The names of metrics and of user-defined values, up to so many of each: those that most jobs have first."""
-    return {kind: _names(connection, table) for kind, (table, _, _) in _TABLES.items()}
+    return {kind: _names(connection, VALUED[kind]) for kind in PREFIXES}
 
 
 def _names(connection: Connection, table: Table) -> list[str]:

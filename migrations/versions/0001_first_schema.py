@@ -259,6 +259,23 @@ def upgrade() -> None:
     )
     op.create_index("ix_metric_name_value", "metric", ["name_key", "value", "job_id"])
     op.create_table(
+        "metric_summary",
+        sa.Column("job_id", KEY, nullable=False),
+        sa.Column("name_key", sa.BigInteger(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("value", sa.Double()),
+        sa.Column("text", NAME),
+        sa.Column("evaluation_no", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "name_key", name="pk_metric_summary"),
+        sa.ForeignKeyConstraint(
+            ["job_id"], ["train_job.id"], name="fk_metric_summary_job_id", ondelete="CASCADE"
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_metric_summary_name_value", "metric_summary", ["name_key", "value", "job_id"])
+    op.create_table(
         "user_info",
         sa.Column("job_id", KEY, nullable=False),
         sa.Column("name_key", sa.BigInteger(), nullable=False),

@@ -69,6 +69,9 @@ def _value(job: StoredJob, name: str) -> Any:
         return job.train_id
     if name in _OF_JOB:
         return getattr(job, _OF_JOB[name])
+    for which in ("best/", "first/"):
+        if name.startswith(f"metric_{which}"):
+            return job.summaries.get(name.removeprefix("metric_"))
     for prefix, values in (("metric/", job.metrics), ("metric_", job.metrics), ("user_defined/", job.user)):
         if name.startswith(prefix):
             return values.get(name.removeprefix(prefix))

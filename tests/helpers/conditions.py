@@ -75,7 +75,14 @@ INTEGER_FIELDS = [
     "test_dataset_count",
 ]
 FLOAT_FIELDS = ["loss", "learning_rate"]
-METRICS = ["metric/acc", "metric_acc", "metric/odd name", "metric/never"]
+METRICS = [
+    "metric_best/acc",
+    "metric_first/acc",
+    "metric/acc",
+    "metric_acc",
+    "metric/odd name",
+    "metric/never",
+]
 USER = ["user_defined/owner", "user_defined/n/m"]
 
 
@@ -92,6 +99,7 @@ def _jobs(count: int) -> list[StoredJob]:
             some(TEXT_FIELDS, TEXTS) | some(INTEGER_FIELDS, INTEGERS) | some(FLOAT_FIELDS, FLOATS),
             some(["acc", "odd name"], values),
             some(["owner", "n/m"], values),
+            some(["best/acc", "first/acc"], values),
             update_time=pick.randrange(4),
             label=pick.choice([None, 0, 1, 10]),
             remark=pick.choice([None, *REMARKS]),

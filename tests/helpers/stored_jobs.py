@@ -28,6 +28,8 @@ class StoredJob:
     fields: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
+    summaries: Mapping[str, Any] = field(default_factory=dict)
+    """By `best/NAME` and `first/NAME`."""
     update_time: int = 0
     label: int | None = None
     remark: str | None = None
@@ -61,11 +63,16 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
         "model_lineage": _compatible(job),
     }
     connection.execute(insert(tables.lineage).values(row | _columns(job.fields)))
-    for table, values in ((tables.metric, job.metrics), (tables.user_info, job.user)):
+    summaries = {"evaluation_no": 1}
+    for table, values, more in (
+        (tables.metric, job.metrics, {}),
+        (tables.user_info, job.user, {}),
+        (tables.metric_summary, job.summaries, summaries),
+    ):
         for value in named_values(values):
             named = {"job_id": job_id, "name_key": texts.key(value.name), "position": value.position}
             typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
-            connection.execute(insert(table).values(named | typed))
+            connection.execute(insert(table).values(named | typed | more))
     if job.label is not None or job.remark is not None:
         key = {"base_dir_id": base_dir_id, "train_id": texts.to_stored(job.train_id), "updated_at": NOW}
         connection.execute(insert(tables.annotation).values(**key, tag=job.label, remark=job.remark))

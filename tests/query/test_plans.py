@@ -299,3 +299,17 @@ def test_what_is_known_beside_lineage_is_found_without_a_look_at_every_job(
 def test_the_newest_by_name_are_the_newest(stored: Engine) -> None:
     newest = {"sorted_name": "updated_at", "sorted_type": "descending"}
     assert parse({**FILTER, **newest, "limit": 20}) == parse({**FILTER, "limit": 20})
+
+
+def test_a_page_by_the_best_of_a_metric_comes_from_its_index(engine: Engine) -> None:
+    names = ("job_id", "name_key", "name", "kind", "value", "position", "evaluation_no")
+    key = literal(texts.key("best/acc"))
+    last = tables.metric.c
+    rows = select(last.job_id, key, literal("best/acc"), last.kind, last.value, literal(0), literal(1))
+    with writing(engine) as connection:
+        connection.execute(insert(tables.metric_summary).from_select(names, rows))
+        connection.execute(text("ANALYZE"))
+    order = {"sorted_name": "metric_best/acc", "sorted_type": "descending", "limit": 20}
+    (plan,) = _plans(engine, {**FILTER, **order, "metric_best/acc": {"gt": 0.2}})
+    assert "ix_metric_summary_name_value" in plan
+    assert not _sorts_everything(plan)

@@ -16,11 +16,13 @@ SELECT create_distributed_table('lineage_event', 'job_id', colocate_with => 'sca
 SELECT create_distributed_table('evaluation_metric', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('lineage', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('metric', 'job_id', colocate_with => 'scalar_sample');
+SELECT create_distributed_table('metric_summary', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('user_info', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('series', 'job_id', colocate_with => 'scalar_sample');
 -- in transactions of their own;
 SELECT truncate_local_data_after_distributing_table('series');
 SELECT truncate_local_data_after_distributing_table('user_info');
+SELECT truncate_local_data_after_distributing_table('metric_summary');
 SELECT truncate_local_data_after_distributing_table('metric');
 SELECT truncate_local_data_after_distributing_table('lineage');
 SELECT truncate_local_data_after_distributing_table('evaluation_metric');

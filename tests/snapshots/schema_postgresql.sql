@@ -214,6 +214,21 @@ CREATE TABLE evaluation_metric (
   CONSTRAINT fk_evaluation_metric_job_id_file_no_byte_offset FOREIGN KEY(job_id, file_no, byte_offset) REFERENCES lineage_event (job_id, file_no, byte_offset) ON DELETE CASCADE
 );
 
+CREATE TABLE metric_summary (
+  job_id INTEGER NOT NULL,
+  name_key BIGINT NOT NULL,
+  position INTEGER NOT NULL,
+  name TEXT COLLATE "C" NOT NULL,
+  kind TEXT NOT NULL,
+  value DOUBLE PRECISION,
+  text TEXT COLLATE "C",
+  evaluation_no INTEGER NOT NULL,
+  CONSTRAINT pk_metric_summary PRIMARY KEY (job_id, name_key),
+  CONSTRAINT fk_metric_summary_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_metric_summary_name_value ON metric_summary (name_key, value, job_id);
+
 CREATE TABLE annotation (
   base_dir_id INTEGER NOT NULL,
   train_id TEXT COLLATE "C" NOT NULL,
@@ -474,8 +489,14 @@ SELECT
   m.name AS name,
   m.value AS value,
   m.kind AS kind,
-  m.text AS text
-FROM metric m JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+  m.text AS text,
+  s.value AS first_value,
+  h.value AS best_value,
+  h.evaluation_no AS best_evaluation_no
+FROM metric m
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS
 SELECT

@@ -22,6 +22,7 @@ from lineage_store.fields import (
     METRIC_PREFIX,
     SEARCHABLE,
     SPELLINGS,
+    SUMMARY_PREFIXES,
     USER_PREFIX,
 )
 from lineage_store.query.search.literals import MAX_CHOICES, Choices
@@ -49,7 +50,10 @@ MAX_SORT_KEYS = 16
 _OLD_METRIC_PREFIX = "metric_"
 _LINEAGE_TYPES = ("model", "dataset")
 _FIELDS_ALLOWED = ", ".join(
-    [*(field.name for field in SEARCHABLE), f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<name>"]
+    [
+        *(field.name for field in SEARCHABLE),
+        *(f"{prefix}<name>" for prefix in (METRIC_PREFIX, *SUMMARY_PREFIXES, USER_PREFIX)),
+    ]
 )
 
 
@@ -172,6 +176,9 @@ def read_subject(name: object) -> Subject:
     if isinstance(name, str):
         if name in SPELLINGS and SPELLINGS[name].searchable:
             return Subject(SPELLINGS[name].type, SPELLINGS[name].name)
+        for public, stored in SUMMARY_PREFIXES.items():
+            if name.startswith(public) and name != public:
+                return Subject("metric_summary", texts.to_stored(stored + name.removeprefix(public)))
         prefixes: tuple[tuple[str, SubjectType], ...] = (
             (METRIC_PREFIX, "metric"),
             (_OLD_METRIC_PREFIX, "metric"),

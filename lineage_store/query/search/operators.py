@@ -21,7 +21,7 @@ from lineage_store.query.search import literals, time_literals
 from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.store.database.prefix import INDEXED_CHARACTERS, prefix
 
-SubjectType = Literal["text", "integer", "float", "time", "metric", "user_defined"]
+SubjectType = Literal["text", "integer", "float", "time", "metric", "metric_summary", "user_defined"]
 """What a field, metric or user-defined value is to operators."""
 
 Value = Choices | Number | str | bool | Parameter | None
@@ -139,12 +139,16 @@ def _equal(reader: Callable[[object], Number | str]) -> Reader:
     return lambda value: literals.equal_to(reader(value))
 
 
-_ALL_TYPES: tuple[SubjectType, ...] = ("text", "integer", "float", "time", "metric", "user_defined")
+_ALL_TYPES: tuple[SubjectType, ...] = (
+    *("text", "integer", "float", "time"),
+    *("metric", "metric_summary", "user_defined"),
+)
 
 _ORDERED: dict[SubjectType, Reader] = {
     "integer": literals.read_integer,
     "float": literals.read_number,
     "metric": literals.read_number,
+    "metric_summary": literals.read_number,
     "user_defined": literals.read_scalar,
 }
 # Of whole seconds, those after a moment within one are those after its beginning.
@@ -156,6 +160,7 @@ _EQUAL: dict[SubjectType, Reader] = {
     "float": _equal(literals.read_number),
     "time": lambda value: time_literals.read_times([value]),
     "metric": _equal(literals.read_number),
+    "metric_summary": _equal(literals.read_number),
     "user_defined": _equal(literals.read_scalar),
 }
 _ANY_OF: dict[SubjectType, Reader] = {
@@ -164,9 +169,12 @@ _ANY_OF: dict[SubjectType, Reader] = {
     "float": literals.read_floats,
     "time": time_literals.read_times,
     "metric": literals.read_values,
+    "metric_summary": literals.read_values,
     "user_defined": literals.read_values,
 }
-_LIKE: dict[SubjectType, Reader] = dict.fromkeys(("text", "metric", "user_defined"), literals.read_pattern)
+_LIKE: dict[SubjectType, Reader] = dict.fromkeys(
+    ("text", "metric", "metric_summary", "user_defined"), literals.read_pattern
+)
 _FLAG: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, literals.read_flag)
 
 

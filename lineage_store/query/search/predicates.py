@@ -34,9 +34,20 @@ from lineage_store.fields import Table as FieldTable
 from lineage_store.query.search.operators import Operand
 from lineage_store.query.search.tree import NAMED, AllOf, AnyOf, Leaf, Node, Not, Subject, subjects
 from lineage_store.store.database.prefix import prefix
-from lineage_store.store.schema.tables import annotation, lineage, metric, train_job, user_info
+from lineage_store.store.schema.tables import (
+    annotation,
+    lineage,
+    metric,
+    metric_summary,
+    train_job,
+    user_info,
+)
 
-VALUED: dict[str, Table] = {"metric": metric, "user_defined": user_info}
+VALUED: dict[str, Table] = {
+    "metric": metric,
+    "metric_summary": metric_summary,
+    "user_defined": user_info,
+}
 """Where values with names of their own stand, by the subject's type."""
 
 ANNOTATED = and_(

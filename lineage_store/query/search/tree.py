@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lineage_store.query.search.literals import Number
 from lineage_store.query.search.operators import Operator, SubjectType, Value
 
-NAMED: tuple[SubjectType, ...] = ("metric", "user_defined")
+NAMED: tuple[SubjectType, ...] = ("metric", "metric_summary", "user_defined")
 """What has names of the user's own."""
 
 

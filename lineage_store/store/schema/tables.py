@@ -408,6 +408,23 @@ evaluation_metric = Table(
     sqlite_with_rowid=False,
 )
 
+metric_summary = Table(
+    "metric_summary",
+    metadata,
+    _of("train_job", "its job", primary_key=True),
+    _name_key(),
+    *_value_columns("metric name, behind first/ or best/"),
+    Column(
+        "evaluation_no",
+        Integer,
+        nullable=False,
+        comment="the first evaluation of the job that has it, from 1",
+    ),
+    Index("ix_metric_summary_name_value", "name_key", "value", "job_id"),
+    comment="the first and the best result of each metric among all evaluations of a job",
+    sqlite_with_rowid=False,
+)
+
 annotation = Table(
     "annotation",
     metadata,

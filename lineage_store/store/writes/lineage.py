@@ -1,7 +1,8 @@
 """Lineage rows: every event that was read, and what a job's events come to.
 
 In: advances with lineage events; folded lineages. Out: rows of `lineage_event` and `evaluation_metric`; then of
-`lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`. Does not know how events fold (ingest.fold).
+`lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`. What replaces or removes these takes
+`metric_summary` away too. Does not know how events fold (ingest.fold).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lineage_store.store.schema.tables import (
     lineage_event,
     log_file,
     metric,
+    metric_summary,
     of_file,
 )
 from lineage_store.store.schema.tables import user_info as user_info_table
@@ -156,7 +158,7 @@ def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
 
 def _delete_lineage(connection: Connection, job_ids: Iterable[int]) -> None:
     jobs = list(job_ids)
-    for table in (lineage, metric, user_info_table):
+    for table in (lineage, metric, metric_summary, user_info_table):
         connection.execute(delete(table).where(among(connection, table.c.job_id, jobs)))
 
 

@@ -146,8 +146,20 @@ V_METRIC_LATEST = View(
         double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
         text("kind", "m.kind", _VALUE_KIND),
         text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+        double("first_value", "s.value", "number of the job's first evaluation that has the metric"),
+        double(
+            "best_value", "h.value", "best finite number of all its evaluations; less_is_better says which is"
+        ),
+        integer(
+            "best_evaluation_no", "h.evaluation_no", "the first evaluation that has the best, as in v_metric"
+        ),
     ),
-    f"FROM metric m {join_job('m')}",
+    f"""
+FROM metric m
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+{join_job("m")}
+""",
 )
 
 V_METRIC_BEST = View(
