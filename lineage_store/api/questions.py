@@ -217,6 +217,19 @@ class Questions(OpenedStore):
         with self._reading() as connection:
             return [from_stored(path) for _, path in registry.base_dirs(connection)]
 
+    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
+        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        from lineage_store.store.catalog import registry, tombstones
+
+        stored = to_stored(train_id)
+        with self._reading() as connection:
+            return [
+                from_stored(path)
+                for number, path in registry.base_dirs(connection)
+                if registry.job_id(connection, number, stored) is not None
+                or (removed and tombstones.of_job(connection, number, stored) is not None)
+            ]
+
     def train_jobs(
         self,
         base_dir: PathLike | None = None,

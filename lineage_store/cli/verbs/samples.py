@@ -6,9 +6,9 @@ import shutil
 
 import click
 
+from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_rows
-from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.times import instant

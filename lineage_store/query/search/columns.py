@@ -122,7 +122,7 @@ def _named(connection: Connection, subject: Subject, ids: Sequence[int]) -> list
     dialect = connection.dialect.name
     wanted = {"wanted": listed(dialect, ids), "name_key": key(subject.name)}
     rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
-    found = {job: _value(kind, value, text) for job, kind, value, text in rows}
+    found = {job: decoded(kind, value, text) for job, kind, value, text in rows}
     return [found.get(job) for job in ids]
 
 
@@ -136,7 +136,8 @@ def _values_of_jobs(dialect_name: str, kind: str) -> Select[Any]:
     return select(table.c.job_id, table.c.kind, table.c.value, table.c.text).where(*mine)
 
 
-def _value(kind: str, value: float | None, text: str | None) -> Any:
+def decoded(kind: str, value: float | None, text: str | None) -> Any:
+    """A metric or user-defined value, of what the store has for it."""
     match kind:
         case "text":
             return from_stored(text or "")
