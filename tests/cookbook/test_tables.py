@@ -1,4 +1,4 @@
-"""Tables as polars takes them, which only the environment of the clients has."""
+"""Tables as polars takes them and curves as matplotlib draws them, which only the environment of the clients has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lineage_store.query.samples import Scalars
 from lineage_store.query.table import Column, Table, column_of, instants
 
 pytestmark = pytest.mark.clients
@@ -51,3 +52,17 @@ def test_arrays_go_into_polars_as_they_are() -> None:
     assert frame["at"].to_list() == [AT, None]
     assert str(frame["value"].to_list()) == "[nan, inf]"
     assert Table({"at": column_of([], "time"), "x": column_of([], "text")}).to_polars().shape == (0, 2)
+
+
+def test_a_scalar_is_drawn_by_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    steps, values = np.array([1, 2, 3]), np.array([0.5, math.nan, 0.25])
+    first = Scalars(steps, np.zeros(3), values)
+    axes = first.plot(label="first")
+    assert Scalars(steps, np.zeros(3), values * 2).plot(axes, label="second") is axes
+    assert [line.get_label() for line in axes.get_lines()] == ["first", "second"]
+    assert [tuple(line.get_ydata()) for line in axes.get_lines()] == [
+        pytest.approx(tuple(values), nan_ok=True),
+        pytest.approx(tuple(values * 2), nan_ok=True),
+    ]
+    axes.figure.canvas.draw()

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from lineage_store.plugins import SCALAR
 from lineage_store.query.samples.series import Series, find_series, step_bounds
-from lineage_store.query.table import Column, Table
+from lineage_store.query.table import Column, Table, imported
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import scalar_sample
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from matplotlib.axes import Axes
 
 _ROWS_AT_A_TIME = 20_000
 Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -54,6 +55,14 @@ class Scalars:
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table with the same columns; NaN stays NaN."""
         return self._table().to_arrow()
+
+    def plot(self, axes: Axes | None = None, **options: Any) -> Axes:
+        """Draw the values over the steps by matplotlib, with its options for lines; NaN leaves a gap."""
+        pyplot: Any = imported("matplotlib.pyplot", "matplotlib")
+        drawn: Axes = pyplot.subplots()[1] if axes is None else axes
+        drawn.plot(self.steps, self.values, **options)
+        drawn.set_xlabel("step")
+        return drawn
 
     def _table(self) -> Table:
         return Table(
