@@ -269,3 +269,6 @@ def is_less_better(metric: str, words: Collection[str]) -> bool:
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 """The names of a condition that say what to answer, not of which jobs; no field may have such a name."""
+
+OUTCOME = "end/outcome"
+"""The user-defined key under which our callbacks say how a training ended: completed, failed or interrupted."""

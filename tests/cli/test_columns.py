@@ -24,6 +24,8 @@ LISTS = [
     (["gc", "--older-than", "1s", "--dry-run"], "train_id"),
     (["doctor"], "kind"),
     (["problems"], "subject"),
+    (["tags", "./good"], "tag"),
+    (["evaluations", "./good"], "metric"),
 ]
 
 

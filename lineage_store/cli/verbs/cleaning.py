@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.places import find_removed
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import seconds
@@ -20,7 +21,6 @@ from lineage_store.cli.output import (
     style_options,
     write_rows,
 )
-from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.times import instant

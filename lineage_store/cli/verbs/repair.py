@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.places import find_removed
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -19,7 +20,6 @@ from lineage_store.cli.output import (
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 from lineage_store.findings import Finding

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_store.api.places import find_base_dir
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
-from lineage_store.cli.places import find_base_dir
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, USER_PREFIX
 
@@ -152,7 +152,7 @@ def _standing(
     """Each object of the answer with what columns ask for that MindInsight's answer lacks."""
     asked = [field.name for field in OF_JOBS if field.table == "train_job" and field.name in names]
     ids = [found["summary_dir"] for found in answer["object"]] if asked else []
-    place = find_base_dir(store, base_dir) if asked else None
+    place = find_base_dir(base_dir) if asked else None
     known = {
         key: {name: getattr(job, name) for name in asked}
         for job in store.named_jobs(ids)
