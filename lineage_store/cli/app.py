@@ -42,6 +42,7 @@ VERBS = {
     "filter": "search",
     "tail": "following",
     "sql": "sql",
+    "export": "exporting",
     "scalars": "samples",
     "compare": "compare",
     "annotate": "jobs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnClause, Connection, column, select, table
+from sqlalchemy import Boolean, ColumnClause, Connection, Select, column, select, table
 from sqlalchemy.types import NULLTYPE, TypeEngine
 
 from lineage_store.store.database.paging import ALL, Page
@@ -20,6 +20,11 @@ _TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boole
 _COLUMNS = {
     view.name: {item.name: _TYPES.get(item.type, NULLTYPE) for item in view.columns} for view in VIEWS
 }
+
+
+def view_select(name: str) -> Select[Any]:
+    """All rows of a view."""
+    return select(*(column(item, type_) for item, type_ in _COLUMNS[name].items())).select_from(table(name))
 
 
 def view_rows(
@@ -38,8 +43,7 @@ def view_rows(
         limit: so many rows at most.
         page: or these of them.
     """
-    columns = [column(item, type_) for item, type_ in _COLUMNS[name].items()]
-    query = select(*columns).select_from(table(name))
+    query = view_select(name)
     for item, value in where.items():
         query = query.where(column(item) == value)
     for item in order:
