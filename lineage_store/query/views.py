@@ -17,14 +17,14 @@ from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.views import VIEWS
 
 _TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
-_COLUMNS = {
-    view.name: {item.name: _TYPES.get(item.type, NULLTYPE) for item in view.columns} for view in VIEWS
-}
+VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for view in VIEWS}
+"""The types of the columns of each view."""
 
 
 def view_select(name: str) -> Select[Any]:
     """All rows of a view."""
-    return select(*(column(item, type_) for item, type_ in _COLUMNS[name].items())).select_from(table(name))
+    columns = [column(item, _TYPES.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
+    return select(*columns).select_from(table(name))
 
 
 def view_rows(

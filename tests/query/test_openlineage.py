@@ -12,6 +12,7 @@ import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.fields import OUTCOME
 
 SCHEMA = json.loads((Path(__file__).parent / "openlineage_schema.json").read_text())
 
@@ -83,6 +84,19 @@ def test_a_job_that_still_grows_has_not_ended_and_a_quiet_unfinished_one_was_abo
         kinds = {kind for name, kind in of_job if name == "done"}
     assert types == {"live": ["START"], "stalled": ["ABORT", "START"], "missing": ["ABORT", "START"]}
     assert kinds == {"START", "COMPLETE"}
+
+
+@pytest.mark.parametrize(("outcome", "end"), [("failed", "FAIL"), ("interrupted", "ABORT")])
+def test_what_a_training_recorded_of_its_end_is_how_its_run_ended(
+    sqlite_url: str, tmp_path: Path, outcome: str, end: str
+) -> None:
+    values: dict[str, Any] = {OUTCOME: outcome}
+    Log().user_info(**values).write_lineage(tmp_path / "base" / "job")
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE train_job SET state = 'finished'")
+        assert [event["eventType"] for event in events(store)] == ["START", end]
 
 
 def content(event: Mapping[str, Any], facet: str, key: str) -> Any:

@@ -2,8 +2,8 @@
 
 In: an open read transaction, which jobs count. Out: events as dicts, START and what ended the run, job by job.
 Promises: they fit the JSON schema 2-0-2 of OpenLineage; a job's run has the same UUID in every export. A base dir is a
-namespace, a job of the store a job of one run; a restart is of the same run. Data sets are named by their path. Whether
-a run failed, a log file does not tell: one that is unfinished and quiet was aborted.
+namespace, a job of the store a job of one run; a restart is of the same run. Data sets are named by their path. The
+outcome of `v_job` says how a run ended; where that is not known, unfinished and quiet is aborted, closed complete.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _MODEL = [f for f in TRAINED if f.group == "model"]
 """Its size and its path."""
 _REACHED = [f for f in TRAINED if f.group == "algorithm" and f.type == "float"]
 _SPELLED = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+_ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
+"""By `v_job.outcome`."""
 Row = dict[str, Any]
 Event = dict[str, Any]
 
@@ -86,13 +88,19 @@ def _events(job: Row, parts: dict[str, dict[int, list[Row]]], is_whole: bool) ->
     }
     inputs = [_data_set(row) for row in data if row["path"]]
     yield _event("START", began, job, told, inputs, [])
-    if job["state"] == JobState.LIVE:
+    if (end := _end(job, is_whole)) is None:
         return
     measured = {row["name"]: _value(row) for row in metrics}
     reached = _fields(job, _REACHED)
     told = {**told, f"{_PREFIX}Metrics": _facet("RunFacet", metrics=measured, training=reached)}
-    is_complete = job["state"] == JobState.FINISHED or (job["state"] == JobState.MISSING and is_whole)
-    yield _event("COMPLETE" if is_complete else "ABORT", ended, job, told, inputs, list(_models(job)))
+    yield _event(end, ended, job, told, inputs, list(_models(job)))
+
+
+def _end(job: Row, is_whole: bool) -> str | None:
+    """What ended the run: its outcome, else what its log files tell; None where nothing has."""
+    if job["outcome"] is not None or job["state"] == JobState.LIVE:
+        return _ENDS.get(job["outcome"])
+    return "COMPLETE" if is_whole and job["state"] != JobState.STALLED else "ABORT"
 
 
 def _fields(job: Row, fields: Sequence[LineageField]) -> Row:

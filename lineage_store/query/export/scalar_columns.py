@@ -155,10 +155,10 @@ def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
         return
     with connection.exec_driver_sql(query, execution_options={"yield_per": _GROUPS_AT_A_TIME}) as groups:
         for some in groups.partitions():
-            of_series, *parts = zip(*some, strict=True)
-            step_bytes, time_bytes, value_bytes = map(b"".join, parts)
+            of_series, *numbers_of = zip(*some, strict=True)
+            step_bytes, time_bytes, value_bytes = (b"".join(part) for part in numbers_of)
             yield (
-                np.repeat(np.array(of_series, np.int64), [len(each) // 8 for each in parts[0]]),
+                np.repeat(np.array(of_series, np.int64), [len(each) // 8 for each in numbers_of[0]]),
                 np.frombuffer(step_bytes, ">i8").astype(np.int64),
                 np.frombuffer(time_bytes, ">f8").astype(np.float64),
                 np.frombuffer(value_bytes, ">f8").astype(np.float64),
