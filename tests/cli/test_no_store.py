@@ -18,6 +18,7 @@ NEEDS_A_STORE = [
     "db check",
     "db grant --analyst reader",
     "db upgrade",
+    "evaluations ./run",
     "filter",
     "filter .",
     "forget . --yes",
@@ -33,6 +34,7 @@ NEEDS_A_STORE = [
     "sql VALUES(1)",
     "status",
     "status --check",
+    "tags ./run",
     "verify",
     "why .",
 ]
