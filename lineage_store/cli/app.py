@@ -45,6 +45,8 @@ VERBS = {
     "tags": "samples",
     "scalars": "samples",
     "evaluations": "samples",
+    "images": "payloads",
+    "histograms": "payloads",
     "compare": "compare",
     "annotate": "jobs",
     "inspect": "files",

@@ -23,6 +23,8 @@ NEEDS_A_STORE = [
     "filter .",
     "forget . --yes",
     "gc --missing --dry-run",
+    "histograms ./run weights --to files",
+    "images ./run input --to files",
     "jobs",
     "problems",
     "publish snapshot.db",
