@@ -60,6 +60,8 @@ VERBS = {
     "gc": "cleaning",
     "forget": "forget",
     "publish": "setup",
+    "backup": "keeping",
+    "restore": "keeping",
     "db": "setup",
     "config": "settings",
     "completion": "completion",
