@@ -330,6 +330,7 @@ ROWS = [
         "browser-parallel",
         "all lines drawn anew, against ECharts",
         _against_echarts,
+        Bound(0.2),
         Bound(0.15),
         group="page",
     ),

@@ -91,7 +91,7 @@ def _rest_scalars(changes: bool, sizes: Sizes) -> Samples:
 
 def _rest_curve(changes: bool, sizes: Sizes) -> Samples:
     path = "datavisual/scalar/metadata?train_id=./run&tag=loss/scalar"
-    return _rest(corpora.c1(_CURVE_EVENTS), ("GET", path, None), changes, sizes)
+    return _rest(corpora.c1(_CURVE_EVENTS), ("GET", path, None), changes, sizes, ["./run"])
 
 
 def _rest(

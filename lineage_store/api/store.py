@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 from lineage_store.api.changes import Following
 from lineage_store.api.metrics import metrics_at
-from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike, absolute_path, real_path
-from lineage_store.api.questions import Questions
-from lineage_store.api.samples import Samples
+from lineage_store.api.tables import Tables
 
 if TYPE_CHECKING:
     from lineage_store.config import Settings
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from lineage_store.ingest.report import IngestReport, Progress
 
 
-class LineageStore(Questions, Samples, Following, Operations):
+class LineageStore(Tables, Following):
     """A lineage store: a SQLite file or a PostgreSQL database.
 
     Args:

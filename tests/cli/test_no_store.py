@@ -17,6 +17,7 @@ NEEDS_A_STORE = [
     "db check",
     "db grant --analyst reader",
     "db upgrade",
+    "evaluations ./run",
     "filter",
     "filter .",
     "forget . --yes",
@@ -32,6 +33,7 @@ NEEDS_A_STORE = [
     "sql VALUES(1)",
     "status",
     "status --check",
+    "tags ./run",
     "verify",
     "why .",
 ]

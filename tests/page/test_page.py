@@ -92,6 +92,26 @@ def test_selected_jobs_are_compared(page: Any) -> None:
     expect(differing.get_by_role("row").filter(has_text="network")).to_have_count(0)
 
 
+def test_a_zoom_by_time_asks_for_its_steps_and_is_in_the_link(page: Any, served: httpx.Client) -> None:
+    page.goto(f"/compare?jobs={key_of(served)}%2Fsweep_1&x=relative")
+    chart = page.get_by_role("img", name="loss of 1 jobs")
+    expect(chart).to_be_visible()
+    box = chart.bounding_box()
+    with page.expect_request(lambda request: request.url.endswith("/series")) as asked:
+        page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 80)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 80, steps=5)
+        page.mouse.up()
+    question = asked.value.post_data_json
+    assert 0 < question["start"] < question["stop"]
+    assert "span=" in page.url
+    page.reload()
+    page.get_by_role("button", name="All steps").click()
+    expect(page.get_by_role("button", name="All steps")).to_have_count(0)
+    assert "span=" not in page.url
+    assert "range=" not in page.url
+
+
 TABS = {
     "overview": "sweep_0",
     "curves": "loss",

@@ -58,6 +58,12 @@ def test_where_a_training_was_started_again_is_told(database_url: str) -> None:
     assert told == {0: (30, 70), 1: ()}
 
 
+def test_when_a_tag_began_is_told_of_any_range_of_steps(database_url: str) -> None:
+    with store_with(database_url, (0, wave(50)), (1, wave(50))) as store:
+        first = min(curve.columns["wall_time"][0] for curve in store.buckets([TAG], stop=1))
+        assert {curve.began_at for curve in store.buckets([TAG], start=40)} == {first}
+
+
 def assert_tells(curve: Curve, steps: np.ndarray, values: np.ndarray) -> None:
     """What a curve of buckets says is true of the samples, bucket by bucket, and no sample is left out."""
     columns = curve.columns

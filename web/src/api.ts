@@ -93,6 +93,7 @@ interface WireSeries {
     device: number | null;
     superseded: boolean;
     restarts: number[];
+    began_at: number | string | null;
     rows: number;
     columns: Record<string, number | null>; // null: 0 from end to end
   }[];
@@ -133,11 +134,12 @@ export function curvesOf(buffer: ArrayBuffer): Curve[] {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as WireSeries;
   const begin = Math.ceil((4 + length) / 8) * 8;
-  return header.curves.map(({ number, device, superseded, restarts, rows, columns }) => ({
+  return header.curves.map(({ number, device, superseded, restarts, began_at, rows, columns }) => ({
     job: number,
     device,
     superseded,
     restarts,
+    began: typeof began_at === "number" ? began_at : Number.NaN,
     columns: Object.fromEntries(
       Object.entries(columns).map(([name, place]) => [
         name,

@@ -10,7 +10,16 @@ import {
   within,
   wordOf,
 } from "../src/columns";
-import { beginning, type Curve, drawn, evaluated, isBucketed, rangeOf, upTo } from "../src/compare/curve";
+import {
+  beginning,
+  type Curve,
+  drawn,
+  evaluated,
+  isBucketed,
+  rangeOf,
+  stepsBetween,
+  upTo,
+} from "../src/compare/curve";
 import { contours, levelsOf } from "../src/job/contour";
 import { type GraphNode, layout, scopesOf, search, shownAs, wayTo } from "../src/job/graph";
 import { heatOf } from "../src/job/heat";
@@ -152,6 +161,7 @@ describe("curves", () => {
     device: 0,
     superseded: false,
     restarts: [],
+    began: 90,
     columns: {
       step: Float64Array.of(1, 2, 3),
       wall_time: Float64Array.of(100, 110, 120),
@@ -185,9 +195,17 @@ describe("curves", () => {
   });
 
   it("stand by time since their job began, or by the clock", () => {
-    expect(beginning([samples])).toBe(100);
+    expect(beginning([samples, { ...samples, began: 95 }])).toBe(90);
     expect([...drawn(samples, "relative", 0, 100).x]).toEqual([0, 10, 20]);
     expect([...drawn(samples, "wall", 0, 100).x]).toEqual([100, 110, 120]);
+  });
+
+  it("are asked for anew by the steps of what was zoomed into", () => {
+    const [fine, coarse] = [drawn(samples, "wall", 0, 0), drawn(buckets, "wall", 0, 0)];
+    expect(stepsBetween([fine], 105, 125)).toEqual([2, 4]);
+    expect(stepsBetween([coarse], 5, 8)).toEqual([0, 10]);
+    expect(stepsBetween([coarse, fine], 15, 110)).toEqual([1, 20]);
+    expect(stepsBetween([fine, coarse], 50, 60)).toBeNull();
   });
 
   it("show a bucket's extremes as a box and its ends as the line", () => {

@@ -65,6 +65,8 @@ class Curve:
     """
     restarts: tuple[int, ...] = ()
     """Ascending, the steps with which further files of the device begin: there, the training was started again."""
+    began_at: float | None = None
+    """When the first sample of the tag was written, unix s, whatever range of steps was asked for."""
 
     @property
     def is_bucketed(self) -> bool:
@@ -108,14 +110,20 @@ def curves(
     steps = [step for _, pieces in asked for piece in pieces for step in (piece.first, piece.last)]
     width = _width(max(steps, default=0) - min(steps, default=0), points)
     return [
-        Curve(*key, _columns(connection, pieces, width, points), _restarts(tags[key[0]], key[1]))
+        Curve(*key, _columns(connection, pieces, width, points), _restarts(of_tag, key[1]), _began_at(of_tag))
         for key, pieces in asked
+        for of_tag in [tags[key[0]]]
     ]
 
 
 def _restarts(of_tag: Iterable[Series], device: int | None) -> tuple[int, ...]:
     _, *later = (series.first_step for series in of_tag if series.device == device)
     return tuple(sorted(later))
+
+
+def _began_at(of_tag: Iterable[Series]) -> float | None:
+    known = [series.earliest_wall_time for series in of_tag if series.earliest_wall_time is not None]
+    return min(known, default=None)
 
 
 def _pieces(

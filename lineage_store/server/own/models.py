@@ -215,6 +215,7 @@ class Curve(BaseModel):
     superseded: bool
     bucketed: bool
     restarts: list[int] = Field(description="Steps at which the training was started again.")
+    began_at: Number = Field(description="When the tag's first sample was written, unix s.")
     rows: int
     columns: dict[str, list[Number]]
 

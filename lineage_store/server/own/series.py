@@ -71,6 +71,7 @@ def _described(curve: Curve) -> dict[str, Any]:
         "superseded": curve.superseded,
         "bucketed": curve.is_bucketed,
         "restarts": curve.restarts,
+        "began_at": for_json(curve.began_at),
         "rows": len(next(iter(curve.columns.values()))),
     }
 

@@ -5,7 +5,17 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { counted, duration, number, time } from "../format";
 import { dark } from "../parts/theme";
-import { beginning, type Curve, type Drawn, drawn, means, rangeOf, upTo, type X } from "./curve";
+import {
+  beginning,
+  type Curve,
+  type Drawn,
+  drawn,
+  means,
+  rangeOf,
+  stepsBetween,
+  upTo,
+  type X,
+} from "./curve";
 
 export interface Named {
   name: string;
@@ -20,10 +30,11 @@ interface Props {
   log: boolean;
   halfLife: number;
   range: [number, number] | null; // steps
+  span?: [number, number] | null; // of time, where x is time: what is seen of them
   height?: number;
   /** Which group a job is of, by the place of its colour and name; null: each job is drawn. */
   groupOf?: ((job: number) => number) | null;
-  onRange: (range: [number, number] | null) => void;
+  onRange: (range: [number, number] | null, span: [number, number] | null) => void;
 }
 
 const MARK = 5;
@@ -32,17 +43,17 @@ export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const { curves, x, log, halfLife, jobs } = props;
-  const all = useMemo(() => {
+  const lines = useMemo(() => {
     const of = new Map<number, number>();
-    const lines = curves.map((curve) => {
+    return curves.map((curve) => {
       const since = of.get(curve.job) ?? beginning(curves.filter((each) => each.job === curve.job));
       of.set(curve.job, since);
       return drawn(curve, x, curve.superseded ? 0 : halfLife, since);
     });
-    return props.groupOf ? means(lines, props.groupOf) : lines;
-  }, [curves, x, halfLife, props.groupOf]);
-  const latest = useRef({ ...props, all });
-  latest.current = { ...props, all };
+  }, [curves, x, halfLife]);
+  const all = useMemo(() => (props.groupOf ? means(lines, props.groupOf) : lines), [lines, props.groupOf]);
+  const latest = useRef({ ...props, lines, all });
+  latest.current = { ...props, lines, all };
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -65,9 +76,9 @@ export function Chart(props: Props) {
     };
   }, [log, x, dark.value]);
   useEffect(() => {
-    const ends = xRange(all, x, props.range);
+    const ends = (x !== "step" && props.span) || xRange(all, x, props.range);
     plot.current?.setScale("x", { min: ends[0], max: ends[1] });
-  }, [all, props.range, log, x, jobs, dark.value]);
+  }, [all, props.range, props.span?.join(), log, x, jobs, dark.value]);
   const beyond = useMemo(() => notes(all, log), [all, log]);
   return (
     <figure class="chart">
@@ -80,7 +91,7 @@ export function Chart(props: Props) {
   );
 }
 
-type Latest = { current: Props & { all: Drawn[] } };
+type Latest = { current: Props & { lines: Drawn[]; all: Drawn[] } };
 
 function options(element: HTMLElement, latest: Latest): uPlot.Options {
   const { x, log, height = 260 } = latest.current;
@@ -120,7 +131,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
       draw: [(plot) => paint(plot, latest.current)],
       setCursor: [(plot) => readOut(plot, element, latest.current)],
       setSelect: [(plot) => select(plot, latest.current)],
-      ready: [(plot) => plot.over.addEventListener("dblclick", () => latest.current.onRange(null))],
+      ready: [(plot) => plot.over.addEventListener("dblclick", () => latest.current.onRange(null, null))],
     },
   };
 }
@@ -268,13 +279,13 @@ function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, curves }: La
   readout.replaceChildren(head, ...shown, values.length > 8 ? `and ${values.length - 8} more` : "");
 }
 
-function select(plot: uPlot, { onRange, x }: Latest["current"]): void {
+function select(plot: uPlot, { onRange, x, lines, range }: Latest["current"]): void {
   const { left, width } = plot.select;
   if (width < 4) return;
   const [from, to] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
   plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  if (x === "step") onRange([Math.floor(from), Math.ceil(to) + 1]);
-  else plot.setScale("x", { min: from, max: to });
+  if (x === "step") onRange([Math.floor(from), Math.ceil(to) + 1], null);
+  else onRange(stepsBetween(lines, from, to) ?? range, [from, to]);
 }
 
 function notes(all: readonly Drawn[], log: boolean): string {

@@ -43,7 +43,7 @@ export function Charts({ jobs, named, tags, groupOf = null }: Props) {
           <select
             value={parameter("x") || "step"}
             onChange={(event) =>
-              set({ x: event.currentTarget.value === "step" ? null : event.currentTarget.value })
+              set({ x: event.currentTarget.value === "step" ? null : event.currentTarget.value, span: null })
             }
           >
             <option value="step">step</option>
@@ -67,7 +67,7 @@ export function Charts({ jobs, named, tags, groupOf = null }: Props) {
         <Switch name="log" text="log" />
         <Switch name="superseded" text="superseded steps" />
         {parameter("range") && (
-          <button type="button" onClick={() => set({ range: null })}>
+          <button type="button" onClick={() => set({ range: null, span: null })}>
             All steps
           </button>
         )}
@@ -103,6 +103,7 @@ function TagChart({
   groupOf: Props["groupOf"];
 }) {
   const range = rangeOf(parameter("range"));
+  const span = rangeOf(parameter("span"));
   const superseded = parameter("superseded") === "1";
   const grown = Math.max(0, ...jobs.map(({ name }) => changed.value.get(name) ?? 0));
   const timed = parameter("x") !== "";
@@ -129,8 +130,9 @@ function TagChart({
           log={parameter("log") === "1"}
           halfLife={Number(parameter("smooth")) || 0}
           range={range}
+          span={span}
           groupOf={groupOf ?? null}
-          onRange={(next) => set({ range: next ? next.join("~") : null })}
+          onRange={(steps, times) => set({ range: steps?.join("~") ?? null, span: times?.join("~") ?? null })}
         />
       )}
     </>

@@ -9,6 +9,7 @@ export interface Curve {
   device: number | null;
   superseded: boolean;
   restarts: readonly number[]; // steps
+  began: number; // when the tag's first sample was written, unix s; NaN: unknown
   columns: Readonly<Record<string, Float64Array>>;
 }
 
@@ -90,16 +91,31 @@ export function evaluated(rows: readonly Record<string, unknown>[]): { name: str
     .map(([name, points]) => {
       const [step, value] = [0, 1].map((n) => Float64Array.from(points, (point) => point[n]!));
       const columns = { step: step!, value: value! };
-      return { name, curve: { job: 0, device: null, superseded: false, restarts: [], columns } };
+      return {
+        name,
+        curve: { job: 0, device: null, superseded: false, restarts: [], began: Number.NaN, columns },
+      };
     });
 }
 
-/** When a job's first sample was written: what relative time begins with. */
+/** When a job began, by its curves of a tag: relative time counts from there, zoomed or not. */
 export function beginning(curves: readonly Curve[]): number {
-  const times = curves.map(
-    ({ columns }) => (columns.wall_time ?? columns.first_wall_time)?.[0] ?? Number.NaN,
-  );
-  return Math.min(...times.filter(Number.isFinite));
+  return Math.min(...curves.map(({ began }) => began).filter(Number.isFinite));
+}
+
+/** The steps of what lies between two places of the x axis, the last one not included; null: nothing does. */
+export function stepsBetween(all: readonly Drawn[], low: number, high: number): [number, number] | null {
+  let [first, last] = [Infinity, -Infinity];
+  for (const { curve, x, boxes } of all) {
+    const [from, to] = boxes ? [boxes.from, boxes.to] : [x, x];
+    const { step, first_step = step, last_step = step } = curve.columns;
+    for (let n = 0; n < from.length; n += 1) {
+      if (to[n]! < low || from[n]! > high) continue;
+      first = Math.min(first, first_step![n]!);
+      last = Math.max(last, last_step![n]!);
+    }
+  }
+  return first <= last ? [first, last + 1] : null;
 }
 
 /** The axis that shows what matters: without the few values that would leave the others a flat line. */
@@ -162,7 +178,7 @@ function mean(group: number, of: readonly Drawn[]): Drawn {
   const half = (high - low) / (GRID - 1) / 2;
   const boxes = { from: x.map((at) => at - half), to: x.map((at) => at + half), low: least, high: greatest };
   return {
-    curve: { job: group, device: null, superseded: false, restarts: [], columns: {} },
+    curve: { job: group, device: null, superseded: false, restarts: [], began: Number.NaN, columns: {} },
     x,
     y,
     boxes,
