@@ -130,6 +130,7 @@ def test_what_happens_is_told_once_also_over_a_restart(
     with told_by(webhook, database_url, place, **bounds):
         train(place, "late")
         wait_until(lambda: webhook.told()["finished", "./late"])
+        assert {event["outcome"] for event in webhook.events("finished")} == {"completed"}
         assert webhook.told() == {**expected, ("finished", "./late"): 1}
 
 

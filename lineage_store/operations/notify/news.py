@@ -21,7 +21,7 @@ from lineage_store.query.changes import ChangeKind, read_changes
 from lineage_store.query.status import problem_of
 from lineage_store.states import JobState
 from lineage_store.store.database.dialects import among, among_rows
-from lineage_store.store.database.types import UtcTime
+from lineage_store.store.database.types import Key, UtcTime
 from lineage_store.store.schema.tables import base_dir, metric, train_job
 from lineage_store.texts import from_stored, key, to_stored
 
@@ -104,10 +104,15 @@ def _of_jobs(
         last >= (now - REMEMBERED).timestamp(),
     )
     rows = {row.id: row for row in connection.execute(wanted)}
-    for row in rows.values():
-        if FINISHED in plan.kinds and row.state == JobState.FINISHED:
-            place = from_stored(row.path), from_stored(row.train_id)
-            yield Event(FINISHED, *place, "It has finished.", row.last_grown_at, str(row.last_file_time))
+    finished = [id_ for id_, row in rows.items() if FINISHED in plan.kinds and row.state == JobState.FINISHED]
+    columns: list[Any] = [column("job_id", Key), column("outcome")]
+    v_job = select(*columns).select_from(table("v_job"))
+    for id_, outcome in connection.execute(v_job.where(among(connection, columns[0], finished))):
+        row = rows[id_]
+        place = from_stored(row.path), from_stored(row.train_id)
+        what = f"It has finished: {outcome}." if outcome else "It has finished."
+        details = {"outcome": outcome}
+        yield Event(FINISHED, *place, what, row.last_grown_at, str(row.last_file_time), details)
     if METRIC in plan.kinds and plan.bounds and rows:
         yield from _beyond_bounds(connection, plan, rows)
 
