@@ -13,6 +13,7 @@ from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError
 
 NEEDS_A_STORE = [
     "annotate ./run --label 1",
+    "backup backup.db",
     "compare ./run ./other",
     "db check",
     "db grant --analyst reader",
@@ -22,6 +23,8 @@ NEEDS_A_STORE = [
     "filter .",
     "forget . --yes",
     "gc --missing --dry-run",
+    "histograms ./run weights --to files",
+    "images ./run input --to files",
     "jobs",
     "problems",
     "publish snapshot.db",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
@@ -16,6 +16,16 @@ from lineage_store.cli.verbs.jobs import base_dir_option
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Table
+    from lineage_store.api.samples import Chosen
+
+
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --start, --stop and --device, which arrive under these names."""
+    command = click.option("--device", type=int, metavar="N", help="Only this device.")(command)
+    command = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")(
+        command
+    )
+    return click.option("--start", type=int, metavar="STEP", help="From this step on.")(command)
 
 
 @click.command("tags")
@@ -61,9 +71,7 @@ def evaluations_verb(
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.argument("tag")
 @click.option("--plot", "drawn", is_flag=True, help="Draw the curves in the terminal, in one plot.")
-@click.option("--start", type=int, metavar="STEP", help="From this step on.")
-@click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")
-@click.option("--device", type=int, metavar="N", help="Only this device.")
+@step_options
 @base_dir_option
 @style_options
 @pass_session
@@ -72,11 +80,9 @@ def scalars_verb(
     jobs: Sequence[str],
     tag: str,
     drawn: bool,
-    start: int | None,
-    stop: int | None,
-    device: int | None,
     base_dir: str | None,
     style: Style,
+    **chosen: Unpack[Chosen],
 ) -> None:
     """Print or draw every step of a scalar, of one job or several.
 
@@ -89,7 +95,7 @@ def scalars_verb(
     """
     with session.open_store() as store:
         places = [find_job(store, job, base_dir) for job in jobs]
-        found = store.curves(places, tag, start=start, stop=stop, device=device)
+        found = store.curves(places, tag, **chosen)
     if drawn:
         click.echo(_plot(found, places, tag))
         return

@@ -47,18 +47,17 @@ _RESTARTS = """(
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   )"""
 
-# The file of the last training: one that has a training's end, or its begin, the pipeline.
+# Of the files that have a training's end, or its begin, which is the pipeline, the newest decides. (No LIMIT: Citus.)
 _OUTCOME = f"""CASE WHEN j.state <> '{JobState.LIVE}' THEN coalesce(
     (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = '{OUTCOME}'),
     (
       SELECT CASE
-        WHEN t.train_at IS NOT NULL THEN 'completed'
-        WHEN j.state = '{JobState.FINISHED}' THEN 'interrupted'
+        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
+        WHEN j.state = '{JobState.FINISHED}' AND count(*) > 0 THEN 'interrupted'
       END
       FROM file_lineage t
       JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
       WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-      ORDER BY f.file_time DESC, f.name DESC LIMIT 1
     )
   ) END"""  # noqa: S608 - our own words
 
