@@ -30,8 +30,9 @@ def _setting(
     least: float | None = None,
     most: float | None = None,
     choices: tuple[str, ...] = (),
+    secret: bool = False,
 ) -> Any:
-    limits = {"least": least, "most": most, "choices": choices}
+    limits = {"least": least, "most": most, "choices": choices, "secret": secret}
     return field(default=default, metadata={"meaning": meaning, **limits})
 
 
@@ -162,6 +163,22 @@ class Settings:
     )
     log_format: str = _setting(
         "auto", "console, json, or auto (json when not on a terminal)", choices=("auto", "console", "json")
+    )
+    notify_url: str = _setting(
+        "", "http or https address that a daemon tells what happens, by POST; empty: none", secret=True
+    )
+    notify_command: str = _setting(
+        "", "command that is told, on its stdin, in place of notify_url; no shell", secret=True
+    )
+    notify_on: str = _setting("problem, lag, finished, metric", "what is told, separated by commas")
+    notify_lag_s: float = _setting(
+        300.0, "seconds after which a base dir that was not searched in full lags", least=1
+    )
+    notify_metrics: str = _setting(
+        "", "bounds of metrics beyond which a job is told, separated by commas: accuracy>=0.9, loss<0.1"
+    )
+    notify_name: str = _setting(
+        "default", "by which the store remembers what was told; other receivers need another name"
     )
 
 

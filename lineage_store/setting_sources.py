@@ -80,6 +80,18 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
     return next((path for path in candidates if path and path.is_file()), None)
 
 
+def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says, by the names of settings: `url` in the table `[notify]` is `notify_url`."""
+    found = dict[str, Any]()
+    for name, value in values.items():
+        found |= (
+            {f"{name}_{key}": item for key, item in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+    return found
+
+
 def _is_trusted(path: Path) -> bool:
     """Whether nobody but this user and root could have put the file there, or can write to it."""
     try:
@@ -109,6 +121,6 @@ def _is_known(variable: str) -> bool:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return flattened(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lineage_store.api.changes import Following
@@ -88,7 +89,8 @@ class LineageStore(Tables, Following, Exports):
         """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
 
         On SIGHUP it goes on with the settings that `reload` gives; where that raises ConfigError, which is logged, with
-        those before. With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how it stands.
+        those before. With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how it stands;
+        with notify_url or notify_command those are told what happens.
 
         Raises ConfigError when there is no base dir to follow, or the port cannot be had. Ends the whole process, with
         exit code 7, when a base dir makes no progress for `progress_deadline_s`: it needs a process of its own, and
@@ -96,10 +98,27 @@ class LineageStore(Tables, Following, Exports):
         """
         from lineage_store.ingest.daemon import scheduler
         from lineage_store.ingest.daemon.crew import Wanted
+        from lineage_store.operations.notify.notifier import notifying
+        from lineage_store.operations.notify.plan import plan_of
 
         def wanted(settings: Settings) -> Wanted:
             return Wanted(tuple(map(absolute_path, base_dirs or settings.base_dirs)), settings)
 
-        again = (lambda: wanted(reload())) if reload else None
-        with metrics_at(self.settings.metrics_port, self.measures):
-            scheduler.run(self._engine, wanted(self.settings), stop, again)
+        with (
+            metrics_at(self.settings.metrics_port, self.measures),
+            notifying(
+                self._engine,
+                plan_of(self.settings),
+                allow_network_filesystem=self.settings.allow_network_filesystem,
+            ) as notifier,
+        ):
+
+            def again(reload: Callable[[], Settings]) -> Wanted:
+                settings = reload()
+                found, plan = wanted(settings), plan_of(settings)
+                notifier.use(plan)
+                return found
+
+            scheduler.run(
+                self._engine, wanted(self.settings), stop, partial(again, reload) if reload else None
+            )

@@ -493,6 +493,27 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "notifier",
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("since", sa.Text(), nullable=False),
+        sa.Column("looked_at", UTC_TIME, nullable=False),
+        sa.Column("begun_at", UTC_TIME, nullable=False),
+        sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("expires_at", UTC_TIME, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_notifier"),
+    )
+    op.create_table(
+        "notified",
+        sa.Column("notifier", NAME, nullable=False),
+        sa.Column("event_key", sa.BigInteger(), nullable=False),
+        sa.Column("told_at", UTC_TIME, nullable=False),
+        sa.PrimaryKeyConstraint("notifier", "event_key", name="pk_notified"),
+        sa.ForeignKeyConstraint(
+            ["notifier"], ["notifier.name"], name="fk_notified_notifier", ondelete="CASCADE"
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "ingest_lease",
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("shard", sa.Integer(), server_default=sa.text("0"), nullable=False),

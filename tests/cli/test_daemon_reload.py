@@ -2,79 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
+from helpers.following_daemon import daemon, wait_until, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
-from helpers.program import PROGRAM
 from lineage_store.store.database.engine import open_engine
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
-
-
-@dataclass
-class Daemon:
-    """A daemon that follows what a settings file says."""
-
-    file: Path
-    process: subprocess.Popen[str]
-    logged: list[dict[str, Any]] = field(default_factory=list)
-
-    def says(self, message: str) -> list[dict[str, Any]]:
-        return [line for line in self.logged if line["message"] == message]
-
-    def reload(self, answer: str, **settings: object) -> dict[str, Any]:
-        """Have it read these settings; what it says to them."""
-        before = len(self.says(answer))
-        write(self.file, **settings)
-        self.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: len(self.says(answer)) > before)
-        return self.says(answer)[-1]
-
-
-def write(file: Path, **settings: object) -> None:
-    eager = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "log_format": "json"}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in {**eager, **settings}.items()]
-    file.write_text("\n".join(lines))
-
-
-@contextmanager
-def daemon(file: Path, url: str, *arguments: object) -> Iterator[Daemon]:
-    command = [str(PROGRAM), "--config", str(file), "daemon", *map(str, arguments)]
-    environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        running = Daemon(file, process)
-        assert process.stderr is not None
-        lines = process.stderr
-
-        reader = threading.Thread(target=lambda: running.logged.extend(map(json.loads, lines)))
-        reader.start()
-        try:
-            wait_until(lambda: running.says("started"))
-            yield running
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
-        finally:
-            process.kill()
-            reader.join()
 
 
 @pytest.fixture
@@ -136,6 +73,7 @@ def test_intervals_change_and_nothing_is_missed(store: Engine, database_url: str
         ({"poll_interval_s": "soon"}, "Setting poll_interval_s = 'soon'"),
         ({"pol_interval_s": 1.0}, "Unknown setting 'pol_interval_s'"),
         ({"base_dirs": []}, "There is no base dir to follow."),
+        ({"notify_url": "ftp://host/x"}, "Setting notify_url is no address"),
     ],
 )
 def test_settings_that_are_refused_are_told_and_the_old_ones_stay(

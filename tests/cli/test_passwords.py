@@ -209,3 +209,14 @@ def test_a_password_in_a_sentence_is_starred_out_alone(text: str, shown: str) ->
 )
 def test_what_is_no_password_stays(text: str) -> None:
     assert without_passwords(text) == text
+
+
+def test_where_notifications_go_is_not_shown(
+    run: Run, on_sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_STORE_NOTIFY_URL", "https://hooks.example/s3cret")
+    monkeypatch.setenv("LINEAGE_STORE_NOTIFY_COMMAND", "tell s3cret")
+    for style in ([], ["--json"]):
+        shown = run("config", "show", *style)
+        assert shown.code == 0
+        assert "s3cret" not in shown.out + shown.err

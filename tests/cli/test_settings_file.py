@@ -7,7 +7,7 @@ from pathlib import Path
 
 from helpers.base_dirs import ROOT
 from lineage_store.config import SETTING_FIELDS
-from lineage_store.setting_sources import load
+from lineage_store.setting_sources import flattened, load
 from lineage_store.store.database.engine import sqlite_path
 
 FILE = ROOT / "config" / "lineage_store.toml"
@@ -16,12 +16,16 @@ SERVICE = ROOT / "config" / "lineage-store.service"
 
 def test_every_setting_stands_there_with_its_default_and_its_meaning() -> None:
     lines = FILE.read_text(encoding="utf-8").splitlines()
-    values = tomllib.loads("\n".join(lines))
+    values = flattened(tomllib.loads("\n".join(lines)))
     assert list(values) == [setting.name for setting in SETTING_FIELDS]
     for setting in SETTING_FIELDS:
         value = values[setting.name]
         assert (tuple(value) if isinstance(value, list) else value) == setting.default
-        place = next(index for index, line in enumerate(lines) if line.startswith(f"{setting.name} ="))
+        place = next(
+            index
+            for index, line in enumerate(lines)
+            if line.startswith(f"{setting.name.removeprefix('notify_')} =")
+        )
         assert lines[place - 1].startswith(f"# {setting.metadata['meaning']}")
         assert all(choice in lines[place - 1] for choice in setting.metadata["choices"])
 

@@ -391,6 +391,25 @@ CREATE TABLE ingest_total (
   CONSTRAINT fk_ingest_total_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE TABLE notifier (
+  name TEXT NOT NULL,
+  since TEXT NOT NULL,
+  looked_at TEXT NOT NULL,
+  begun_at TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  expires_at TEXT NOT NULL,
+  CONSTRAINT pk_notifier PRIMARY KEY (name)
+);
+
+CREATE TABLE notified (
+  notifier TEXT NOT NULL,
+  event_key BIGINT NOT NULL,
+  told_at TEXT NOT NULL,
+  CONSTRAINT pk_notified PRIMARY KEY (notifier, event_key),
+  CONSTRAINT fk_notified_notifier FOREIGN KEY(notifier) REFERENCES notifier (name) ON DELETE CASCADE
+)
+ WITHOUT ROWID;
+
 CREATE TABLE ingest_lease (
   base_dir_id INTEGER NOT NULL,
   shard INTEGER DEFAULT 0 NOT NULL,

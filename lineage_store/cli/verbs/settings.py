@@ -33,6 +33,8 @@ def show_verb(session: Session, style: Style) -> None:
         value = getattr(loaded.settings, setting.name)
         if setting.name.endswith("database_url") and value:
             value = shown_url(value)
+        if setting.metadata["secret"] and value:
+            value = "***"
         if isinstance(value, tuple):
             value = list(value) if style == "json" else ", ".join(value)
         rows.append((setting.name, value, loaded.origins[setting.name], setting.metadata["meaning"]))

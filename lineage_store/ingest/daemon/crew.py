@@ -22,7 +22,7 @@ _NEED_A_RESTART = (
     *("database_url", "read_database_url", "allow_network_filesystem", "pool_size", "statement_timeout_s"),
     "metrics_port",
 )
-_OF_OTHERS = ("base_dirs", "log_", "serve_", "mindinsight_", *_NEED_A_RESTART)
+_OF_OTHERS = ("base_dirs", "log_", "serve_", "mindinsight_", "notify_", *_NEED_A_RESTART)
 """What settings begin with that no follower asks for."""
 
 

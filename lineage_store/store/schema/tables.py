@@ -614,6 +614,40 @@ ingest_total = Table(
     comment="what all passes over a base dir did together, those too whose rows are gone: for monitoring",
 )
 
+notifier = Table(
+    "notifier",
+    metadata,
+    Column("name", Name, primary_key=True, comment="setting notify_name of the daemons that tell"),
+    Column("since", Text, nullable=False, comment="token of changes: what is behind it may not be told yet"),
+    Column("looked_at", UtcTime, nullable=False, comment="when everything had been told"),
+    Column("begun_at", UtcTime, nullable=False, comment="what happened before is no news"),
+    Column("holder", Text, nullable=False, comment="who tells"),
+    Column("expires_at", UtcTime, nullable=False, comment="when another one may"),
+    comment="who tells a webhook or command what happens, and how far that is",
+)
+
+notified = Table(
+    "notified",
+    metadata,
+    Column(
+        "notifier",
+        Name,
+        ForeignKey("notifier.name", ondelete="CASCADE"),
+        primary_key=True,
+        comment="its name",
+    ),
+    Column(
+        "event_key",
+        BigInteger,
+        primary_key=True,
+        autoincrement=False,
+        comment="64 bits of the SHA-256 of what was told: its id in the message",
+    ),
+    Column("told_at", UtcTime, nullable=False, comment="when; it is kept for a week"),
+    comment="what was told lately",
+    sqlite_with_rowid=False,
+)
+
 ingest_lease = Table(
     "ingest_lease",
     metadata,

@@ -1,0 +1,1 @@
+"""Telling a webhook or a command what happens: what, to whom, and what was told already."""

@@ -1,0 +1,83 @@
+"""Hand a message to a webhook or a command, and see whether it was taken.
+
+In: a plan, a message. Out: nothing; NotTakenError says why it must be handed over again. Promises: it ends within
+DEADLINE_S, whatever the other side does; no redirect is followed; what it raises has no part of the address.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from base64 import b64encode
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import SplitResult, unquote
+
+from lineage_store.operations.notify.plan import Plan
+
+STEP_S, DEADLINE_S = 10.0, 20.0
+"""For each wait, and for all of it."""
+
+
+class NotTakenError(Exception):
+    """A message was not taken; why, in words that may be logged."""
+
+
+def deliver(plan: Plan, message: bytes) -> None:
+    """Hand a message over. Raises NotTakenError."""
+    try:
+        if plan.address is not None:
+            _post(plan.address, message)
+        else:
+            _run(plan.command, message)
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise NotTakenError(str(reason)) from None
+
+
+def _post(address: SplitResult, message: bytes) -> None:
+    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+    headers = {"Content-Type": "application/json", "User-Agent": "lineage-store"}
+    if address.username is not None:
+        user = f"{unquote(address.username)}:{unquote(address.password or '')}".encode()
+        headers["Authorization"] = f"Basic {b64encode(user).decode()}"
+    target = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
+    with closing(kind(str(address.hostname), address.port, timeout=STEP_S)) as connection:
+        end = threading.Timer(
+            DEADLINE_S, _cut, (connection,)
+        )  # who sends a byte now and then meets no time-out
+        end.daemon = True
+        end.start()
+        try:
+            connection.request("POST", target, message, headers)
+            status = connection.getresponse().status
+        finally:
+            end.cancel()
+    if not 200 <= status < 300:
+        raise NotTakenError(
+            f"it answered {status}{', and redirects are not followed' * (status // 100 == 3)}"
+        )
+
+
+def _cut(connection: HTTPConnection) -> None:
+    with suppress(OSError, AttributeError):
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _run(command: tuple[str, ...], message: bytes) -> None:
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(  # noqa: S603 - the command of who runs the daemon
+        command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
+    )
+    try:
+        process.communicate(message, timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise NotTakenError(f"it did not end within {DEADLINE_S:g} s") from None
+    if process.returncode:
+        raise NotTakenError(f"it ended with {process.returncode}")

@@ -1,0 +1,162 @@
+"""What has happened that a plan tells of.
+
+In: an open read transaction, a plan, how far was looked before. Out: events, and how far was looked now. Promises: what
+happened since is among them, and may be there again at the next look: each has a key, by which it is told once. What
+lies more than a week back, by the clocks of who wrote it too, is no news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, column, func, select, table
+
+from lineage_store.json_values import for_json, iso
+from lineage_store.operations.notify.plan import FINISHED, LAG, METRIC, PROBLEM, Plan
+from lineage_store.query.change_cursor import Cursor
+from lineage_store.query.changes import ChangeKind, read_changes
+from lineage_store.query.status import problem_of
+from lineage_store.states import JobState
+from lineage_store.store.database.dialects import among, among_rows
+from lineage_store.store.database.types import Key, UtcTime
+from lineage_store.store.schema.tables import base_dir, metric, train_job
+from lineage_store.texts import from_stored, key, to_stored
+
+REMEMBERED = timedelta(days=7)
+_MARGIN = timedelta(hours=1)
+"""So long after a problem was first seen it may be committed, and after a job grew last it may be closed."""
+_JOBS_AT_A_TIME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    kind: str
+    base_dir: str
+    train_id: str | None
+    what: str
+    at: datetime | None
+    told_once: str
+    """What tells it from others of its kind and place."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> int:
+        """Names it, wherever it is seen."""
+        return key(to_stored("\0".join((self.kind, self.base_dir, self.train_id or "", self.told_once))))
+
+    def as_json(self) -> dict[str, Any]:
+        """What is told of it."""
+        told: dict[str, Any] = for_json(
+            {
+                "id": f"{self.key & (1 << 64) - 1:016x}",
+                "kind": self.kind,
+                "base_dir": to_stored(self.base_dir),
+                "train_id": None if self.train_id is None else to_stored(self.train_id),
+                "what": to_stored(self.what),
+                "at": self.at,
+                **self.details,
+            }
+        )
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """How far was looked."""
+
+    cursor: Cursor
+    at: datetime
+    begun_at: datetime
+
+
+def read_news(
+    connection: Connection, plan: Plan, before: Looked, now: datetime
+) -> tuple[list[Event], Looked, bool]:
+    """What happened since `before`; how far that is; and whether there is more already."""
+    since = max(before.begun_at, now - REMEMBERED)
+    page = read_changes(connection, before.cursor, limit=_JOBS_AT_A_TIME)
+    names = [
+        (to_stored(change.base_dir), to_stored(change.train_id or ""))
+        for change in page.changes
+        if change.kind == ChangeKind.CHANGED
+    ]
+    found = list(_of_jobs(connection, plan, names, since, now)) if names else []
+    if PROBLEM in plan.kinds:
+        found += _problems(connection, max(since, before.at - _MARGIN))
+    if LAG in plan.kinds:
+        found += _lags(connection, now, plan.lag_s)
+    return found, Looked(page.cursor, now, before.begun_at), page.more
+
+
+def _of_jobs(
+    connection: Connection, plan: Plan, names: Sequence[tuple[str, str]], since: datetime, now: datetime
+) -> Iterator[Event]:
+    last = func.coalesce(train_job.c.last_wall_time, train_job.c.last_file_time, 0)
+    jobs = select(train_job, base_dir.c.path).join(base_dir, base_dir.c.id == train_job.c.base_dir_id)
+    wanted = jobs.where(
+        among_rows(connection, (base_dir.c.path, train_job.c.train_id), names),
+        train_job.c.last_grown_at >= since - _MARGIN,
+        last >= (now - REMEMBERED).timestamp(),
+    )
+    rows = {row.id: row for row in connection.execute(wanted)}
+    finished = [id_ for id_, row in rows.items() if FINISHED in plan.kinds and row.state == JobState.FINISHED]
+    columns: list[Any] = [column("job_id", Key), column("outcome")]
+    v_job = select(*columns).select_from(table("v_job"))
+    for id_, outcome in connection.execute(v_job.where(among(connection, columns[0], finished))):
+        row = rows[id_]
+        place = from_stored(row.path), from_stored(row.train_id)
+        what = f"It has finished: {outcome}." if outcome else "It has finished."
+        details = {"outcome": outcome}
+        yield Event(FINISHED, *place, what, row.last_grown_at, str(row.last_file_time), details)
+    if METRIC in plan.kinds and plan.bounds and rows:
+        yield from _beyond_bounds(connection, plan, rows)
+
+
+def _beyond_bounds(connection: Connection, plan: Plan, jobs: dict[int, Any]) -> Iterator[Event]:
+    named = {key(to_stored(bound.metric)) for bound in plan.bounds}
+    wanted = select(metric.c.job_id, metric.c.name, metric.c.value).where(
+        among(connection, metric.c.job_id, jobs), metric.c.name_key.in_(named), metric.c.value.is_not(None)
+    )
+    for job_id, name, value in connection.execute(wanted):
+        for bound in plan.bounds:
+            if bound.metric == from_stored(name) and bound.is_passed_by(value):
+                job = jobs[job_id]
+                place = from_stored(job.path), from_stored(job.train_id)
+                details = {"metric": bound.metric, "value": value, "bound": str(bound)}
+                what = f"{bound.metric} is {value:g}: {bound}."
+                yield Event(METRIC, *place, what, job.last_grown_at, str(bound), details)
+
+
+def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
+    names = ("base_dir", "train_id", "path", "kind", "reason", "remedy", "range_start", "range_end")
+    times = [column(name, UtcTime()) for name in ("first_seen_at", "resolved_at")]
+    columns: list[Any] = [*map(column, names), *times]
+    wanted = select(*columns).select_from(table("v_ingest_problem")).where(times[0] >= since)
+    for row in map(dict, connection.execute(wanted).mappings()):
+        found = problem_of(row)
+        train_id = None if row["train_id"] is None else from_stored(row["train_id"])
+        this = f"{row['kind']} {row['path']} {row['range_start']} {iso(row['first_seen_at'])}"
+        details = {
+            "problem": found.kind,
+            "severity": str(found.severity),
+            "path": found.subject,
+            "remedy": found.remedy,
+            "resolved_at": found.until,
+        }
+        what = f"{found.title}: {found.what}"
+        yield Event(PROBLEM, from_stored(row["base_dir"]), train_id, what, found.since, this, details)
+
+
+def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:
+    wanted = select(
+        base_dir.c.path, func.coalesce(base_dir.c.discovered_at, base_dir.c.created_at, type_=UtcTime())
+    )
+    for path, searched_at in connection.execute(wanted.where(~base_dir.c.leaving)):
+        if (now - searched_at).total_seconds() > lag_s:
+            what = f"It was last searched in full at {iso(searched_at)}."
+            yield Event(LAG, from_stored(path), None, what, searched_at, iso(searched_at))

@@ -1,0 +1,203 @@
+"""A thread that tells what happens, and remembers in the store what it has told.
+
+In: an engine, a plan, which may change. Out: messages to a webhook or command. Promises: each event is told at least
+once, over restarts and while the other side is away, and once unless something ends between telling and remembering it;
+of the daemons of a store one tells at a time; nobody waits for it: it has connections and a thread of its own, and no
+transaction is open while something is handed over. Logs never have the address.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.operations.notify.deliver import NotTakenError, deliver
+from lineage_store.operations.notify.news import REMEMBERED, Event, Looked, read_news
+from lineage_store.operations.notify.plan import Plan
+from lineage_store.query.change_cursor import decode, encode
+from lineage_store.query.changes import current
+from lineage_store.store.database.dialects import among, upsert
+from lineage_store.store.database.engine import apart, database_time, identity, reading, writing
+from lineage_store.store.holders import holder_name, lives
+from lineage_store.store.schema.tables import notified, notifier
+
+log = logging.getLogger(__name__)
+
+_LOOKS_EVERY_S, _SHARE = 1.0, 0.1
+"""Looking may take this share of the time."""
+_LONGEST_WAIT_S = 60.0
+_HELD, _RENEWED = timedelta(seconds=60), timedelta(seconds=40)
+"""For how long one tells; and how much of that is left at least while something is handed over."""
+_EVENTS_AT_A_TIME = 100
+_LOGGED_EVERY_S = 60.0
+_ENDS_WITHIN_S = 2.0
+
+
+@contextmanager
+def notifying(
+    engine: Engine, plan: Plan | None, *, allow_network_filesystem: bool = False
+) -> Iterator[Notifier]:
+    """Tell what happens for the length of the block."""
+    own = apart(engine, allow_network_filesystem=allow_network_filesystem)
+    here = Notifier(own)
+    here.use(plan)
+    thread = threading.Thread(target=here.run, name="notify", daemon=True)
+    thread.start()
+    try:
+        yield here
+    finally:
+        here.end()
+        thread.join(_ENDS_WITHIN_S)  # what is being handed over is told again by the next daemon
+        own.dispose()
+
+
+class Notifier:
+    """Who tells."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._holder = engine, holder_name()
+        self._plan: Plan | None = None
+        self._used: Plan | None = None
+        """The one that the rest is about."""
+        self._looked: Looked | None = None
+        self._expires_at: datetime | None = None
+        self._woken, self._ended = threading.Event(), False
+        self._failures, self._logged = 0, float("-inf")
+
+    def use(self, plan: Plan | None) -> None:
+        """Go on with another plan: what a new name is told begins now."""
+        if plan is not None:
+            with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
+                _begin(connection, plan.name)
+        self._plan, self._failures = plan, 0
+        self._woken.set()
+
+    def end(self) -> None:
+        """Tell no more."""
+        self._ended = True
+        self._woken.set()
+
+    def run(self) -> None:
+        """Tell what happens until it is ended."""
+        wait_s = 0.0
+        while not self._ended:
+            self._woken.wait(wait_s)
+            self._woken.clear()
+            wait_s = self._once()
+        if self._expires_at is None:
+            return
+        with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
+            mine = update(notifier).where(notifier.c.holder == self._holder)
+            connection.execute(mine.values(expires_at=database_time(connection)))
+
+    def _once(self) -> float:
+        """Look, and tell; how long to wait then."""
+        plan, began = self._plan, time.monotonic()
+        if plan is None or self._ended:
+            return _LONGEST_WAIT_S
+        if plan is not self._used:
+            self._used, self._looked, self._expires_at = plan, None, None
+        try:
+            self._look(plan)
+        except (NotTakenError, DatabaseUnavailableError, DBAPIError) as error:
+            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again, and ingest goes on
+            self._fail(type(error).__name__)
+        else:
+            if self._failures:
+                log.info("told again", extra={"failures": self._failures})
+            self._failures = 0
+        if self._failures:
+            return min(2.0 ** min(self._failures, 10) / 2, _LONGEST_WAIT_S)
+        return max(_LOOKS_EVERY_S, (time.monotonic() - began) / _SHARE)
+
+    def _fail(self, reason: str) -> None:
+        self._failures, self._looked, self._expires_at = self._failures + 1, None, None
+        if self._failures == 1 or time.monotonic() >= self._logged + _LOGGED_EVERY_S:
+            log.warning("not told; it is tried again", extra={"reason": reason, "failures": self._failures})
+            self._logged = time.monotonic()
+
+    def _look(self, plan: Plan) -> None:
+        more = True
+        while more and not self._ended and self._holds(plan) and self._looked is not None:
+            with reading(self._engine) as connection:
+                events, looked, more = read_news(connection, plan, self._looked, database_time(connection))
+                news = _untold(connection, plan.name, events)
+            for begin in range(0, len(news), _EVENTS_AT_A_TIME):
+                some = news[begin : begin + _EVENTS_AT_A_TIME]
+                if self._ended or not self._holds(plan):
+                    return
+                deliver(plan, _message(identity(self._engine.url), some))
+                with writing(self._engine) as connection:
+                    _remember(connection, plan.name, some)
+            self._looked = looked
+
+    def _holds(self, plan: Plan) -> bool:
+        """Whether this daemon tells: the first that asks, for as long as it goes on asking."""
+        with reading(self._engine) as connection:
+            now = database_time(connection)
+        if self._looked is not None and self._expires_at is not None and self._expires_at - now > _RENEWED:
+            return True
+        with writing(self._engine) as connection:
+            self._looked = _take(connection, plan.name, self._holder, self._looked)
+        self._expires_at = now + _HELD
+        return self._looked is not None
+
+
+def _begin(connection: Connection, name: str) -> None:
+    now = database_time(connection)
+    row = {"name": name, "since": encode(current(connection)), "looked_at": now, "begun_at": now}
+    connection.execute(upsert(connection, notifier, ["name"]), {**row, "holder": "", "expires_at": now})
+
+
+def _take(connection: Connection, name: str, holder: str, looked: Looked | None) -> Looked | None:
+    """Be who tells for a while, and write down how far was looked; how far that is, None where another one tells."""
+    _begin(connection, name)
+    row = connection.execute(select(notifier).where(notifier.c.name == name).with_for_update()).one()
+    now = database_time(connection)
+    if row.holder != holder and row.expires_at > now and lives(row.holder) is not False:
+        return None
+    if row.holder != holder or looked is None:
+        looked = Looked(decode(row.since), row.looked_at, row.begun_at)
+    values = {
+        "since": encode(looked.cursor),
+        "looked_at": looked.at,
+        "holder": holder,
+        "expires_at": now + _HELD,
+    }
+    connection.execute(update(notifier).where(notifier.c.name == name).values(values))
+    old = (notified.c.notifier == name) & (notified.c.told_at < now - REMEMBERED)
+    connection.execute(notified.delete().where(old))
+    return looked
+
+
+def _untold(connection: Connection, name: str, events: Sequence[Event]) -> list[Event]:
+    if not events:
+        return []
+    by_key = {event.key: event for event in events}
+    told = select(notified.c.event_key).where(notified.c.notifier == name)
+    known = set(connection.execute(told.where(among(connection, notified.c.event_key, by_key))).scalars())
+    return [event for key, event in by_key.items() if key not in known]
+
+
+def _remember(connection: Connection, name: str, events: Sequence[Event]) -> None:
+    now = database_time(connection)
+    rows = [{"notifier": name, "event_key": event.key, "told_at": now} for event in events]
+    connection.execute(upsert(connection, notified, ["notifier", "event_key"]), rows)
+
+
+def _message(store: str, events: Sequence[Event]) -> bytes:
+    told = [event.as_json() for event in events]
+    lines = (f"{each['kind']} {each['base_dir']} {each['train_id'] or ''}: {each['what']}" for each in told)
+    return json.dumps(
+        {"version": 1, "store": store, "text": "\n".join(lines), "events": told}, allow_nan=False
+    ).encode()

@@ -1,0 +1,104 @@
+"""What is told, and to whom: the settings `notify_…`, checked.
+
+In: settings. Out: a frozen plan, or None where nobody is to be told. Raises ConfigError that names the setting; an
+address, which may hold secrets, is never in it. Pure.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import shlex
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from lineage_store.config import Settings
+from lineage_store.errors import ConfigError
+from lineage_store.texts import closest
+
+PROBLEM, LAG, FINISHED, METRIC = KINDS = ("problem", "lag", "finished", "metric")
+_HOLDS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+_BOUND = re.compile(r"(?P<metric>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound of a metric."""
+
+    metric: str
+    sign: str
+    value: float
+
+    def is_passed_by(self, value: float) -> bool:
+        """Whether a job with this value is told."""
+        return bool(_HOLDS[self.sign](value, self.value))
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is told, and to whom: to an address or a command."""
+
+    name: str
+    address: SplitResult | None
+    command: tuple[str, ...]
+    kinds: frozenset[str]
+    lag_s: float
+    bounds: tuple[Bound, ...]
+
+
+def plan_of(settings: Settings) -> Plan | None:
+    """The plan of some settings; None where they name nobody. Raises ConfigError."""
+    if not (settings.notify_url or settings.notify_command):
+        return None
+    if settings.notify_url and settings.notify_command:
+        raise ConfigError(
+            "Settings notify_url and notify_command are both given.",
+            hint="Give one: the command may do more.",
+        )
+    address = _address(settings.notify_url) if settings.notify_url else None
+    kinds = frozenset(_listed(settings.notify_on))
+    for kind in kinds.difference(KINDS):
+        near = closest(kind, KINDS)
+        hint = f"Did you mean {near}?" if near else f"Known: {', '.join(KINDS)}."
+        raise ConfigError(f"Setting notify_on has {kind!r}, which is nothing that is told.", hint=hint)
+    bounds = tuple(map(_bound, _listed(settings.notify_metrics)))
+    command = _command(settings.notify_command)
+    return Plan(settings.notify_name, address, command, kinds, settings.notify_lag_s, bounds)
+
+
+def _address(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        fits = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:
+        fits = False
+    if not fits or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(
+            "Setting notify_url is no address of a webhook.",
+            hint="Write http://host/path or https://host/path.",
+        )
+    return address
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"Setting notify_command cannot be split into words: {error}.") from None
+
+
+def _bound(text: str) -> Bound:
+    found = _BOUND.fullmatch(text)
+    try:
+        if found is not None:
+            return Bound(found["metric"], found["sign"], float(found["value"]))
+    except ValueError:
+        pass
+    raise ConfigError(f"Setting notify_metrics has {text!r}, which is no bound.", hint="Write accuracy>=0.9.")
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

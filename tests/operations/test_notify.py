@@ -1,0 +1,257 @@
+"""`[notify]`: a webhook or a command is told what happens, at least once, and ingest waits for nobody."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.following_daemon import daemon, wait_until, write
+from helpers.ingesting import column
+from helpers.log_writer import Log
+from lineage_store.config import Settings
+from lineage_store.errors import ConfigError
+from lineage_store.operations.notify import deliver
+from lineage_store.operations.notify.plan import plan_of
+from lineage_store.store.database.engine import open_engine
+
+SECRET = "T0P-s3cret"
+
+
+class Webhook:
+    """A server that notes what it is told; `answer` gives the status for each request, None: never."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.answer: Callable[[int], int | None] = lambda _: 200
+        self.ended = threading.Event()
+        self.url = ""
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        told = [event for request in self.requests for event in request["events"]]
+        return [event for event in told if kind in (None, event["kind"])]
+
+    def told(self) -> Counter[tuple[str, str | None]]:
+        """How often of what, by kind and job."""
+        return Counter((event["kind"], event["train_id"]) for event in self.events())
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    hook = Webhook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            hook.requests.append(body)
+            hook.paths.append(self.path)
+            status = hook.answer(len(hook.requests))
+            if status is None:
+                hook.ended.wait(60)
+                return
+            self.send_response(status)
+            self.send_header("Location", f"{hook.url}/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        hook.url = f"http://user:{SECRET}@127.0.0.1:{server.server_port}/hook/{SECRET}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield hook
+        finally:
+            hook.ended.set()
+            server.shutdown()
+            thread.join()
+
+
+def train(base_dir: Path, name: str, *, accuracy: float = 0.5, finished: bool = True) -> None:
+    job, now = base_dir / name, time.time()
+    paths = [
+        Log(now).version().scalar(1, "loss", 0.5).write_summary(job, int(now)),
+        Log(now).train(network="LeNet5").evaluation({"accuracy": accuracy}).write_lineage(job, int(now)),
+    ]
+    for path in paths if finished else []:
+        path.chmod(0o400)
+
+
+def damage(base_dir: Path, name: str) -> None:
+    now = time.time()
+    Log(now).version().frame(b"\xff\xff\xff").scalar(2, "loss", 0.5).write_summary(base_dir / name, int(now))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    base_dir = tmp_path / "base"
+    base_dir.mkdir()
+    return base_dir
+
+
+@contextmanager
+def told_by(webhook: Webhook, url: str, base_dir: Path, **settings: object) -> Iterator[Any]:
+    file = base_dir.parent / "lineage_store.toml"
+    write(file, base_dirs=[str(base_dir)], **{"notify_url": webhook.url, **settings})
+    with daemon(file, url) as running:
+        yield running
+    assert SECRET not in json.dumps(running.logged)
+
+
+def test_what_happens_is_told_once_also_over_a_restart(
+    database_url: str, place: Path, webhook: Webhook
+) -> None:
+    bounds = {"notify_metrics": "accuracy>=0.9"}
+    expected = {("finished", "./good"): 1, ("metric", "./good"): 1, ("problem", "./bad"): 1}
+    with told_by(webhook, database_url, place, **bounds):
+        train(place, "good", accuracy=0.95)
+        train(place, "runs", finished=False)
+        damage(place, "bad")
+        wait_until(lambda: webhook.told() == expected)
+    (metric,) = webhook.events("metric")
+    assert (metric["metric"], metric["value"], metric["bound"]) == ("accuracy", 0.95, "accuracy >= 0.9")
+    (problem,) = webhook.events("problem")
+    assert problem["problem"] == "undecodable_event"
+    assert problem["path"].startswith(str(place / "bad"))
+    assert problem["remedy"]
+    assert len({event["id"] for event in webhook.events()}) == 3
+    with told_by(webhook, database_url, place, **bounds):
+        train(place, "late")
+        wait_until(lambda: webhook.told()["finished", "./late"])
+        assert {event["outcome"] for event in webhook.events("finished")} == {"completed"}
+        assert webhook.told() == {**expected, ("finished", "./late"): 1}
+
+
+@pytest.mark.parametrize("refusal", [500, 302, 404])
+def test_a_webhook_that_refuses_is_asked_again_and_nowhere_else(
+    sqlite_url: str, place: Path, webhook: Webhook, refusal: int
+) -> None:
+    webhook.answer = lambda number: refusal if number < 3 else 204
+    with told_by(webhook, sqlite_url, place) as running:
+        train(place, "good")
+        wait_until(lambda: running.says("told again"))
+    assert webhook.told() == {("finished", "./good"): 3}
+    assert set(webhook.paths) == {f"/hook/{SECRET}"}
+    assert str(refusal) in running.says("not told; it is tried again")[0]["reason"]
+
+
+def test_ingest_goes_on_while_a_webhook_never_answers_and_a_kill_loses_nothing(
+    database_url: str, place: Path, webhook: Webhook
+) -> None:
+    webhook.answer = lambda _: None
+    engine = open_engine(database_url)
+    with told_by(webhook, database_url, place) as running:
+        train(place, "first")
+        wait_until(lambda: webhook.told()["finished", "./first"])
+        train(place, "second")
+        wait_until(lambda: len(column(engine, "SELECT state FROM train_job WHERE state = 'finished'")) == 2)
+        running.kill()
+    engine.dispose()
+    webhook.answer = lambda _: 200
+    with told_by(webhook, database_url, place):
+        wait_until(lambda: {("finished", "./first"), ("finished", "./second")} <= set(_taken(webhook)))
+
+
+def _taken(webhook: Webhook) -> list[tuple[str, str | None]]:
+    """What was told after the one request that was never answered."""
+    return [
+        (each["kind"], each["train_id"]) for request in webhook.requests[1:] for each in request["events"]
+    ]
+
+
+def test_a_base_dir_that_is_not_searched_any_more_is_told_as_lagging(
+    sqlite_url: str, place: Path, webhook: Webhook
+) -> None:
+    with told_by(webhook, sqlite_url, place, discovery_interval_s=1e6, notify_lag_s=1.0):
+        wait_until(lambda: webhook.told() == {("lag", None): 1})
+    assert webhook.events()[0]["base_dir"] == str(place)
+
+
+def test_of_two_daemons_one_tells(postgres_url: str, place: Path, webhook: Webhook) -> None:
+    with told_by(webhook, postgres_url, place), told_by(webhook, postgres_url, place):
+        for number in range(3):
+            train(place, f"job_{number}")
+            wait_until(lambda number=number: webhook.told()["finished", f"./job_{number}"])  # type: ignore[misc]
+    assert set(webhook.told().values()) == {1}
+
+
+def test_another_address_is_told_what_the_one_before_did_not_take(
+    sqlite_url: str, place: Path, webhook: Webhook
+) -> None:
+    with told_by(webhook, sqlite_url, place, notify_url="http://127.0.0.1:1/nobody") as running:
+        train(place, "good")
+        wait_until(lambda: running.says("not told; it is tried again"))
+        running.reload("settings read again", base_dirs=[str(place)], notify_url=webhook.url)
+        wait_until(lambda: webhook.told() == {("finished", "./good"): 1})
+        assert not running.says("let go")
+
+
+def test_a_command_is_told_on_its_stdin_until_it_ends_well(
+    sqlite_url: str, place: Path, webhook: Webhook
+) -> None:
+    told = place.parent / "told"
+    script = place.parent / "tell me"
+    script.write_text(f'#!/bin/sh\ncat >> "{told}"\necho >> "{told}"\n[ $(wc -l < "{told}") -ge 2 ]\n')
+    script.chmod(0o700)
+    with told_by(webhook, sqlite_url, place, notify_url="", notify_command=f"'{script}'") as running:
+        train(place, "good")
+        wait_until(lambda: running.says("told again"))
+    lines = [json.loads(line) for line in told.read_text().splitlines()]
+    assert [line["events"][0]["train_id"] for line in lines] == ["./good", "./good"]
+    assert "it ended with 1" in running.says("not told; it is tried again")[0]["reason"]
+    assert not webhook.requests
+
+
+def test_a_command_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
+    plan = plan_of(Settings(notify_command="sh -c 'sleep 600'"))
+    assert plan is not None
+    with pytest.raises(deliver.NotTakenError, match="did not end within"):
+        deliver.deliver(plan, b"{}")
+
+
+def test_a_server_that_answers_a_byte_now_and_then_is_cut_off(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(deliver, "STEP_S", 600.0)
+    webhook.answer = lambda _: None
+    plan = plan_of(Settings(notify_url=webhook.url))
+    assert plan is not None
+    with pytest.raises(deliver.NotTakenError) as refused:
+        deliver.deliver(plan, b'{"events": []}')
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"notify_url": f"ftp://host/{SECRET}"}, "notify_url is no address"),
+        ({"notify_url": f"file:///{SECRET}"}, "notify_url is no address"),
+        ({"notify_url": f"https://host/{SECRET}\r\nX: y"}, "notify_url is no address"),
+        ({"notify_url": f"https://host:{SECRET}/"}, "notify_url is no address"),
+        ({"notify_url": f"https://host/{SECRET}", "notify_command": "tell"}, "both"),
+        ({"notify_command": "tell", "notify_on": "problem, finshed"}, "Did you mean finished?"),
+        ({"notify_command": "tell", "notify_metrics": "accuracy=0.9"}, "is no bound"),
+        ({"notify_command": f"tell '{SECRET}"}, "cannot be split"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused_without_the_address(
+    settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan_of(Settings(**settings))
+    assert reason in str(refused.value)
+    assert SECRET not in str(refused.value)
