@@ -54,6 +54,7 @@ VERBS = {
     "verify": "verifying",
     "gc": "cleaning",
     "forget": "forget",
+    "move": "move",
     "publish": "setup",
     "db": "setup",
     "config": "settings",

@@ -20,6 +20,7 @@ NEEDS_A_STORE = [
     "filter",
     "filter .",
     "forget . --yes",
+    "move . ..",
     "gc --missing --dry-run",
     "jobs",
     "problems",
