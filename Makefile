@@ -54,6 +54,10 @@ check: .venv/package ## Lint, formatting and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy lineage_store tests tools benchmarks
 
+.PHONY: test-slow
+test-slow: .venv/package ## Run the tests that take seconds each
+	.venv/bin/python $(PYTEST) -m slow $(ARGS)
+
 .PHONY: test-lowest
 test-lowest: .venv-lowest/package ## Run the same on the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) $(ARGS)

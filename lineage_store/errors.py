@@ -203,6 +203,10 @@ class NotAStoreError(LineageStoreError):
     exit_code = ExitCode.SCHEMA
 
 
+class UnfinishedCopyError(NotAStoreError):
+    """The database holds a copy of a store that has not come to its end."""
+
+
 class SchemaTooOldError(LineageStoreError):
     """The database has an older schema than this version needs."""
 

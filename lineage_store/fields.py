@@ -212,3 +212,6 @@ PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.pri
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 """The names of a condition that say what to answer, not of which jobs; no field may have such a name."""
+
+OUTCOME = "end/outcome"
+"""The user-defined key under which our callbacks say how a training ended: completed, failed or interrupted."""

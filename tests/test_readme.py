@@ -1,4 +1,4 @@
-"""Every example in README.md and docs/ runs.
+"""Every example in README.md and docs/ runs, and the notebook in examples/.
 
 Each document has a directory of its own with `examples/summary_base` in it, and a store that has ingested it, named
 by LINEAGE_STORE_DATABASE_URL. Its blocks run in order:
@@ -14,6 +14,7 @@ by LINEAGE_STORE_DATABASE_URL. Its blocks run in order:
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -79,6 +80,18 @@ def test_examples_run(document: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(document):
         RUN[block.language](block, names)
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_tour_runs() -> None:
+    notebook = EXAMPLES.parent / "tour.ipynb"
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(cells):
+        assert not cell.get("outputs"), "outputs are not kept"
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{notebook}:{number}", "exec"), names)
+    assert len(names["losses"]) > 3
 
 
 def run_python(block: Block, names: dict[str, Any]) -> None:

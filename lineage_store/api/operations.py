@@ -119,7 +119,7 @@ class Operations(OpenedStore):
             raise no_such_job(train_id, path)
         return found
 
-    def evaluations(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
+    def evaluation_rows(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
         """Rows of v_metric: what every evaluation of a job measured, in their order. Raises TrainJobNotFoundError."""
         from lineage_store.query import status as statuses
 
@@ -140,19 +140,6 @@ class Operations(OpenedStore):
             places = base_dirs.find_all(connection, base_dir)
             found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
         return [row for of_base_dir in found for row in of_base_dir]
-
-    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
-        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
-        from lineage_store.store.catalog import registry, tombstones
-
-        stored = to_stored(train_id)
-        with self._reading() as connection:
-            return [
-                from_stored(path)
-                for number, path in registry.base_dirs(connection)
-                if registry.job_id(connection, number, stored) is not None
-                or (removed and tombstones.of_job(connection, number, stored) is not None)
-            ]
 
     # --- what is wrong, and trying again ----------------------------------------------------------------------------
 

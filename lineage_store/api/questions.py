@@ -56,9 +56,9 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.search import page
 
-        wanted = _question(condition, base_dir)
+        wanted = checked(condition, base_dir)
         with self._reading() as connection:
-            return page.filter_lineage(connection, wanted, _ids(connection, base_dir), count=count)
+            return page.filter_lineage(connection, wanted, base_dir_ids(connection, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -71,9 +71,9 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.search import listing
 
-        wanted, engine = _question(condition, base_dir), self.read_engine  # the same one throughout
+        wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
         with self._reading(engine) as connection:
-            ids = _ids(connection, base_dir)
+            ids = base_dir_ids(connection, base_dir)
         yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
 
     def job_columns(
@@ -95,9 +95,11 @@ class Questions(OpenedStore):
         from lineage_store.query.search.columns import job_columns
         from lineage_store.query.search.condition import read_subject
 
-        wanted, asked = _question(condition, base_dir), {name: read_subject(name) for name in names}
+        wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
-            return job_columns(connection, wanted, _ids(connection, base_dir), asked, most, every=every)
+            return job_columns(
+                connection, wanted, base_dir_ids(connection, base_dir), asked, most, every=every
+            )
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -129,9 +131,9 @@ class Questions(OpenedStore):
         """The SQL that `filter_lineage` runs, with its parameters and the database's plans; prints well."""
         from lineage_store.query.search.explain import explain
 
-        wanted = _question(condition, base_dir)
+        wanted = checked(condition, base_dir)
         with self._reading() as connection:
-            return explain(connection, wanted, _ids(connection, base_dir), count=count)
+            return explain(connection, wanted, base_dir_ids(connection, base_dir), count=count)
 
     def require_names(
         self,
@@ -154,7 +156,7 @@ class Questions(OpenedStore):
         from lineage_store.query.names import named_by, require
         from lineage_store.query.search.condition import read_subject
 
-        wanted = _question(condition, base_dir)
+        wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
         with self._reading() as connection:
             require(connection, asked)
@@ -215,6 +217,19 @@ class Questions(OpenedStore):
         with self._reading() as connection:
             return [from_stored(path) for _, path in registry.base_dirs(connection)]
 
+    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
+        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        from lineage_store.store.catalog import registry, tombstones
+
+        stored = to_stored(train_id)
+        with self._reading() as connection:
+            return [
+                from_stored(path)
+                for number, path in registry.base_dirs(connection)
+                if registry.job_id(connection, number, stored) is not None
+                or (removed and tombstones.of_job(connection, number, stored) is not None)
+            ]
+
     def train_jobs(
         self,
         base_dir: PathLike | None = None,
@@ -247,7 +262,7 @@ class Questions(OpenedStore):
 
         part = Page(limit, page)
         with self._reading() as connection:
-            ids = _ids(connection, base_dir)
+            ids = base_dir_ids(connection, base_dir)
             named = None if train_ids is None else list(map(to_stored, train_ids))
             return jobs.train_jobs(
                 connection,
@@ -271,7 +286,7 @@ class Questions(OpenedStore):
         from lineage_store.query import jobs
 
         with self._reading() as connection:
-            return jobs.count_jobs(connection, _ids(connection, base_dir))
+            return jobs.count_jobs(connection, base_dir_ids(connection, base_dir))
 
     def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
         """What the log files of some jobs hold: files, tags; nothing of jobs that the store does not know."""
@@ -281,14 +296,14 @@ class Questions(OpenedStore):
             return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)
 
 
-def _question(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
+def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
     """What is asked, checked."""
     from lineage_store.query.search.condition import parse
 
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
 
 
-def _ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+def base_dir_ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
     """The id of the base dir that is asked about; None: all of them."""
     return None if base_dir is None else [base_dirs.find(connection, base_dir).id]
 

@@ -18,6 +18,7 @@ from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.search.columns import JobColumns
 from lineage_store.query.status import JobReport, StoreStatus
+from lineage_store.query.table import Table
 from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.admin.replay import Replay
 from lineage_store.store.admin.wal import WriteAheadLog
@@ -49,6 +50,7 @@ __all__ = [
     "Reread",
     "Severity",
     "StoreStatus",
+    "Table",
     "Total",
     "TrainJob",
     "Verdict",

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 
 from lineage_store.api.changes import Following
 from lineage_store.api.metrics import metrics_at
-from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike, absolute_path, real_path
-from lineage_store.api.questions import Questions
-from lineage_store.api.samples import Samples
+from lineage_store.api.tables import Tables
 
 if TYPE_CHECKING:
+    from lineage_store.config import Settings
     from lineage_store.ingest.plan import IngestPlan
     from lineage_store.ingest.report import IngestReport, Progress
 
 
-class LineageStore(Questions, Samples, Following, Operations):
+class LineageStore(Tables, Following):
     """A lineage store: a SQLite file or a PostgreSQL database.
 
     Args:
@@ -78,17 +77,28 @@ class LineageStore(Questions, Samples, Following, Operations):
 
         return plan(self._engine, real_path(base_dir), self.settings)
 
-    def run_daemon(self, base_dirs: Sequence[PathLike] = (), *, stop: threading.Event | None = None) -> None:
+    def run_daemon(
+        self,
+        base_dirs: Sequence[PathLike] = (),
+        *,
+        stop: threading.Event | None = None,
+        reload: Callable[[], Settings] | None = None,
+    ) -> None:
         """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
 
-        With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how the store stands.
+        On SIGHUP it goes on with the settings that `reload` gives; where that raises ConfigError, which is logged, with
+        those before. With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how it stands.
 
         Raises ConfigError when there is no base dir to follow, or the port cannot be had. Ends the whole process, with
         exit code 7, when a base dir makes no progress for `progress_deadline_s`: it needs a process of its own, and
         someone who starts it anew.
         """
         from lineage_store.ingest.daemon import scheduler
+        from lineage_store.ingest.daemon.crew import Wanted
 
-        paths = [absolute_path(path) for path in base_dirs or self.settings.base_dirs]
+        def wanted(settings: Settings) -> Wanted:
+            return Wanted(tuple(map(absolute_path, base_dirs or settings.base_dirs)), settings)
+
+        again = (lambda: wanted(reload())) if reload else None
         with metrics_at(self.settings.metrics_port, self.measures):
-            scheduler.run(self._engine, paths, self.settings, stop)
+            scheduler.run(self._engine, wanted(self.settings), stop, again)

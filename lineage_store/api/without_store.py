@@ -21,6 +21,7 @@ from lineage_store.store.database.default_location import default_url
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
     from lineage_store.operations.measures import Measures
+    from lineage_store.operations.store_copy import StoreCopy
 
 
 def database_url(settings: Settings) -> str:
@@ -111,6 +112,30 @@ def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = Fa
     with _engine(settings) as engine:
         upgrade.check(engine)
         return (distributing.planned if dry_run else distributing.distribute)(engine, Part(part), shards)
+
+
+def copy_store(
+    settings: Settings,
+    source_url: str,
+    target_url: str,
+    *,
+    anew: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> StoreCopy:
+    """Copy a whole store into an empty database, and compare all rows; interrupted, the same call goes on.
+
+    Raises LineageStoreError where the target holds other data, or the source has changed since the copy was begun;
+    `anew` removes what an unfinished copy has left, and begins again.
+    """
+    from lineage_store.operations import store_copy
+
+    return store_copy.copy_store(
+        source_url,
+        target_url,
+        anew=anew,
+        allow_network_filesystem=settings.allow_network_filesystem,
+        told=told,
+    )
 
 
 def layout(settings: Settings) -> str:

@@ -42,7 +42,11 @@ VERBS = {
     "filter": "search",
     "tail": "following",
     "sql": "sql",
+    "tags": "samples",
     "scalars": "samples",
+    "evaluations": "samples",
+    "images": "payloads",
+    "histograms": "payloads",
     "compare": "compare",
     "annotate": "jobs",
     "inspect": "files",
@@ -111,11 +115,7 @@ def app(
     """
     session.database, session.read_database, session.config_file = database, read_database, config_file
     session.verbosity = -1 if quiet else verbose
-    if any(url is not None and without_passwords(url) != url for url in (database, read_database)):
-        session.note(
-            "Every user of this host can read the password in the process list: "
-            "use PGPASSFILE, or LINEAGE_STORE_DATABASE_URL in the environment."
-        )
+    session.warn_of_passwords(database, read_database)
     _log_to_stderr(session.verbosity)
 
 

@@ -1,15 +1,21 @@
-"""A curve as text: braille dots, four to a character's height and two to its width.
+"""Curves as text: one in braille dots, four to a character's height and two to its width; several by a letter each.
 
 In: steps and values as arrays. Out: lines of text with both axes' ends. Pure.
-Promises: the extremes of a long curve stay visible (each column draws its least to its greatest value); what is NaN or
-infinite is not drawn, and counted below.
+Promises: the extremes of a long curve stay visible (each column draws its least to its greatest value); several curves
+have the same axes; what is NaN or infinite is not drawn, and counted below.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase, ascii_uppercase
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+LETTERS = ascii_lowercase + ascii_uppercase
+"""Of several curves, which are no more than that."""
 _BRAILLE = 0x2800
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bit of each dot of a character, by row and column."""
@@ -22,42 +28,76 @@ def plot(steps: ArrayLike, values: ArrayLike, *, width: int = 72, height: int = 
         steps: [n], ascending. values: [n], NaN and infinities allowed.
         width, height: of the whole plot, in characters; the title and the line of steps come in addition.
     """
-    x, y = np.asarray(steps, np.float64), np.asarray(values, np.float64)
-    drawn = np.isfinite(y)
+    curve, told = _drawn(steps, values)
     lines = [title] if title else []
-    if drawn.any():
-        lines += _with_axes(x[drawn], y[drawn], width, height)
-    left_out = [(int(np.isnan(y).sum()), "NaN"), (int(np.isinf(y).sum()), "infinite")]
-    counts = [f"{count} {word}" for count, word in left_out if count]
-    if counts:
-        lines.append(f"Not drawn: {', '.join(counts)} of {len(y)} values.")
-    elif not drawn.any():
-        lines.append("There is nothing to draw.")
+    if len(curve[0]):
+        lines += _with_axes([curve], width, height)
+    elif not told:
+        told = "There is nothing to draw."
+    return "\n".join([*lines, *([told] if told else [])])
+
+
+def plot_together(
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]], *, width: int = 72, height: int = 12, title: str = ""
+) -> str:
+    """Draw several curves on the same axes, each by a letter, with what it stands for below; later ones lie above."""
+    drawn = [_drawn(*curve) for curve in curves.values()]
+    lines = [title] if title else []
+    if any(len(steps) for (steps, _), _ in drawn):
+        lines += _with_axes([curve for curve, _ in drawn], width, height)
+    for letter, name, (curve, told) in zip(LETTERS, curves, drawn, strict=False):
+        told = told or ("" if len(curve[0]) else "There is nothing to draw.")
+        lines.append(f"{letter} {name}{'  ' if told else ''}{told}")
     return "\n".join(lines)
 
 
-def _with_axes(x: NDArray[np.float64], y: NDArray[np.float64], width: int, height: int) -> list[str]:
+def _drawn(steps: ArrayLike, values: ArrayLike) -> tuple[Curve, str]:
+    """What can be drawn of a curve, and a sentence on what cannot."""
+    x, y = np.asarray(steps, np.float64), np.asarray(values, np.float64)
+    left_out = [(int(np.isnan(y).sum()), "NaN"), (int(np.isinf(y).sum()), "infinite")]
+    counts = [f"{count} {word}" for count, word in left_out if count]
+    told = f"Not drawn: {', '.join(counts)} of {len(y)} values." if counts else ""
+    finite = np.isfinite(y)
+    return (x[finite], y[finite]), told
+
+
+def _with_axes(curves: Sequence[Curve], width: int, height: int) -> list[str]:
+    x, y = (np.concatenate(column) for column in zip(*curves, strict=True))
     top, bottom = f"{y.max():.4g}", f"{y.min():.4g}"
     margin = max(len(top), len(bottom))
     columns = max(width - margin - 2, 8)
     labels = [top, *[""] * (height - 2), bottom]
-    rows = _characters(_dots(x, y, columns * 2, height * 4))
+    if len(curves) == 1:
+        rows = _characters(_dots(_shares(x, x), _shares(y, y), columns * 2, height * 4))
+    else:
+        rows = _letters([(_shares(each, x), _shares(other, y)) for each, other in curves], columns, height)
     lines = [f"{label:>{margin}} ┤{row}" for label, row in zip(labels, rows, strict=True)]
-    first, last = f"{x[0]:.0f}", f"{x[-1]:.0f}"
+    first, last = f"{x.min():.0f}", f"{x.max():.0f}"
     return [*lines, f"{'':>{margin}}  {first}{'step ' + last:>{columns - len(first)}}"]
 
 
-def _dots(x: NDArray[np.float64], y: NDArray[np.float64], columns: int, rows: int) -> NDArray[np.bool_]:
-    """Which dots are set, [rows, columns], row 0 at the top."""
-    across, up = _shares(x), _shares(y)
+def _letters(curves: Sequence[Curve], columns: int, height: int) -> list[str]:
+    """Rows of characters: of each place the letter of the last curve there."""
+    found = np.full((height, columns), " ")
+    for letter, (across, up) in zip(LETTERS, curves, strict=False):
+        found[_dots(across, up, columns, height)] = letter
+    return ["".join(row).rstrip() for row in found]
+
+
+def _dots(across: NDArray[np.float64], up: NDArray[np.float64], columns: int, rows: int) -> NDArray[np.bool_]:
+    """Which dots a curve sets, [rows, columns], row 0 at the top; without a value, none."""
+    if not len(across):
+        return np.zeros((rows, columns), bool)
     # Where a column has no value of its own, the line between its neighbours passes.
-    between = np.interp(np.linspace(0, 1, columns), across, up)
-    column = np.concatenate([_places(across, columns), np.arange(columns)])
+    own = _places(across, columns)
+    passed = np.arange(own.min(), own.max() + 1)
+    between = np.interp(passed / (columns - 1), across, up)
+    column = np.concatenate([own, passed])
     row = rows - 1 - _places(np.concatenate([up, between]), rows)
     least, greatest = np.full(columns, rows), np.full(columns, -1)
     np.minimum.at(least, column, row)
     np.maximum.at(greatest, column, row)
-    for index in range(1, columns):  # close the gaps of steep places, so that the curve is one line
+    for index in passed[1:]:  # close the gaps of steep places, so that the curve is one line
         if least[index] > greatest[index - 1] + 1:
             least[index] = greatest[index - 1] + 1
         elif greatest[index] < least[index - 1] - 1:
@@ -67,11 +107,11 @@ def _dots(x: NDArray[np.float64], y: NDArray[np.float64], columns: int, rows: in
     return drawn
 
 
-def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each value stands between the least (0) and the greatest (1); one half when all are equal."""
-    scaled = values / max(np.abs(values).max(), np.finfo(np.float64).smallest_subnormal)
-    low, high = scaled.min(), scaled.max()
-    return np.full(len(values), 0.5) if low == high else (scaled - low) / (high - low)
+def _shares(values: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where each value stands between the least (0) and the greatest (1) of all; one half when all are equal."""
+    scale = max(np.abs(among).max(), np.finfo(np.float64).smallest_subnormal)
+    low, high = among.min() / scale, among.max() / scale
+    return np.full(len(values), 0.5) if low == high else (values / scale - low) / (high - low)
 
 
 def _places(shares: NDArray[np.float64], count: int) -> NDArray[np.int64]:

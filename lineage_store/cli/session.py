@@ -14,6 +14,7 @@ import click
 from lineage_store import setting_sources
 from lineage_store.cli.cells import escaped
 from lineage_store.setting_sources import LoadedSettings
+from lineage_store.texts import without_passwords
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -44,6 +45,14 @@ class Session:
         if create or writes:
             flags["read_database_url"] = ""
         return LineageStore(settings=self.settings(**flags).settings, create=create)
+
+    def warn_of_passwords(self, *urls: str | None) -> None:
+        """Say so where one of the URLs that were given on the command line has a password."""
+        if any(url is not None and without_passwords(url) != url for url in urls):
+            self.note(
+                "Every user of this host can read the password in the process list: "
+                "use PGPASSFILE, or LINEAGE_STORE_DATABASE_URL in the environment."
+            )
 
     def note(self, text: str) -> None:
         """Tell the user something that is not what was asked for: on stderr, unless quiet."""

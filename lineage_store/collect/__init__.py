@@ -2,7 +2,7 @@
 
 In: values, networks and run contexts of a training. Out: log files as MindSpore 2.10 writes them, which MindInsight,
 MindStudio and lineage_store read. Names are imported when they are first used. Promises: importing this package
-imports neither MindSpore nor the store, and SummaryRecord works without MindSpore.
+imports neither MindSpore nor the store; SummaryRecord and collect_environment work without MindSpore.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lineage_store.collect.collector import SummaryCollector as SummaryCollector
+    from lineage_store.collect.environment import collect_environment as collect_environment
     from lineage_store.collect.lineage import EvalLineage as EvalLineage
     from lineage_store.collect.lineage import TrainLineage as TrainLineage
     from lineage_store.collect.record import SummaryRecord as SummaryRecord
@@ -23,6 +24,7 @@ _HOMES = {
     "TrainLineage": "lineage",
     "EvalLineage": "lineage",
     "SummaryStep": "summary_step",
+    "collect_environment": "environment",
 }
 
 

@@ -25,9 +25,12 @@ from lineage_store.collect.collecting_steps import (
     plan,
 )
 from lineage_store.collect.collector_options import parse
+from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage, user_defined_info
+from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage
+from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
+from lineage_store.collect.info_messages import user_defined_info
 from lineage_store.collect.landscape import LandscapeCheckpoints
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.recording import RecordingCallback, add_lineage, write_lineage
@@ -44,10 +47,12 @@ class SummaryCollector(RecordingCallback):
         summary_dir: directory of the log files, made when it does not exist.
         collect_freq: every how many steps to collect (epochs, where data sink to the device); the first one always.
         num_process: accepted as MindSpore's; see SummaryRecord.
-        collect_specified_data: what to collect, by name: MindSpore's names, and `collect_learning_rate` (False by
-            default), the learning rate of each collected step as the scalar `learning_rate/auto`.
+        collect_specified_data: what to collect, by name: MindSpore's names, and two that are False by default:
+            `collect_learning_rate`, the learning rate of each collected step as the scalar `learning_rate/auto`, and
+            `collect_environment`, what reproduces the training, as user-defined lineage.
         keep_default_action: whether what is not named there is collected as by default, or not at all.
-        custom_lineage_data: a flat dict of str, int (32 bits) or float by name, numpy's too, kept with the lineage.
+        custom_lineage_data: a dict of str, bool, int (32 bits), float or list by name, numpy's too, kept with the
+            lineage; those of a dict in it as `a/b`.
         collect_tensor_freq: collect_freq for TensorSummary; None keeps 20 tensors of each tag at most.
         max_file_size: bytes after which a new file is begun.
         export_options: {"tensor_format": "npy"} also writes tensors as npy files.
@@ -64,7 +69,7 @@ class SummaryCollector(RecordingCallback):
         num_process: int = 32,
         collect_specified_data: dict[str, Any] | None = None,
         keep_default_action: bool = True,
-        custom_lineage_data: dict[str, str | int | float] | None = None,
+        custom_lineage_data: dict[str, Any] | None = None,
         collect_tensor_freq: int | None = None,
         max_file_size: int | None = None,
         export_options: dict[str, str | None] | None = None,
@@ -93,6 +98,7 @@ class SummaryCollector(RecordingCallback):
         self._landscape = LandscapeCheckpoints(landscape, self._summary_dir) if landscape else None
         self._values = StepValues(self._collected, self._attempts)
         self._described = False
+        self._training: RunArguments | None = None
         self._steps: CollectingSteps | None = None
         self._evaluated: object = None
 
@@ -110,6 +116,7 @@ class SummaryCollector(RecordingCallback):
             self._values.forget()
             if run["mode"] == TRAIN and self._turns_to(run):
                 self._described = False
+            self._training = run if run["mode"] == TRAIN else None
             self._record.set_mode(run["mode"])
         if self._landscape is not None and run["mode"] == TRAIN:
             log.warning("%s", self._landscape.announcement(run))
@@ -150,6 +157,7 @@ class SummaryCollector(RecordingCallback):
             return
         if self._collected.train_lineage:
             self._attempts.ask("the training's lineage", self._record_training, run)
+        self._training = None
         if self._landscape is not None:
             self._attempts.ask("the landscape's metadata", self._landscape.describe, run)
 
@@ -164,8 +172,11 @@ class SummaryCollector(RecordingCallback):
             if graph is not None:
                 add_lineage(self._record, "dataset_graph", graph)
         self._record.record(run["cur_step_num"])
-        if self._user_values:
-            add_lineage(self._record, "custom_lineage_data", user_defined_info(self._user_values))
+        info = self._user_values
+        if self._collected.environment:
+            info = (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
+        if info:
+            add_lineage(self._record, "custom_lineage_data", user_defined_info(info))
             self._record.record(run["cur_step_num"])
 
     def _collect_when_due(self, run: RunArguments, number: int) -> None:
@@ -184,6 +195,14 @@ class SummaryCollector(RecordingCallback):
 
     def _record_training(self, run: RunArguments) -> None:
         write_lineage(self._record, "train_lineage", train_lineage(run, self._attempts), step=0)
+
+    def _write_end(self, told: UserValues) -> None:
+        if self._collected.train_lineage:
+            info = self._user_values | told
+            write_lineage(self._record, "custom_lineage_data", user_defined_info(info), step=0)
+            if self._training is not None and not self._described:
+                self._describe(self._training)
+        self._training = None
 
     def _record_evaluation(self, run: RunArguments) -> None:
         metrics = run.get("metrics")

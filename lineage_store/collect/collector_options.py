@@ -38,7 +38,7 @@ _DEFAULTS: dict[str, Any] = {
     "histogram_regular": None,
     "collect_landscape": {**_LANDSCAPE_DEFAULTS, "intervals": _DEFAULT_INTERVALS},
 }
-_OURS = "collect_learning_rate"
+_OURS = ("collect_learning_rate", "collect_environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Collected:
     input_data: bool = False
     dataset_graph: bool = False
     learning_rate: bool = False
+    environment: bool = False
     histograms: bool = False
     histogram_names: re.Pattern[str] | None = None
     """Parameters whose names begin so; None: the first five."""
@@ -85,12 +86,12 @@ def parse(specified: object, keep_default_action: object) -> Collected:
     given: dict[str, Any] = specified if isinstance(specified, dict) else {}
     for key in given:
         require("a key of collect_specified_data", key, str)
-    _check_keys("collect_specified_data", given, {*_DEFAULTS, _OURS})
+    _check_keys("collect_specified_data", given, {*_DEFAULTS, *_OURS})
     chosen = _DEFAULTS | given if keep_default_action else given
-    for name in (*_SWITCHES, _OURS):
+    for name in (*_SWITCHES, *_OURS):
         require(name, chosen.get(name, False), bool)
     return Collected(
-        **{name.removeprefix("collect_"): chosen.get(name, False) for name in (*_SWITCHES, _OURS)},
+        **{name.removeprefix("collect_"): chosen.get(name, False) for name in (*_SWITCHES, *_OURS)},
         histograms="histogram_regular" in chosen,
         histogram_names=_pattern(chosen.get("histogram_regular")),
         landscape=_landscape(chosen.get("collect_landscape")),

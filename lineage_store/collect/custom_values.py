@@ -1,9 +1,9 @@
 """User-defined values that go with the lineage: which are taken, and where from.
 
-In: a flat dict by name, and what MindInsight's optimizer of hyper-parameters left in `MINDINSIGHT_HYPER_CONFIG`.
-Out: a checked copy. Values are str, float, or int within 32 bits, for which the format has room, and numpy's scalars of
-these kinds; anything else is refused when a callback is made, not when it first writes. Text that has no UTF-8 costs
-itself alone there.
+In: a dict by name, and what MindInsight's optimizer of hyper-parameters left in `MINDINSIGHT_HYPER_CONFIG`.
+Out: a checked, flat copy: a dict in it becomes the keys `a/b`. Values are str, float, or int within 32 bits, for which
+the format has room; a bool is 1 or 0, a list its JSON, a scalar of numpy Python's. Anything else is refused when a
+callback is made, not when it first writes; from a script it costs itself alone, and so does text that has no UTF-8.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ USER_INFO = "user_defined_info"
 HYPER_CONFIG = "MINDINSIGHT_HYPER_CONFIG"
 """A JSON object in the environment, whose `custom_lineage_data` is taken where the user gave no value of that name."""
 LONGEST_HYPER_CONFIG = 100_000
-_OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "i": int, "u": int, "f": float}
+DEEPEST = 10
+"""Levels of dicts that are flattened; one that holds itself has no end."""
+_OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "b": int, "i": int, "u": int, "f": float}
 """By the kind of numpy's types. Its lengths of time are integers to Python's `isinstance`, but of another kind."""
 
 
@@ -51,13 +53,30 @@ def checked(argument: str, values: object) -> UserValues:
     return kept
 
 
+def recordable(argument: str, values: object) -> UserValues:
+    """A copy of what can be written of `values`; each of the others costs itself, with a warning.
+
+    Raises LineageParamTypeError for anything but a dict.
+    """
+    kept = {}
+    for key, value in entries(argument, values):
+        try:
+            name, plain = _typed(argument, key, value)
+            _refuse_no_utf8(argument, name, plain)
+        except (LineageParamTypeError, LineageParamValueError) as error:
+            log.warning("%s It is not recorded.", error)
+        else:
+            kept[name] = plain
+    return kept
+
+
 def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
-    """The entries of a dict; None has none. Raises LineageParamTypeError for anything else."""
+    """The entries of a dict, flattened; None has none. Raises LineageParamTypeError for anything else."""
     if values is None:
         return ()
     if not isinstance(values, dict):
         raise LineageParamTypeError(f"{argument} must be a dict or None, not {type_name(values)}.")
-    return values.items()
+    return _flattened(values, "", DEEPEST)
 
 
 def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
@@ -91,10 +110,19 @@ def from_environment() -> UserValues:
     return checked(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
 
 
+def _flattened(values: dict[Any, Any], prefix: str, levels: int) -> Iterator[tuple[object, object]]:
+    for key, value in values.items():
+        name = f"{prefix}{key}" if prefix or isinstance(value, dict) else key
+        if isinstance(value, dict) and levels:
+            yield from _flattened(value, f"{name}/", levels - 1)
+        else:
+            yield name, value
+
+
 def _typed(argument: str, key: object, value: object) -> tuple[str, UserValue]:
     """A key and its value, of Python's types.
 
-    Raises LineageParamTypeError for a key that is no str and a value that is no str, int or float;
+    Raises LineageParamTypeError for a key that is no str and a value of another type;
     LineageParamValueError for an int that does not fit into 32 bits.
     """
     if not isinstance(key, str):
@@ -102,7 +130,8 @@ def _typed(argument: str, key: object, value: object) -> tuple[str, UserValue]:
     plain = _plain(value)
     if plain is None:
         raise LineageParamTypeError(
-            f"{argument}: the value {value!r} of {key!r} must be a str, int or float, not {type_name(value)}."
+            f"{argument}: the value {value!r} of {key!r} must be a str, bool, int, float or a list of these, "
+            f"not {type_name(value)}."
         )
     if isinstance(plain, int) and not fits_int32(plain):
         raise LineageParamValueError(
@@ -112,11 +141,29 @@ def _typed(argument: str, key: object, value: object) -> tuple[str, UserValue]:
 
 
 def _plain(value: object) -> UserValue | None:
-    """What is written for a str, int or float, numpy's included; None for any other value."""
+    """What is written for a str, bool, int, float or list, numpy's included; None for any other value."""
     if isinstance(value, np.generic):
         python_type = _OF_NUMPY.get(value.dtype.kind)
         return None if python_type is None else python_type(value)
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if isinstance(value, list | tuple | np.ndarray):
+        return _as_json(value)
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, str | int | float) else None
+
+
+def _as_json(values: object) -> str | None:
+    """A list as JSON; None where it holds what JSON does not know, or itself."""
+    try:
+        return json.dumps(values, default=_of_numpy)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _of_numpy(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _OF_NUMPY:
+        return value.tolist()
+    raise TypeError(f"JSON has no {type_name(value)}")
 
 
 def _refuse_no_utf8(argument: str, key: str, value: UserValue) -> None:

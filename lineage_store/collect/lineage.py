@@ -20,9 +20,10 @@ from lineage_store.collect.facts.lineage_messages import (
     evaluation_lineage,
     initial_rate,
     train_lineage,
-    user_defined_info,
 )
+from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments, optimizer_of
+from lineage_store.collect.info_messages import ending, user_defined_info
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.recording import RECORDS, LineagePlugin, Record, RecordingCallback, write_lineage
 from lineage_store.errors import (
@@ -40,8 +41,9 @@ class LineageCallback(RecordingCallback):
     Args:
         summary_record: where to write: an open SummaryRecord, or a directory, made when it does not exist.
         raise_exception: whether a failure is raised; otherwise it is logged and the training goes on.
-        user_defined_info: a flat dict of str, int (32 bits) or float by name, numpy's too, kept with the lineage. One
-            that cannot be kept costs itself alone.
+        user_defined_info: a dict of str, bool, int (32 bits), float or list by name, numpy's too, kept with the
+            lineage; those of a dict in it as `a/b`. One that cannot be kept costs itself alone.
+        collect_environment: whether what reproduces the run is kept as well, as user-defined lineage.
 
     Raises (always, where `raise_exception` is no bool; else if it is True):
         LineageParamRaiseExceptionError, LineageParamSummaryRecordError: an argument of another type.
@@ -55,13 +57,16 @@ class LineageCallback(RecordingCallback):
         self,
         summary_record: Record | str | os.PathLike[str],
         raise_exception: bool = False,
-        user_defined_info: UserValues | None = None,
+        user_defined_info: dict[str, Any] | None = None,
+        *,
+        collect_environment: bool = False,
     ) -> None:
         if not isinstance(raise_exception, bool):
             raise LineageParamRaiseExceptionError(
                 f"raise_exception must be True or False, not {raise_exception!r}."
             )
         super().__init__(raising=raise_exception)
+        self._collects_environment = collect_environment
         self._given: Record | None = None
         self._directory = ""
         self._usable = False
@@ -126,8 +131,14 @@ class LineageCallback(RecordingCallback):
         write_lineage(record, plugin, message, int(run.get("cur_step_num") or 0))
 
     def _write_user_info(self, run: RunArguments) -> None:
-        if self._user_info:
-            self._write("custom_lineage_data", user_defined_info(self._user_info), run)
+        info = self._user_info
+        if self._collects_environment:
+            info = (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
+        self._write_info(info, run)
+
+    def _write_info(self, info: UserValues, run: RunArguments) -> None:
+        if info:
+            self._write("custom_lineage_data", user_defined_info(info), run)
 
 
 class TrainLineage(LineageCallback):
@@ -135,8 +146,11 @@ class TrainLineage(LineageCallback):
 
     phase = TRAIN
     _learning_rate: float | None = None
+    _begun = False
+    _said_failed = False
 
     def _begin(self, run: RunArguments) -> None:
+        self._begun = True
         self._write_user_info(run)
         optimizer = self._attempts.ask("the optimizer", optimizer_of, run)
         self._learning_rate = None
@@ -149,6 +163,16 @@ class TrainLineage(LineageCallback):
     def _end(self, run: RunArguments) -> None:
         message = train_lineage(run, self._attempts, learning_rate=self._learning_rate)
         self._write("train_lineage", message, run)
+        if self._said_failed:  # in the same file, where a training does not start over
+            self._write_info(ending(None, int(run["cur_step_num"])), run)
+            self._said_failed = False
+        self._begun = False
+
+    def _write_end(self, told: UserValues) -> None:
+        if self._usable:
+            self._said_failed = self._given is not None
+            self._write_info(told if self._begun else self._user_info | told, {})
+        self._begun = False
 
 
 class EvalLineage(LineageCallback):

@@ -13,14 +13,14 @@ import os
 import time
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
 from itertools import chain
 from types import TracebackType
 from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
-from lineage_store.collect import arguments, operators, values
+from lineage_store.collect import arguments, custom_values, info_messages, operators, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
 from lineage_store.collect.batches import Batch, Entry
 from lineage_store.collect.job_files import JobFiles
@@ -120,6 +120,7 @@ class SummaryRecord:
         self._graph_written = False
         self._added: deque[Entry] = deque()
         self._closed = False
+        self._logs, self._last_step = False, 0
         self._said_unusable = False
         if self.exclusive:
             self._operators.forget()
@@ -134,6 +135,8 @@ class SummaryRecord:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._logs and not self._closed:
+            self._try("its end", self.log_params, info_messages.ending(error, self._last_step))
         self.close()
 
     @property
@@ -204,6 +207,19 @@ class SummaryRecord:
             self._try("values", self._hand_over, number, tuple(chain.from_iterable(taken)))
         return True
 
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Write parameters now, as user-defined lineage: those of a dict in it as `a/b`, lists as JSON.
+
+        What cannot be written costs itself, with a warning. After this or `log_metrics`, a with statement ends by
+        writing how the training ended: `end/outcome`, `end/error_class` and `end/last_step`.
+        """
+        self._log(info_messages.parameter_entries(custom_values.recordable("params", params)))
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: SupportsIndex | None = None) -> None:
+        """Write the results of one evaluation now; with a step, its numbers as scalars of that step, too."""
+        entries = info_messages.metric_entries(metrics, as_scalars=step is not None)
+        self._log(entries, 0 if step is None else arguments.checked_step(step))
+
     def flush(self) -> None:
         """Return when everything recorded so far is in the files, for other processes to read."""
         if self._is_usable():
@@ -254,7 +270,15 @@ class SummaryRecord:
                 added[entry.plugin].append(entry)
         return added
 
+    def _log(self, entries: Iterable[Entry], step: int = 0) -> None:
+        taken = tuple(entries)
+        if taken and self._is_usable():
+            self._losses.raise_untold()
+            self._logs = True
+            self._try("what was logged", self._hand_over, step, taken)
+
     def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
+        self._last_step = max(step, self._last_step)
         batch = Batch(step, time.time(), entries, self._exports)
         self._pipeline.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from mindspore.train import Callback, lineage_pb2
+from mindspore.train import Callback, RunContext, lineage_pb2
 from mindspore.train.summary import SummaryRecord as MindSporeRecord
 
 from lineage_store.collect.attempts import Attempts
+from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
+from lineage_store.collect.info_messages import ending
 from lineage_store.collect.record import SummaryRecord
+from lineage_store.errors import RecorderInUseError
 
 LineagePlugin = Literal["train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"]
 RECORDS = (SummaryRecord, MindSporeRecord)
@@ -42,7 +45,10 @@ class Record(Protocol):
 
 
 class RecordingCallback(Callback):
-    """A callback that owns a record from its first use to the end of the outermost training or evaluation."""
+    """A callback that owns a record from its first use to the end of the outermost training or evaluation.
+
+    When a training raises, it writes how it ended; the error goes on.
+    """
 
     def __init__(self, *, raising: bool = False) -> None:
         super().__init__()
@@ -50,6 +56,7 @@ class RecordingCallback(Callback):
         self._depth = 0
         self._opened: SummaryRecord | None = None
         self._network: object = None
+        self._last_step = 0
 
     def __enter__(self) -> Self:
         self._depth += 1
@@ -59,9 +66,25 @@ class RecordingCallback(Callback):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._depth -= 1
-        if self._depth <= 0 and self._opened is not None:
+        if self._depth > 0:
+            return
+        # What fails before its begin is known by the call alone; an evaluation that fails is no training's end.
+        evaluates = trace is not None and trace.tb_frame.f_code.co_name == "eval"
+        if error is not None and not evaluates and not isinstance(error, RecorderInUseError):
+            told = ending(error, self._last_step)
+            Attempts(self._attempts.owner).ask("how the training ended", self._write_end, told)
+        self._last_step = 0
+        if self._opened is not None:
             self._opened.close()
             self._opened = None
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Called by MindSpore after each step, or sunk stretch of steps, of a training."""
+        super().on_train_step_end(run_context)
+        self._last_step = run_context.original_args()["cur_step_num"]
+
+    def _write_end(self, told: UserValues) -> None:
+        """Write how a training ended that raised; by default nothing."""
 
     def _turns_to(self, run: RunArguments) -> bool:
         """Whether another network is trained, or evaluated, than the last time; what failed with that is tried anew."""

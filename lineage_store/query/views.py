@@ -17,9 +17,8 @@ from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.views import VIEWS
 
 _TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
-_COLUMNS = {
-    view.name: {item.name: _TYPES.get(item.type, NULLTYPE) for item in view.columns} for view in VIEWS
-}
+VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for view in VIEWS}
+"""The types of the columns of each view."""
 
 
 def view_rows(
@@ -38,7 +37,7 @@ def view_rows(
         limit: so many rows at most.
         page: or these of them.
     """
-    columns = [column(item, type_) for item, type_ in _COLUMNS[name].items()]
+    columns = [column(item, _TYPES.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
     query = select(*columns).select_from(table(name))
     for item, value in where.items():
         query = query.where(column(item) == value)

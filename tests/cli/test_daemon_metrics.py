@@ -38,6 +38,7 @@ def daemon(base_dir: Path) -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_daemon_tells_its_metrics_to_its_host(on_each: str, base_dir: Path) -> None:
     with daemon(base_dir) as address:
         end = time.monotonic() + 60

@@ -59,6 +59,7 @@ def ingested(on_each: str, base_dir: Path, run: Run) -> Path:
 
 
 @pytest.mark.usefixtures("ingested")
+@pytest.mark.slow
 def test_every_view_can_be_read_in_full_and_honest_jobs_are_exact(
     on_each: str, run: Run, monkeypatch: pytest.MonkeyPatch, lifetime: ExitStack
 ) -> None:
@@ -91,6 +92,7 @@ def assert_reads(style: str, text: str) -> None:
         assert all(len(row) == len(header) for row in rows)
 
 
+@pytest.mark.slow
 def test_every_verb_answers(ingested: Path, run: Run, tmp_path: Path, on_each: str) -> None:
     jobs = json.loads(run("jobs", "--json").out)
     assert len(jobs) == len(list(ingested.iterdir()))
@@ -123,6 +125,7 @@ def test_every_verb_answers(ingested: Path, run: Run, tmp_path: Path, on_each: s
     assert run("forget", "--yes", ingested).code == 0
 
 
+@pytest.mark.slow
 def test_every_verb_about_a_job_or_a_file_answers(ingested: Path, run: Run, on_each: str) -> None:
     asked: list[tuple[object, ...]] = []
     for path in ingested.iterdir():
@@ -144,6 +147,7 @@ def assert_answered(run: Run, asked: Sequence[tuple[object, ...]]) -> None:
         assert finished.code == 0, (arguments, finished.err[-2000:])
 
 
+@pytest.mark.slow
 def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> None:
     with LineageStore(on_each) as store:
         everything = store.filter_lineage()

@@ -64,6 +64,7 @@ def test_an_ingest_of_many_files_runs_none(base_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", [["daemon"], ["serve", "--no-open", "--port", "0"]], ids=["daemon", "serve"])
+@pytest.mark.slow
 def test_a_daemon_runs_none(verb: list[str], base_dir: Path) -> None:
     if verb[0] == "serve":
         pytest.importorskip("uvicorn")

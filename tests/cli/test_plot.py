@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lineage_store.cli.plot import plot
+from lineage_store.cli.plot import plot, plot_together
 
 EMPTY = "\u2800"
 
@@ -67,3 +67,27 @@ def test_the_whole_range_of_floats_can_be_drawn() -> None:
 def test_nothing_to_draw_is_said() -> None:
     assert plot([], [], title="loss") == "loss\nThere is nothing to draw."
     assert plot([1], [float("nan")]) == "Not drawn: 1 NaN of 1 values."
+
+
+def test_several_curves_have_one_pair_of_axes_and_a_letter_each() -> None:
+    falling, flat = ([0, 10], [4.0, 0.0]), ([5, 10], [2.0, 2.0])
+    text = plot_together({"./falls": falling, "./flat": flat}, width=40, height=9, title="loss")
+    lines, rows = text.splitlines(), rows_of(text)
+    assert lines[0] == "loss"
+    assert lines[-2:] == ["a ./falls", "b ./flat"]
+    assert lines[-3].split() == ["0", "step", "10"]
+    assert (rows[0][0], rows[-1][-1]) == ("a", "a")
+    (level,) = [row for row in rows if "b" in row]
+    assert rows.index(level) == 4
+    assert level.index("b") == pytest.approx(len(rows[-1]) / 2, abs=1)
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_of_several_curves_each_tells_what_is_not_drawn() -> None:
+    text = plot_together({"x": ([1, 2], [1.0, float("nan")]), "y": ([], []), "z": ([1], [float("inf")])})
+    assert text.splitlines()[-3:] == [
+        "a x  Not drawn: 1 NaN of 2 values.",
+        "b y  There is nothing to draw.",
+        "c z  Not drawn: 1 infinite of 1 values.",
+    ]
+    assert plot_together({"x": ([], []), "y": ([], [])}).splitlines()[0] == "a x  There is nothing to draw."

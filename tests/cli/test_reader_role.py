@@ -26,6 +26,8 @@ ASKING = [
     ["filter", "BASE_DIR", "--refresh"],
     ["sql", "SELECT count(*) FROM v_job"],
     ["scalars", "./good", "loss"],
+    ["tags", "./good"],
+    ["evaluations", "./good"],
     ["compare", "./good", "./poor"],
     ["why", "BASE_DIR"],
     ["why", "BASE_DIR/good"],

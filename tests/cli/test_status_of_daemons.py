@@ -77,6 +77,7 @@ def following(url: str, base_dir: Path, **settings: Any) -> Iterator[Engine]:
     ],
     ids=["locked", "full", "read-only", "down"],
 )
+@pytest.mark.slow
 def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     run: Run,
     in_a_directory: str,

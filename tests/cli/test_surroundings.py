@@ -36,6 +36,7 @@ def shell(script: str, *words: object, url: str) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     "words", [["jobs"], ["jobs", "--json"], ["sql", "--csv", MANY], ["sql", "--json", MANY], ["status"]]
 )
+@pytest.mark.slow
 def test_a_stdout_that_is_full_is_told(stored: Path, on_sqlite: str, words: list[str]) -> None:
     told = shell('"$@" >/dev/full', *words, url=on_sqlite)
     assert told.returncode == 1
@@ -44,6 +45,7 @@ def test_a_stdout_that_is_full_is_told(stored: Path, on_sqlite: str, words: list
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+@pytest.mark.slow
 def test_streams_that_are_closed_or_full_keep_nobody_from_work(
     on_sqlite: str, base_dir: Path, closed: str
 ) -> None:
@@ -62,6 +64,7 @@ def test_streams_that_are_closed_or_full_keep_nobody_from_work(
 
 
 @pytest.mark.parametrize("limits", ["exec 2>/dev/full", "exec <&- >&- 2>&-", "ulimit -n 64"])
+@pytest.mark.slow
 def test_a_daemon_that_is_short_of_something_reads_all_the_same(
     sqlite_url: str, base_dir: Path, limits: str
 ) -> None:

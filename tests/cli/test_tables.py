@@ -130,6 +130,7 @@ def lines_on_terminal(*words: str, url: str, columns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.slow
 def test_verbs_show_no_line_that_the_terminal_would_break(many: str, columns: int) -> None:
     ids = [f"./experiment_of_june_{number}" for number in range(3)]
     for words in (["filter"], ["jobs"], ["sql", "SELECT * FROM v_job"], ["compare", *ids], ["show", ids[0]]):

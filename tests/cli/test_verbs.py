@@ -188,6 +188,40 @@ def test_scalars_can_be_drawn(run: Run, stored: Path) -> None:
     assert "Not drawn: 1 NaN of 4 values." in drawn
 
 
+def test_scalars_of_several_jobs_come_as_rows_or_in_one_plot(run: Run, stored: Path) -> None:
+    Log().version().scalar(2, "loss", 8.0).scalar(9, "loss", 6.0).write_summary(stored / "poor")
+    run("ingest", stored)
+    rows = list(csv.DictReader(io.StringIO(run("scalars", "./good", "./poor", "loss", "--csv").out)))
+    assert [(row["summary_dir"], row["step"]) for row in rows] == [
+        *(("./good", step) for step in "1234"),
+        *(("./poor", step) for step in "29"),
+    ]
+    assert {row["base_dir"] for row in rows} == {str(stored)}
+    drawn = run("scalars", "./good", "./poor", "loss", "--plot").out.splitlines()
+    assert drawn[0] == "loss"
+    assert drawn[-2:] == ["a ./good  Not drawn: 1 NaN of 4 values.", "b ./poor"]
+    assert any("b" in line.split("┤")[1] for line in drawn if "┤" in line)
+    assert run("scalars", "./good", "./none", "loss").code == 1
+
+
+def test_tags_are_listed_by_plugin(run: Run, stored: Path) -> None:
+    assert json.loads(run("tags", "./good", "--json").out) == [{"plugin": "scalar", "tag": "loss"}]
+    assert run("tags", "./none").code == 1
+
+
+def test_evaluations_are_listed_with_their_times(run: Run, stored: Path) -> None:
+    Log().train().evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.75, "recall": 1}).write_lineage(
+        stored / "more"
+    )
+    run("ingest", stored)
+    rows = json.loads(run("evaluations", "./more", "accuracy", "--json").out)
+    assert [(row["evaluation_no"], row["value"]) for row in rows] == [(1, 0.5), (2, 0.75)]
+    assert rows[0]["evaluated_at"] == "2023-11-14T22:13:21Z"
+    assert "recall" in run("evaluations", "./more").out
+    refused = run("evaluations", "./more", "recal")
+    assert (refused.code, "Did you mean recall?" in refused.err) == (1, True)
+
+
 def test_an_unknown_tag_names_close_ones(run: Run, stored: Path) -> None:
     refused = run("scalars", "./good", "los")
     assert refused.code == 1

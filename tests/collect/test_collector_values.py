@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 from lineage_store.collect.attempts import Attempts
-from lineage_store.collect.custom_values import HYPER_CONFIG, checked, checked_user_info, from_environment
+from lineage_store.collect.custom_values import (
+    HYPER_CONFIG,
+    checked,
+    checked_user_info,
+    from_environment,
+    recordable,
+)
 from lineage_store.errors import LineageLogError, LineageParamTypeError, LineageParamValueError
 
 
-@pytest.mark.parametrize("values", [[], "a", {1: "a"}, {"a": None}, {"a": True}, {"a": [1]}, {"a": b"x"}])
+@pytest.mark.parametrize("values", [[], "a", {1: "a"}, {"a": None}, {"a": [b"x"]}, {"a": b"x"}])
 def test_values_of_other_types_are_type_errors(values: Any) -> None:
     with pytest.raises(TypeError, match="custom_lineage_data"):
         checked("custom_lineage_data", values)
@@ -37,9 +43,16 @@ def test_an_int_beyond_32_bits_is_refused_before_the_training(value: int) -> Non
         (np.int64(7), 7),
         (np.uint64(2**31 - 1), 2**31 - 1),
         (np.str_("vision"), "vision"),
+        (True, 1),
+        (np.bool_(False), 0),
+        ([0.9, np.float32(0.5), np.arange(2)], "[0.9, 0.5, [0, 1]]"),
+        (("a", None, True), '["a", null, true]'),
+        (np.array([1.5, 2.5]), "[1.5, 2.5]"),
     ],
 )
-def test_scalars_of_numpy_are_taken_as_pythons(value: Any, expected: str | float) -> None:
+def test_bools_lists_and_scalars_of_numpy_are_taken_as_what_the_format_has(
+    value: Any, expected: str | float
+) -> None:
     (taken,) = checked("custom_lineage_data", {"it": value}).values()
     assert (taken, type(taken)) == (expected, type(expected))
 
@@ -47,12 +60,10 @@ def test_scalars_of_numpy_are_taken_as_pythons(value: Any, expected: str | float
 @pytest.mark.parametrize(
     ("value", "type_"),
     [
-        (True, "bool"),
-        (np.bool_(True), f"numpy.{np.bool_.__name__}"),
         (np.complex64(1), "numpy.complex64"),
         (np.datetime64("2026-11-22"), "numpy.datetime64"),
         (np.timedelta64(3, "s"), "numpy.timedelta64"),
-        (np.array(0.5), "numpy.ndarray"),
+        (np.array([1j]), "numpy.ndarray"),
         (Decimal("0.5"), "decimal.Decimal"),
         (b"x", "bytes"),
         (None, "NoneType"),
@@ -61,7 +72,10 @@ def test_scalars_of_numpy_are_taken_as_pythons(value: Any, expected: str | float
 def test_a_value_that_is_refused_is_said_with_its_key_and_its_type(value: Any, type_: str) -> None:
     with pytest.raises(LineageParamTypeError) as refused:
         checked("custom_lineage_data", {"good": 1, "dropout": value})
-    told = f"custom_lineage_data: the value {value!r} of 'dropout' must be a str, int or float, not {type_}."
+    told = (
+        f"custom_lineage_data: the value {value!r} of 'dropout' must be a str, bool, int, float or a list of these, "
+        f"not {type_}."
+    )
     assert str(refused.value) == told
 
 
@@ -77,6 +91,21 @@ def test_text_that_the_format_cannot_hold_costs_itself_alone(
     assert checked("custom_lineage_data", {**values, "trial": 7}) == {"trial": 7}
     (message,) = [each.getMessage() for each in caplog.records]
     assert message.endswith("has characters that UTF-8 has not. It is not recorded.")
+
+
+def test_a_dict_is_flattened() -> None:
+    given = {"lr": {"initial": 0.1, "drops": {10: 0.01}}, "empty": {}, "a/b": 1}
+    assert checked("custom_lineage_data", given) == {"lr/initial": 0.1, "lr/drops/10": 0.01, "a/b": 1}
+
+
+def test_a_dict_or_list_that_holds_itself_costs_itself_alone(caplog: pytest.LogCaptureFixture) -> None:
+    endless: dict[str, Any] = {"good": 1}
+    endless["itself"] = endless
+    circle: list[Any] = []
+    circle.append(circle)
+    taken = recordable("params", {"endless": endless, "circle": circle, "key": 2})
+    assert (taken["endless/good"], taken["key"], "circle" in taken) == (1, 2, False)
+    assert len(caplog.records) == 2
 
 
 def test_values_are_copied() -> None:

@@ -67,6 +67,7 @@ def test_a_transaction_takes_few_files_that_bring_many_names(
     assert column(engine, "SELECT count(*) FROM log_file WHERE byte_offset > 0") == [12]
 
 
+@pytest.mark.slow
 def test_many_files_are_read_in_a_process(
     engine: Engine,
     corpus: Path,
@@ -83,6 +84,7 @@ def test_many_files_are_read_in_a_process(
 
 
 @pytest.mark.parametrize("no_python", ["/bin/false", "/nowhere/python"])
+@pytest.mark.slow
 def test_many_files_are_read_in_a_thread_where_no_process_starts(
     no_python: str,
     sqlite_engine: Engine,

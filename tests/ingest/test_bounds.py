@@ -54,6 +54,7 @@ def assert_verified(engine: Engine, base_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("bomb", bombs.BOMBS)
+@pytest.mark.slow
 def test_an_event_beyond_a_bound_is_left_out_and_told_and_its_neighbours_are_read(
     bomb: str, engine: Engine, base_dir: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_an_event_beyond_a_bound_is_left_out_and_told_and_its_neighbours_are_rea
     assert_verified(engine, base_dir)
 
 
+@pytest.mark.slow
 def test_memory_stays_small_whatever_lies_in_a_base_dir(sqlite_url: str, base_dir: Path) -> None:
     bombs.write(base_dir)
     for number in range(20):  # just within the bounds
@@ -93,6 +95,7 @@ def test_memory_stays_small_whatever_lies_in_a_base_dir(sqlite_url: str, base_di
         ("most_lineage_bytes", [Log().user_info(k="x" * 1000) for _ in range(30)]),
     ],
 )
+@pytest.mark.slow
 def test_a_job_gets_no_more_events_than_it_has_room_for_until_the_setting_is_raised(
     setting: str, log: list[Log], engine: Engine, base_dir: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_file_keeps_the_tags_it_has_and_gets_no_more_than_its_share(engine: En
 # --- growth ---
 
 
+@pytest.mark.slow
 def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
     engine: Engine, base_dir: Path
 ) -> None:
@@ -189,6 +193,7 @@ def assert_folded(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_files_that_grow_are_rewritten_and_read_again_come_to_what_all_their_events_do(
     seed: int, engine: Engine, base_dir: Path
 ) -> None:

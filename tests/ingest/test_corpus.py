@@ -121,6 +121,7 @@ def test_infinities_are_kept_and_nan_is_null(golden: Engine) -> None:
     assert values[2] in (math.inf, -math.inf) or values[3] in (math.inf, -math.inf)
 
 
+@pytest.mark.slow
 def test_a_second_ingest_changes_nothing_and_reads_nothing(golden: Engine, corpus: Path) -> None:
     before = natural_contents(golden)
     report = ingest(golden, corpus)

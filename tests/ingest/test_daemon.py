@@ -90,6 +90,7 @@ def test_a_daemon_without_a_base_dir_is_refused(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_a_signal_ends_it_with_the_batch_finished_and_the_lease_free(
     number: signal.Signals, sqlite_engine: Engine, sqlite_url: str, base_dir: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_signal_ends_it_with_the_batch_finished_and_the_lease_free(
     assert len(visible_scalars(engine)) == 5000
 
 
+@pytest.mark.slow
 def test_another_daemon_goes_on_where_a_killed_one_stood(
     engine: Engine, database_url: str, base_dir: Path
 ) -> None:
@@ -128,6 +130,7 @@ def leads(engine: Engine) -> dict[int, int]:
     return dict(Counter(int(holder.split(":")[1]) for holder in holders))
 
 
+@pytest.mark.slow
 def test_base_dirs_spread_over_daemons_and_come_back_when_one_dies(
     engine: Engine, database_url: str, tmp_path: Path
 ) -> None:

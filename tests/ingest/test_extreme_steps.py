@@ -27,6 +27,7 @@ STEPS = st.sampled_from([*EXTREME, 1, 2**62, -(2**62) - 1, GREATEST - 1]) | st.i
 
 
 @pytest.mark.parametrize("vectorised", [True, False])
+@pytest.mark.slow
 def test_every_order_of_extreme_steps_is_stored_and_verified(
     vectorised: bool, engine: Engine, base_dir: Path
 ) -> None:

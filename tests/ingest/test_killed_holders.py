@@ -63,6 +63,7 @@ def acquire(engine: Engine, base_dir_id: int, holder: str, lasts_s: float = 600)
 
 @pytest.mark.parametrize("mode", ["once", "daemon"])
 @pytest.mark.parametrize("collected", [True, False])
+@pytest.mark.slow
 def test_one_that_was_killed_is_succeeded_at_once(
     engine: Engine, database_url: str, base_dir: Path, base_dir_id: int, mode: str, collected: bool
 ) -> None:

@@ -149,6 +149,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
 
 @contents
 @pytest.mark.parametrize("vectorised", [True, False])
+@pytest.mark.slow
 def test_a_chunk_takes_work_by_its_bytes(
     vectorised: bool, content: Callable[[int], bytes], counted: Callable[[], Work]
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_chunk_takes_work_by_its_bytes(
 
 @contents
 @pytest.mark.parametrize("mode", [0o600, 0o400])
+@pytest.mark.slow
 def test_a_file_takes_work_by_its_bytes_however_many_chunks_it_has(
     mode: int,
     content: Callable[[int], bytes],

@@ -71,6 +71,7 @@ def test_the_parts_of_a_search_are_the_whole_in_the_order_of_ids_and_names(
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("by_daemon", [False, True])
+@pytest.mark.slow
 def test_what_comes_of_parts_is_what_comes_of_the_whole(
     by_daemon: bool, engine: Engine, base_dir: Path, tmp_path: Path, sqlite_template: Path
 ) -> None:

@@ -134,6 +134,7 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_random_slices_and_kills_between_any_two_transactions_leave_no_trace(
     seed: int, engine: Engine, database_url: str, whole: Path, base_dir: Path, at_once: dict[str, Any]
 ) -> None:
@@ -170,6 +171,7 @@ def test_stopping_after_every_batch_leaves_no_trace(
     assert_same(natural_contents(engine), at_once)
 
 
+@pytest.mark.slow
 def test_byte_by_byte_growth_leaves_no_trace(sqlite_engine: Engine, base_dir: Path, tmp_path: Path) -> None:
     logs = {
         "events.out.events.summary.1700000000.0.h_MS": Log().scalar(1, "a", 1.0).scalar(1, "a", 2.0).content,

@@ -106,6 +106,7 @@ def test_files_that_exceed_the_deadline_are_told_by_name_one_after_the_other(
     assert steps_of(sqlite_engine, "./honest") == 1
 
 
+@pytest.mark.slow
 def test_growth_is_read_before_the_backlog_that_was_found_before_it(
     follow: Callable[..., Follower], sqlite_engine: Engine, base_dir: Path
 ) -> None:

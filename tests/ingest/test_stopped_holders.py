@@ -131,6 +131,7 @@ def goes_on(process: subprocess.Popen[str]) -> str:
     return process.stderr.read().strip()
 
 
+@pytest.mark.slow
 def test_one_that_stopped_between_transactions_is_refused(
     engine: Engine, database_url: str, base_dir: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_one_that_stopped_between_transactions_is_refused(
 
 
 @pytest.mark.parametrize("where", ["INSERT INTO series", "COPY", "UPDATE train_job"])
+@pytest.mark.slow
 def test_a_session_that_stopped_inside_a_transaction_is_ended(
     postgres_engine: Engine, postgres_url: str, base_dir: Path, where: str
 ) -> None:

@@ -28,6 +28,7 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.daemon import scheduler
+from lineage_store.ingest.daemon.crew import Wanted
 from lineage_store.ingest.lease import divide
 from lineage_store.store import leases
 from lineage_store.store.database.engine import database_time
@@ -280,7 +281,7 @@ def _daemon(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
     _note()
     fault()
     with opened(url) as engine:
-        scheduler.run(engine, [base_dir], _SETTINGS)
+        scheduler.run(engine, Wanted((base_dir,), _SETTINGS))
 
 
 def _note() -> None:

@@ -41,6 +41,7 @@ def engine(database_url: str) -> Iterator[Engine]:
     ],
 )
 @given(condition=conditions)
+@pytest.mark.slow
 def test_a_condition_means_the_same_in_sql_and_in_python(engine: Engine, condition: dict[str, Any]) -> None:
     before = copy.deepcopy(condition)
     expected = condition_oracle.matching(JOBS, condition)

@@ -169,6 +169,7 @@ def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
         assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
 
 
+@pytest.mark.slow
 def test_texts_are_compared_as_a_whole_however_much_of_them_an_index_has(engine: Engine) -> None:
     """Around what the index has: shorter, as long, longer, and longer by another end."""
     some = {n: "损" * n for n in (INDEXED_CHARACTERS - 1, INDEXED_CHARACTERS, INDEXED_CHARACTERS + 1)}

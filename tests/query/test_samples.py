@@ -159,3 +159,14 @@ def test_columns_go_into_pandas_and_arrow(store: LineageStore, tmp_path: Path) -
     assert table.schema.names == list(expected)
     assert table.schema.types == [pyarrow.int64(), pyarrow.float64(), pyarrow.float64()]
     assert table["step"].to_pylist() == [1, 2]
+
+
+def test_a_curve_without_matplotlib_says_what_to_install(
+    store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(tmp_path / "job")
+    found = store.scalars(_ingested(store, tmp_path), "./job", "loss")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(LineageStoreError, match="pip install 'matplotlib'"):
+        found.plot()

@@ -60,6 +60,7 @@ def fill(store: LineageStore, path: str, prefix: str = "") -> None:
         {"metric/m": {"ge": 0}, "sorted_by": [["metric/m", "ascending"], ["tag", "descending"]]},
     ],
 )
+@pytest.mark.slow
 def test_a_page_without_its_count_is_the_page(store: LineageStore, condition: dict[str, Any]) -> None:
     fill(store, "/logs")
     fill(store, "/other", prefix="other-")

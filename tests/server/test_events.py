@@ -242,6 +242,7 @@ def test_a_server_that_is_told_to_end_does_not_wait_for_its_clients(sqlite_url: 
         assert process.wait(60) in (0, -signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_over_killed_servers_a_client_misses_nothing_and_is_told_nothing_twice(
     stored_url: str, store: LineageStore, corpus: Path
 ) -> None:

@@ -58,6 +58,7 @@ def give_up(ask: Callable[[], object]) -> None:
         ask()
 
 
+@pytest.mark.slow
 def test_who_waits_too_long_for_room_is_told_when_to_ask_again(database_url: str) -> None:
     with one_at_a_time(database_url) as client, ThreadPoolExecutor(1) as other:
         asked = other.submit(give_up, lambda: client.get("/endless", timeout=20.0))
@@ -146,6 +147,7 @@ def test_a_remark_is_kept_of_a_client_that_has_gone(
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_long_is_ended_and_told(database_url: str) -> None:
     with one_at_a_time(database_url, statement_timeout_s=0.2) as client:
         answer = client.get("/endless")
@@ -153,6 +155,7 @@ def test_a_statement_that_takes_too_long_is_ended_and_told(database_url: str) ->
         assert client.get("/quick").status_code == 200
 
 
+@pytest.mark.slow
 def test_the_server_ends_though_a_question_is_under_way(database_url: str) -> None:
     with ThreadPoolExecutor(1) as other:
         with one_at_a_time(database_url) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ _EXAMPLES = 25
 _JOBS = ("run_039", "payloads", "many_scalars", "odd_values")
 
 
+@pytest.mark.slow
 def test_every_endpoint_answers_as_documented(stored_url: str) -> None:
     with serving(stored_url, allow_remarks=True) as client:
         (base_dir,) = client.get("/api/v1/base-dirs").json()["base_dirs"]

@@ -142,7 +142,7 @@ def test_everything_about_one_job(client: httpx.Client, store: LineageStore, cor
     assert got(client, f"{job}/tags", series=False) == {"tags": store.tags(corpus, RUN), "series": []}
     assert got(client, f"{job}/lineage") == for_json(store.get_lineage(corpus, RUN))
     assert got(client, f"{job}/lineage", keys="metric")["metric"] == store.get_lineage(corpus, RUN)["metric"]
-    assert len(got(client, f"{job}/evaluations")["metrics"]) == len(store.evaluations(corpus, RUN))
+    assert len(got(client, f"{job}/evaluations")["metrics"]) == len(store.evaluation_rows(corpus, RUN))
     assert {row["log_file"] for row in got(client, f"{job}/files")["files"]} == {
         row["log_file"] for row in report.log_files
     }

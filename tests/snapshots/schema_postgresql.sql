@@ -403,6 +403,18 @@ SELECT
   l.model_size AS model_size_bytes,
   l.dataset_mark AS dataset_mark,
   j.state AS state,
+  CASE WHEN j.state <> 'live' THEN coalesce(
+    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = 'end/outcome'),
+    (
+      SELECT CASE
+        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
+        WHEN j.state = 'finished' AND count(*) > 0 THEN 'interrupted'
+      END
+      FROM file_lineage t
+      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
+      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
+    )
+  ) END AS outcome,
   CASE WHEN (j.first_file_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.first_file_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS first_started_at,
   CASE WHEN (j.last_file_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.last_file_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_started_at,
   CASE WHEN (j.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_event_at,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.places import find_removed
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import seconds
 from lineage_store.cli.output import Style, page_arguments, page_options, style_options, write_rows
-from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.times import instant

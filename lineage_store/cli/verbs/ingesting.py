@@ -21,6 +21,7 @@ from lineage_store.errors import ExitCode, LeaseHeldError
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
     from lineage_store.api.reports import IngestReport
+    from lineage_store.config import Settings
 
 SHOWN_PROBLEMS = 3
 
@@ -90,8 +91,8 @@ def daemon_verb(
     """Follow base dirs as their log files grow.
 
     Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
-    it finish the transaction at hand and exit 0. Exits 7, to be started anew, when a base dir makes no progress for
-    progress_deadline_s.
+    it finish the transaction at hand and exit 0; on SIGHUP it reads the settings file again. Exits 7, to be started
+    anew, when a base dir makes no progress for progress_deadline_s.
 
     Daemons share base dirs, and the shards of one: each leads as many as the others, and a dead one's are taken over.
     The number of shards stays with the base dir until a daemon is started with another one.
@@ -104,12 +105,16 @@ def daemon_verb(
     from lineage_store import logs
 
     level = "debug" if session.verbosity > 0 else "error" if session.verbosity < 0 else None
-    settings = session.settings(log_level=level).settings
-    logs.configure(settings.log_level, settings.log_format)
-    with session.open_store(
-        create=True, recursive=recursive, metrics_port=metrics_port, shards=shards
-    ) as store:
-        store.run_daemon(base_dirs, stop=_set_at_eof() if until_eof else None)
+    flags: dict[str, Any] = {"recursive": recursive, "metrics_port": metrics_port, "shards": shards}
+
+    def read_settings() -> Settings:
+        settings = session.settings(log_level=level, read_database_url="", **flags).settings
+        logs.configure(settings.log_level, settings.log_format)
+        return settings
+
+    read_settings()
+    with session.open_store(create=True, log_level=level, **flags) as store:
+        store.run_daemon(base_dirs, stop=_set_at_eof() if until_eof else None, reload=read_settings)
 
 
 def _set_at_eof() -> threading.Event:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_store.api.places import find_base_dir, find_job
 from lineage_store.cli.option_values import one_of
 from lineage_store.cli.output import (
     Style,
@@ -17,7 +18,6 @@ from lineage_store.cli.output import (
     write_rows,
     write_table,
 )
-from lineage_store.cli.places import find_base_dir, find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.states import JobState
 
@@ -77,7 +77,7 @@ def jobs_verb(
     lineage-store jobs --limit 50 --after WzE3MzE2...
     """
     with session.open_store() as store:
-        place = find_base_dir(store, base_dir)
+        place = find_base_dir(base_dir)
         jobs = store.train_jobs(place, state=state, limit=limit, page=page - 1, after=after)
         last = jobs[-1].cursor if len(jobs) == limit else None
         more = last and store.train_jobs(place, state=state, limit=1, after=last)

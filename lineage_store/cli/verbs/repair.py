@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.places import find_removed
 from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
-from lineage_store.cli.places import find_removed
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 from lineage_store.findings import Finding

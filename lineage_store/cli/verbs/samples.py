@@ -1,64 +1,128 @@
-"""`scalars`: one curve, as rows or drawn."""
+"""`tags`, `evaluations` and `scalars`: what was recorded of a job, as rows or drawn."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import Style, style_options, write_rows
-from lineage_store.cli.places import find_job
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
-from lineage_store.times import instant
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import Table
+    from lineage_store.api.samples import Chosen
+
+
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --start, --stop and --device, which arrive under these names."""
+    command = click.option("--device", type=int, metavar="N", help="Only this device.")(command)
+    command = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")(
+        command
+    )
+    return click.option("--start", type=int, metavar="STEP", help="From this step on.")(command)
+
+
+@click.command("tags")
+@click.argument("job")
+@base_dir_option
+@style_options
+@pass_session
+def tags_verb(session: Session, job: str, base_dir: str | None, style: Style) -> None:
+    """List the tags of a job.
+
+    \b
+    lineage-store tags ./run_7
+    lineage-store tags /shared/summaries/run_7 --json
+    """
+    with session.open_store() as store:
+        found = store.tags(*find_job(store, job, base_dir))
+    write_rows(("plugin", "tag"), [(plugin, tag) for plugin, tags in found.items() for tag in tags], style)
+
+
+@click.command("evaluations")
+@click.argument("job")
+@click.argument("metric", required=False)
+@base_dir_option
+@style_options
+@pass_session
+def evaluations_verb(
+    session: Session, job: str, metric: str | None, base_dir: str | None, style: Style
+) -> None:
+    """List what every evaluation of a job measured.
+
+    Of METRIC, or of every one.
+
+    \b
+    lineage-store evaluations ./run_7
+    lineage-store evaluations ./run_7 accuracy --csv
+    """
+    with session.open_store() as store:
+        found = store.evaluations(find_job(store, job, base_dir), metric)
+    write_rows(found.columns, found.rows, style)
 
 
 @click.command("scalars")
-@click.argument("job")
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.argument("tag")
-@click.option("--plot", "drawn", is_flag=True, help="Draw the curve in the terminal.")
-@click.option("--start", type=int, metavar="STEP", help="From this step on.")
-@click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")
-@click.option("--device", type=int, metavar="N", help="Only this device.")
+@click.option("--plot", "drawn", is_flag=True, help="Draw the curves in the terminal, in one plot.")
+@step_options
 @base_dir_option
 @style_options
 @pass_session
 def scalars_verb(
     session: Session,
-    job: str,
+    jobs: Sequence[str],
     tag: str,
     drawn: bool,
-    start: int | None,
-    stop: int | None,
-    device: int | None,
     base_dir: str | None,
     style: Style,
+    **chosen: Unpack[Chosen],
 ) -> None:
-    """Print or draw a scalar, every step of it.
+    """Print or draw every step of a scalar, of one job or several.
 
-    What a restart wrote again replaces what was superseded.
+    What a restart wrote again replaces what was superseded. Rows of several jobs tell which.
 
     \b
     lineage-store scalars ./run_7 loss/auto --plot
+    lineage-store scalars ./run_7 ./run_8 ./run_9 loss/auto --plot
     lineage-store scalars /shared/summaries/run_7 loss/auto --start 1000 --csv > loss.csv
     """
     with session.open_store() as store:
-        place, train_id = find_job(store, job, base_dir)
-        found = store.scalars(place, train_id, tag, start=start, stop=stop, device=device)
+        places = [find_job(store, job, base_dir) for job in jobs]
+        found = store.curves(places, tag, **chosen)
     if drawn:
-        from lineage_store.cli.plot import plot
-
-        width, height = _size()
-        click.echo(
-            plot(found.steps, found.values, width=width, height=height, title=escaped(f"{tag} of {train_id}"))
-        )
+        click.echo(_plot(found, places, tag))
         return
-    columns = (found.steps.tolist(), found.wall_times.tolist(), found.values.tolist())
-    rows = ((step, instant(wall_time), value) for step, wall_time, value in zip(*columns, strict=True))
-    write_rows(("step", "wall_at", "value"), rows, style)
+    about = ("base_dir", "summary_dir") if len(set(places)) > 1 else ()
+    columns = (*about, "step", "wall_at", "value")
+    write_rows(columns, zip(*(found[name] for name in columns), strict=True), style)
 
 
-def _size() -> tuple[int, int]:
+def _plot(found: Table, places: Sequence[tuple[str, str]], tag: str) -> str:
+    import numpy as np
+
+    from lineage_store.cli.plot import LETTERS, plot, plot_together
+
     columns, lines = shutil.get_terminal_size((80, 24))
-    return min(columns, 110), max(6, min(15, lines - 6))
+    width, height = min(columns, 110), max(6, min(15, lines - 6))
+    steps, values = np.asarray(found["step"]), np.asarray(found["value"])
+    names = list(dict.fromkeys(places))
+    if len(names) == 1:
+        title = escaped(f"{tag} of {names[0][1]}")
+        return plot(steps, values, width=width, height=height, title=title)
+    if len(names) > len(LETTERS):
+        raise click.UsageError(f"One plot has room for {len(LETTERS)} jobs.")
+    ids = [train_id for _, train_id in names]
+    of_row = list(zip(found["base_dir"], found["summary_dir"], strict=True))
+    curves = {}
+    for base_dir, train_id in names:
+        mine = np.array([row == (base_dir, train_id) for row in of_row], bool)
+        title = train_id if ids.count(train_id) == 1 else f"{train_id} of {base_dir}"
+        curves[escaped(title)] = (steps[mine], values[mine])
+    return plot_together(curves, width=width, height=height, title=escaped(tag))

@@ -27,7 +27,7 @@ def init_verb(session: Session) -> None:
 
 @click.group("db")
 def db_verb() -> None:
-    """Look after the database's schema."""
+    """Look after the database itself."""
 
 
 @db_verb.command("upgrade")
@@ -131,6 +131,34 @@ def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bo
         click.echo(
             f"Distributed ({len(statements)} statements)." if statements else "Nothing was left to do."
         )
+
+
+@db_verb.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--anew", is_flag=True, help="Remove what an unfinished copy has left in TO, and begin again.")
+@pass_session
+def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
+    """Copy a whole store into an empty database, of the other kind or of the same.
+
+    Labels, remarks, removed jobs and jobs whose log files are gone come along, under the same ids; in the end every row
+    of both is compared. FROM is read as of one moment. Interrupted, it goes on where it was when it is run again, if
+    nobody has written to FROM meanwhile; until it has ended, TO is no store.
+
+    \b
+    lineage-store db copy sqlite:////var/lib/lineage-store/store.db postgresql://lineage@host/lineage
+    """
+    from lineage_store.api import without_store
+
+    session.warn_of_passwords(source, target)
+    settings = session.settings().settings
+    found = without_store.copy_store(settings, source, target, anew=anew, told=session.note)
+    if found.leaders:
+        session.note(
+            "An ingester leads FROM: what it has written since this began is not in TO, whose own ingest reads it "
+            "again from the log files; labels and remarks since then are in FROM alone."
+        )
+    click.echo(f"Copied and compared: {sum(found.rows.values()):,} rows of {len(found.rows)} tables.")
 
 
 @db_verb.command("grant")

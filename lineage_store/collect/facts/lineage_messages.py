@@ -1,17 +1,15 @@
 """The messages of a lineage event, filled from the run arguments of a callback.
 
-In: run arguments and an `Attempts`, which says what to do about a fact that cannot be read. Out: TrainLineage,
-EvaluationLineage and UserDefinedInfo, with the fields that MindSpore fills. A fact that is unknown stays unset.
+In: run arguments and an `Attempts`, which says what to do about a fact that cannot be read. Out: TrainLineage and
+EvaluationLineage, with the fields that MindSpore fills. A fact that is unknown stays unset.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from lineage_store.collect.attempts import Attempts
-from lineage_store.collect.custom_values import UserValue
 from lineage_store.collect.facts import datasets
 from lineage_store.collect.facts.learning_rates import LearningRates
 from lineage_store.collect.facts.run import (
@@ -76,20 +74,6 @@ def evaluation_lineage(run: RunArguments, attempts: Attempts) -> lineage_pb2.Eva
         valid_dataset_path=dataset and dataset.path,
         valid_dataset_size=dataset and dataset.count,
     )
-    return message
-
-
-def user_defined_info(values: Mapping[str, UserValue]) -> lineage_pb2.UserDefinedInfo:
-    """User-defined values, one entry each."""
-    message = lineage_pb2.UserDefinedInfo()
-    for key, value in values.items():
-        entry = message.user_info.add()
-        if isinstance(value, int):
-            entry.map_int32[key] = value
-        elif isinstance(value, float):
-            entry.map_double[key] = value
-        else:
-            entry.map_str[key] = value
     return message
 
 

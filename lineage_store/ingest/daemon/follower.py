@@ -86,7 +86,8 @@ class Follower:
         self._engine, self.named, self._base_dir = engine, base_dir, base_dir
         # Where all others are in use, or wait for each other, the lease must not be lost for want of one.
         self._renewing = apart(engine, allow_network_filesystem=settings.allow_network_filesystem)
-        self._settings, self._should_stop = settings, should_stop
+        self._settings, self.leaves, self.is_closed = settings, False, False
+        self._is_over = should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
         self._revision = 0
@@ -100,6 +101,11 @@ class Follower:
         self._batches = self._no_batches()
 
     @property
+    def settings(self) -> Settings:
+        """What it follows the base dir by."""
+        return self._settings
+
+    @property
     def status(self) -> DaemonStatus:
         """Whether it leads or stands by, and what keeps it from reading."""
         state = STANDS_BY if self._lease is None else LEADS
@@ -110,6 +116,11 @@ class Follower:
 
         Failures are logged and waited out; nothing is raised but the end of the process.
         """
+        if self.leaves:
+            if not self.is_closed:
+                self.close()
+                log.info("let go", extra={"base_dir": str(self._base_dir), "shard": self.shard})
+            return
         if self._backoff.is_over():
             self._at_work = True
             try:
@@ -137,6 +148,10 @@ class Follower:
         with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
             commit.renew(self._renewing, lease)
 
+    def leave(self) -> None:
+        """End the tick at work when its transaction is done, and close at the next; from any thread."""
+        self.leaves = True
+
     def close(self) -> None:
         """Release the lease, so that another ingester need not wait for its end."""
         for reader in (self._reader, self._apart):
@@ -146,6 +161,10 @@ class Follower:
             release_lease(self._engine, self._lease)
             self._lease = None
         self._renewing.dispose()
+        self.is_closed = True
+
+    def _should_stop(self) -> bool:
+        return self.leaves or self._is_over()
 
     def _try(self) -> None:
         try:

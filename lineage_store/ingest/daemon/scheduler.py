@@ -1,9 +1,9 @@
-"""The daemon: APScheduler triggers, followers work, a watchdog watches over both, signals end it.
+"""The daemon: APScheduler triggers, followers work, a watchdog watches over both, signals end it or have it read again.
 
-In: an engine, base dirs, settings. Out: a status file, for as long as it runs; on SIGTERM or SIGINT it finishes
-the transaction at hand and returns. Promises: one base dir does not wait for another; a tick never overlaps with the
-one before; the wall clock may be set at any time; what comes to a standstill ends the process with STANDSTILL, for its
-supervisor to start it anew. The only module that knows APScheduler.
+In: an engine, what to follow. Out: a status file, for as long as it runs; on SIGTERM or SIGINT it finishes the
+transaction at hand and returns, on SIGHUP it goes on with new settings. Promises: one base dir does not wait for
+another; a tick never overlaps with the one before; the wall clock may be set at any time; what comes to a standstill
+ends the process with STANDSTILL, for its supervisor to start it anew. The only module that knows APScheduler.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,10 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 from sqlalchemy import Engine
 
-from lineage_store.config import MOST_SHARDS, Settings
-from lineage_store.errors import ConfigError, ExitCode
+from lineage_store.config import Settings
+from lineage_store.errors import ExitCode
 from lineage_store.findings import finding
+from lineage_store.ingest.daemon.crew import Crew, Wanted, reloaded
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus, StatusFile
 from lineage_store.ingest.daemon.systemd import notify
@@ -41,67 +43,73 @@ STOPS_WITHIN_S = 20.0
 """How long the transaction at hand may take when it is told to stop; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
 """A file that hangs must be found out by its own deadline, before that of progress."""
+_MOST_THREADS = 1 << 16
+"""No base dir waits for another; threads are begun when they are needed."""
 
 
 def run(
-    engine: Engine, base_dirs: Sequence[Path], settings: Settings, stop: threading.Event | None = None
+    engine: Engine,
+    wanted: Wanted,
+    stop: threading.Event | None = None,
+    reload: Callable[[], Wanted] | None = None,
 ) -> None:
-    """Follow base dirs until `stop` is set or a signal comes.
+    """Follow base dirs until `stop` is set or a signal comes; on SIGHUP, what `reload` gives from then on.
 
-    Raises ConfigError when there is nothing to follow, ReadOnlyStoreError where nothing may be written. Ends the whole
+    Raises ReadOnlyStoreError where nothing may be written. Ends the whole
     process, with exit code ExitCode.STANDSTILL, when a follower makes no progress or does not stop.
     """
     require_writable(engine)
-    if not base_dirs:
-        raise ConfigError(
-            "There is no base dir to follow.",
-            hint="Name one (lineage-store daemon /path/to/summary_base), or set base_dirs in lineage_store.toml.",
-        )
-    stop = stop or threading.Event()
-    scheduler, file = _scheduler(2 * MOST_SHARDS * len(base_dirs)), StatusFile(identity(engine.url))
+    stop, asked = stop or threading.Event(), threading.Event()
+    scheduler, file = _scheduler(), StatusFile(identity(engine.url))
 
-    def follow(base_dir: Path, shard: int = 0) -> Follower:
+    def follow(base_dir: Path, shard: int, settings: Settings) -> Follower:
         follower = Follower(engine, base_dir, settings, stop.is_set, shard)
-        _every(scheduler, follower.next_tick_s, follower.tick)
-        _every(scheduler, lambda: settings.lease_s / 3, follower.renew)
+        _every(scheduler, follower.next_tick_s, follower.tick, lambda: follower.is_closed)
+        _every(scheduler, lambda: settings.lease_s / 3, follower.renew, lambda: follower.is_closed)
         return follower
 
-    followers = [follow(base_dir) for base_dir in dict.fromkeys(base_dirs)]
-    with _stopped_by_signals(stop):
+    crew = Crew(follow)
+    crew.adapt(wanted)
+    with _told_by_signals(stop, asked if reload else None):
         scheduler.start()
-        log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in base_dirs]})
+        log.info("started", extra={"base_dirs": [str(base_dir) for base_dir in wanted.base_dirs]})
         notify("READY=1")
         try:
-            _watch(scheduler, followers, follow, settings, file, stop)
+            while _watch(scheduler, crew, wanted, file, stop, asked) and reload:
+                notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+                wanted = reloaded(wanted, reload)
+                notify("READY=1")
         finally:
             notify("STOPPING=1")
-            _finish_within(STOPS_WITHIN_S, scheduler, followers, file)
+            _finish_within(STOPS_WITHIN_S, scheduler, crew.followers, file)
             file.remove()
     log.info("stopped")
 
 
 def _watch(
     scheduler: BackgroundScheduler,
-    followers: list[Follower],
-    follow: Callable[[Path, int], Follower],
-    settings: Settings,
+    crew: Crew,
+    wanted: Wanted,
     file: StatusFile,
     stop: threading.Event,
-) -> None:
-    """Look after clocks and progress, and say how it is, until it is time to stop.
-
-    A base dir may be divided at any time: shards that nobody here follows yet get a follower.
-    """
+    asked: threading.Event,
+) -> bool:
+    """Look after clocks and progress, and say how it is, until it is time to stop, or to read settings again (True)."""
+    settings = wanted.settings
     deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
-    standstill = StandstillWatch([follower.pulse for follower in followers], deadline_s)
+    standstill = StandstillWatch([], deadline_s)
     clock, told = ClockWatch(tolerance_s=settings.poll_interval_s), ""
     while not stop.wait(LOOK_EVERY_S):
+        if asked.is_set():
+            asked.clear()
+            return True
         if moved_s := clock.moved_s():
             log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
-        for base_dir, shard in _not_followed(followers):
-            followers.append(follow(base_dir, shard))
-            standstill.add(followers[-1].pulse)
+        if crew.adapt(wanted):
+            _wake(scheduler)  # who leaves does so at its next tick
+        followers = crew.followers
+        standstill.watch([follower.pulse for follower in followers])
         still = standstill.look()
         statuses = [
             follower.status if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
@@ -118,13 +126,7 @@ def _watch(
         if (status := _status(statuses)) != told:
             notify(f"STATUS={status}")
             told = status
-
-
-def _not_followed(followers: Sequence[Follower]) -> list[tuple[Path, int]]:
-    """Base dirs and shards of them that have no follower."""
-    followed = Counter(follower.named for follower in followers)
-    firsts = (follower for follower in followers if follower.shard == 0)
-    return [(each.named, shard) for each in firsts for shard in range(followed[each.named], each.shards)]
+    return False
 
 
 def _quiet(follower: Follower, deadline_s: float) -> DaemonStatus:
@@ -173,25 +175,30 @@ def _end(
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires so long after now: APScheduler's own interval makes up a list of every time that a clock was set past."""
 
-    def __init__(self, seconds: Callable[[], float]) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: Callable[[], float], is_over: Callable[[], bool] = lambda: False) -> None:
+        self._seconds, self._is_over = seconds, is_over
 
-    def get_next_fire_time(self, _previous_fire_time: datetime | None, now: datetime) -> datetime:
-        return now + timedelta(seconds=self._seconds())
+    def get_next_fire_time(self, _previous_fire_time: datetime | None, now: datetime) -> datetime | None:
+        return None if self._is_over() else now + timedelta(seconds=self._seconds())
 
 
-def _scheduler(workers: int) -> BackgroundScheduler:
+def _scheduler() -> BackgroundScheduler:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(
-        executors={"default": ThreadPoolExecutor(workers)},
+        executors={"default": ThreadPoolExecutor(_MOST_THREADS)},
         job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
         timezone="UTC",
     )
 
 
-def _every(scheduler: BackgroundScheduler, seconds: Callable[[], float], call: Callable[[], None]) -> None:
-    """Call at once, and again so long after each call has begun."""
-    scheduler.add_job(call, _Every(seconds), next_run_time=datetime.now(UTC))
+def _every(
+    scheduler: BackgroundScheduler,
+    seconds: Callable[[], float],
+    call: Callable[[], None],
+    is_over: Callable[[], bool],
+) -> None:
+    """Call at once, and again so long after each call has begun, until it is over."""
+    scheduler.add_job(call, _Every(seconds, is_over), next_run_time=datetime.now(UTC))
 
 
 def _wake(scheduler: BackgroundScheduler) -> None:
@@ -201,8 +208,8 @@ def _wake(scheduler: BackgroundScheduler) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the event, where this is the main thread; elsewhere signals are the caller's."""
+def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`, SIGHUP `reload`, where this is the main thread; else signals are the caller's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -212,6 +219,8 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
         stop.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    if reload is not None:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: reload.set())
     try:
         yield
     finally:

@@ -50,46 +50,46 @@ class ClockWatch:
         return moved_s
 
 
+@dataclass(slots=True)
+class _Watched:
+    pulse: Pulse
+    seen: int
+    told: int
+    still_s: float = 0.0
+
+
 class StandstillWatch:
     """Sees pulses that do not beat."""
 
     def __init__(self, pulses: Sequence[Pulse], deadline_s: float, monotonic: Clock = time.monotonic) -> None:
-        self._pulses, self._deadline_s, self._monotonic = list(pulses), deadline_s, monotonic
-        self._looked = monotonic()
-        self._seen = [pulse.beats for pulse in pulses]
-        self._still_s = [0.0] * len(pulses)
-        self._told = list(self._seen)
+        self._deadline_s, self._monotonic = deadline_s, monotonic
+        self._looked, self._watched = monotonic(), list[_Watched]()
+        self.watch(pulses)
 
-    def add(self, pulse: Pulse) -> None:
-        """Watch another pulse from now on."""
-        self._pulses.append(pulse)
-        self._still_s.append(0.0)
-        for beats in (self._seen, self._told):
-            beats.append(pulse.beats)
+    def watch(self, pulses: Sequence[Pulse]) -> None:
+        """Watch these from now on; what was seen of those that are watched already holds."""
+        known = {id(each.pulse): each for each in self._watched}
+        self._watched = [known.get(id(each)) or _Watched(each, each.beats, each.beats) for each in pulses]
 
     def look(self) -> Pulse | None:
         """A pulse that has not beaten for longer than the deadline; call it every LOOK_EVERY_S."""
         now = self._monotonic()
         passed_s = min(now - self._looked, 2 * LOOK_EVERY_S)  # more than that, and we did not run ourselves
         self._looked = now
-        for number, pulse in enumerate(self._pulses):
-            beats = pulse.beats
-            self._still_s[number] = self._still_s[number] + passed_s if beats == self._seen[number] else 0.0
-            self._seen[number] = beats
-        still = (
-            pulse
-            for pulse, still_s in zip(self._pulses, self._still_s, strict=True)
-            if still_s > self._deadline_s
-        )
-        return next(still, None)
+        for each in self._watched:
+            beats = each.pulse.beats
+            each.still_s = each.still_s + passed_s if beats == each.seen else 0.0
+            each.seen = beats
+        return next((each.pulse for each in self._watched if each.still_s > self._deadline_s), None)
 
     def still_s(self) -> list[float]:
         """For how long each pulse has not beaten, when it was looked at last."""
-        return list(self._still_s)
+        return [each.still_s for each in self._watched]
 
     def all_have_beaten(self) -> bool:
         """Whether every pulse has beaten since this was true the last time."""
-        if any(seen == told for seen, told in zip(self._seen, self._told, strict=True)):
+        if any(each.seen == each.told for each in self._watched):
             return False
-        self._told = list(self._seen)
+        for each in self._watched:
+            each.told = each.seen
         return True

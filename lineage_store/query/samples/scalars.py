@@ -15,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
-from lineage_store.errors import LineageStoreError
 from lineage_store.plugins import SCALAR
 from lineage_store.query.samples.series import Series, find_series, step_bounds
+from lineage_store.query.table import Column, Table, imported
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import scalar_sample
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
+    from matplotlib.axes import Axes
 
 _ROWS_AT_A_TIME = 20_000
 Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -44,22 +46,32 @@ class Scalars:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A DataFrame with the columns step, wall_time and value."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise _unusable("pandas", "pandas", error) from error
-        return pandas.DataFrame(self._named())
+        return self._table().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same of polars; NaN stays NaN."""
+        return self._table().to_polars()
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table with the columns step, wall_time and value; NaN stays NaN."""
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise _unusable("pyarrow", "arrow", error) from error
-        return pyarrow.table(self._named())
+        """An Arrow table with the same columns; NaN stays NaN."""
+        return self._table().to_arrow()
 
-    def _named(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-        return {"step": self.steps, "wall_time": self.wall_times, "value": self.values}
+    def plot(self, axes: Axes | None = None, **options: Any) -> Axes:
+        """Draw the values over the steps by matplotlib, with its options for lines; NaN leaves a gap."""
+        pyplot: Any = imported("matplotlib.pyplot", "matplotlib")
+        drawn: Axes = pyplot.subplots()[1] if axes is None else axes
+        drawn.plot(self.steps, self.values, **options)
+        drawn.set_xlabel("step")
+        return drawn
+
+    def _table(self) -> Table:
+        return Table(
+            {
+                "step": Column("integer", self.steps),
+                "wall_time": Column("float", self.wall_times),
+                "value": Column("float", self.values),
+            }
+        )
 
 
 def scalars(
@@ -136,10 +148,3 @@ def _interleaved(parts: Sequence[Columns]) -> Columns:
     ordered = steps[order]
     last = order[np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]]
     return steps[last], wall_times[last], values[last]
-
-
-def _unusable(package: str, extra: str, error: ImportError) -> LineageStoreError:
-    return LineageStoreError(
-        f"The package {package} cannot be imported: {error}.",
-        hint=f"Run: pip install 'lineage-store[{extra}]'",
-    )

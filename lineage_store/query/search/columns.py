@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -24,9 +25,13 @@ from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import annotation, train_job
 from lineage_store.texts import from_stored, key
-from lineage_store.times import from_unix
+from lineage_store.times import from_unix, instant
 
-_ABOUT = (train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.update_time)
+_ABOUT = (
+    *(train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.host),
+    *(train_job.c.update_time, train_job.c.first_file_time),
+    *(train_job.c.last_file_time, train_job.c.last_wall_time),
+)
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
 _NUMBERS = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
@@ -38,7 +43,11 @@ class JobColumns:
     base_dir: list[str]
     train_id: list[str]
     state: list[str]
-    updated_at: list[Any]
+    host: list[str | None]
+    updated_at: list[datetime]
+    first_started_at: list[datetime | None]
+    last_started_at: list[datetime | None]
+    last_event_at: list[datetime | None]
     label: list[int | None]
     remark: list[str | None]
     values: Mapping[str, list[Any]]
@@ -61,7 +70,8 @@ def job_columns(
         condition.where, condition.sort, scope.base_dirs, (*_ABOUT, *_columns_of(tuple(fields))), every=every
     )
     rows = run(connection, statement, **condition.values, most=most)
-    ids, base_dirs, train_ids, states, times, *shown = zip(*rows, strict=True) if rows else _nothing(fields)
+    found = zip(*rows, strict=True) if rows else _nothing(fields)
+    ids, base_dirs, train_ids, states, hosts, updated, first, last, event, *shown = found
     columns = iter(shown)
     of_fields = {subject: _decoded(subject, columns) for subject in fields}
     named = {subject: _named(connection, subject, ids) for subject in asked.values() if subject.type in NAMED}
@@ -72,7 +82,11 @@ def job_columns(
         [paths[number] for number in base_dirs],
         list(map(from_stored, train_ids)),
         list(states),
-        list(map(from_unix, times)),
+        [host and from_stored(host) for host in hosts],
+        list(map(from_unix, updated)),
+        list(map(instant, first)),
+        list(map(instant, last)),
+        list(map(instant, event)),
         [label for label, _ in annotations],
         [remark for _, remark in annotations],
         {name: (of_fields | named)[subject] for name, subject in asked.items()},
@@ -108,7 +122,7 @@ def _named(connection: Connection, subject: Subject, ids: Sequence[int]) -> list
     dialect = connection.dialect.name
     wanted = {"wanted": listed(dialect, ids), "name_key": key(subject.name)}
     rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
-    found = {job: _value(kind, value, text) for job, kind, value, text in rows}
+    found = {job: decoded(kind, value, text) for job, kind, value, text in rows}
     return [found.get(job) for job in ids]
 
 
@@ -122,7 +136,8 @@ def _values_of_jobs(dialect_name: str, kind: str) -> Select[Any]:
     return select(table.c.job_id, table.c.kind, table.c.value, table.c.text).where(*mine)
 
 
-def _value(kind: str, value: float | None, text: str | None) -> Any:
+def decoded(kind: str, value: float | None, text: str | None) -> Any:
+    """A metric or user-defined value, of what the store has for it."""
     match kind:
         case "text":
             return from_stored(text or "")

@@ -62,7 +62,7 @@ async def evaluations(request: Request, ask: Ask, base: Base, name: Name) -> Res
     """What every evaluation measured."""
 
     def answer(store: LineageStore, base_dir: str, train_id: str) -> Mapping[str, Any]:
-        return {"metrics": _rows(store.evaluations(base_dir, train_id))}
+        return {"metrics": _rows(store.evaluation_rows(base_dir, train_id))}
 
     return await _of_job(request, ask, base, name, answer)
 

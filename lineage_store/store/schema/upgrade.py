@@ -25,6 +25,7 @@ from lineage_store.errors import (
     NotAStoreError,
     SchemaTooNewError,
     SchemaTooOldError,
+    UnfinishedCopyError,
 )
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.file_watch import GONE
@@ -34,6 +35,8 @@ from lineage_store.store.schema import descriptions, view_ddl
 HEAD = "0001"
 """The newest script in migrations/versions. Versions are four digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
+UNFINISHED_COPY = "unfinished_copy"
+"""The table that a store has until all of another one has been copied into it: nobody uses it before."""
 
 
 def head() -> str:
@@ -167,6 +170,11 @@ def _version(connection: Connection) -> str | None:
     )
     if VERSION_TABLE not in tables or not marked:
         raise _not_a_store(connection.engine, f"holds tables of another application, such as {min(tables)}")
+    if UNFINISHED_COPY in tables:
+        raise UnfinishedCopyError(
+            f"{safe_url(connection.engine.url)} holds a copy of a store that has not come to its end.",
+            hint="Run the same `lineage-store db copy FROM TO` again: it goes on where it was.",
+        )
     return connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
 
 

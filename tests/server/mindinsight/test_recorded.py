@@ -19,6 +19,7 @@ RECORDED = json.loads(mindinsight_record.FILE.read_text())
 
 
 @pytest.mark.parametrize("name", ["made", "golden"])
+@pytest.mark.slow
 def test_every_answer_is_the_recorded_one(name: str, corpus: Path, sqlite_url: str, tmp_path: Path) -> None:
     requests: Callable[[httpx.Client], Iterator[Asked]] = getattr(mindinsight_record, name)
     base_dir = corpus if name == "golden" else make_base_dir(tmp_path / name)

@@ -11,8 +11,8 @@ from sqlalchemy import event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api.places import find_job, find_removed
 from lineage_store.api.reports import CleanUp
-from lineage_store.cli.places import find_job, find_removed
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
 

@@ -1,0 +1,98 @@
+"""Which job an argument means: a directory, an id below a base dir, a pair of both, or a job of the store's own lists.
+
+In: what the user gave, perhaps a base dir. Out: (base dir, train id) of a job that the store may know.
+Promises: a path that leads below a base dir of the store is that job; `./name` or `name` is looked up where there is
+one base dir, or one that has such a job; anything else is an error that lists what is known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_store.api.paths import PathLike, place_of, real_path
+from lineage_store.errors import LineageParamSummaryPathError, LineageParamTypeError, TrainJobNotFoundError
+
+if TYPE_CHECKING:
+    from lineage_store.api.questions import Questions
+    from lineage_store.query.jobs import TrainJob
+    from lineage_store.query.table import Table
+
+    JobLike = PathLike | tuple[PathLike, str] | TrainJob
+    JobsLike = Iterable[JobLike] | Table
+
+
+def find_each(store: Questions, jobs: JobsLike) -> list[tuple[str, str]]:
+    """(base dir, train id) of each, once; a table names them by `base_dir` and `summary_dir`. Raises as `find_one`."""
+    if isinstance(jobs, str | os.PathLike):
+        raise LineageParamTypeError(f"jobs = {jobs!r} must be a list of jobs.", hint="Write [job].")
+    listed: Any = jobs
+    if columns := getattr(jobs, "by_name", None):
+        if not {"base_dir", "summary_dir"} <= set(columns):
+            raise LineageParamTypeError("The table of jobs has no columns base_dir and summary_dir.")
+        listed = zip(*(columns[name].plain() for name in ("base_dir", "summary_dir")), strict=True)
+    return list(dict.fromkeys(find_one(store, job) for job in listed))
+
+
+def find_one(store: Questions, job: JobLike) -> tuple[str, str]:
+    """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError."""
+    match job:
+        case str() | os.PathLike():
+            return find_job(store, os.fspath(job))
+        case (base_dir, str(train_id)):
+            return str(real_path(base_dir)), _train_id(train_id)
+        case _ if hasattr(job, "train_id"):
+            return job.base_dir, job.train_id
+    raise LineageParamTypeError(f"{job!r} is no job: give a directory, an id ./name or (base dir, id).")
+
+
+def find_job(store: Questions, text: str, base_dir: str | None = None) -> tuple[str, str]:
+    """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError."""
+    return _find(store, text, base_dir, removed=False)
+
+
+def find_removed(store: Questions, text: str, base_dir: str | None = None) -> tuple[str, str]:
+    """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
+    return _find(store, text, base_dir, removed=True)
+
+
+def find_base_dir(base_dir: str | None) -> str | None:
+    """The base dir that was named; None for all."""
+    return None if base_dir is None else str(real_path(base_dir))
+
+
+def _find(store: Questions, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
+    known = store.base_dirs()
+    if not known:
+        raise TrainJobNotFoundError("The store is empty.", hint="Run `lineage-store ingest BASE_DIR` first.")
+    if base_dir is not None and not Path(text).is_absolute():
+        return str(real_path(base_dir)), _train_id(text)
+    place = place_of(text, known)
+    if place is not None and (Path(text).is_absolute() or real_path(text).is_dir()):
+        return place
+    if Path(text).is_absolute():
+        raise TrainJobNotFoundError(f"{text} is not below a base dir of the store ({', '.join(known)}).")
+    train_id = _train_id(text)
+    return known[0] if len(known) == 1 else _only_one_with(store, train_id, removed=removed), train_id
+
+
+def _train_id(text: str) -> str:
+    name = text.removeprefix("./").strip("/")
+    return "./" if name in ("", ".") else f"./{name}"
+
+
+def _only_one_with(store: Questions, train_id: str, *, removed: bool) -> str:
+    """The one base dir that has such a job."""
+    having = store.base_dirs_with(train_id, removed=removed)
+    if len(having) == 1:
+        return having[0]
+    if having:
+        raise LineageParamSummaryPathError(
+            f"Several base dirs have a job {train_id}: {', '.join(having)}.",
+            hint="Say which with --base-dir, in Python by (base dir, id).",
+        )
+    raise TrainJobNotFoundError(
+        f"No base dir of the store has a job {train_id}.", hint="`lineage-store jobs` lists them."
+    )

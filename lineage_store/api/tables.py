@@ -1,0 +1,123 @@
+"""Answers for notebooks: jobs, evaluations and curves as tables that pandas, polars and Arrow take.
+
+In: conditions, jobs, names. Out: `Table`. Promises: as `questions`: what is asked wrongly raises, and says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Unpack
+
+from lineage_store.api import base_dirs
+from lineage_store.api.opened import job_id
+from lineage_store.api.operations import Operations
+from lineage_store.api.paths import PathLike
+from lineage_store.api.places import find_each, find_one
+from lineage_store.api.questions import Questions, base_dir_ids, checked
+from lineage_store.api.samples import Chosen, Samples
+from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
+from lineage_store.store.database.conflicts import all_asked_again
+
+if TYPE_CHECKING:
+    from lineage_store.api.places import JobLike, JobsLike
+    from lineage_store.query.table import Table
+
+
+@all_asked_again
+class Tables(Questions, Samples, Operations):
+    """A store that answers with tables."""
+
+    def jobs(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        base_dir: PathLike | None = None,
+        limit: int | None = None,
+    ) -> Table:
+        """The jobs that match, a row each: `.to_pandas()`, `.to_polars()`, `.to_arrow()`, `.rows`.
+
+        Jobs of which no lineage was written (yet) are among them, unless the condition names an order.
+
+        Args:
+            condition: the documented search_condition, whose paging keys are ignored; None for all jobs.
+            columns: `base_dir`, `summary_dir`, `state`, `tag`, `remark`, `host`, `first_started_at`,
+                `last_started_at`, `last_event_at`, `updated_at`, fields, `metric/NAME`, `user_defined/NAME`. None for
+                all of these, of names the hundred that most jobs have, where any of the jobs has a value.
+            base_dir: None for all base dirs.
+            limit: so many jobs at most; None for all.
+
+        Raises:
+            LineageSearchConditionParamError, LineageParamValueError: the condition is refused, there is no such
+                column, or no job has such a metric or user-defined value; the message names the closest.
+            LineageParamSummaryPathError: the store does not know the base dir.
+        """
+        from lineage_store.query.job_tables import job_table
+        from lineage_store.store.database.paging import Page
+
+        wanted, page = checked(condition, base_dir), Page(limit)
+        named = [columns] if isinstance(columns, str) else columns
+        with self._reading() as connection:
+            return job_table(connection, wanted, base_dir_ids(connection, base_dir), named, page.limit)
+
+    # A job is its directory, its id ./name where one base dir has it, (base dir, id), or a TrainJob; several are a list
+    # of these, or a table that `jobs` gave.
+
+    def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
+        """What every evaluation of a job measured, in their order: a row for each metric, with number and time.
+
+        Raises TrainJobNotFoundError, SampleNotFoundError: no such job or metric; the message names the closest.
+        """
+        from lineage_store.query.job_tables import evaluation_table
+
+        place = find_one(self, job)
+        with self._job(*place) as (connection, _, _):
+            return evaluation_table(connection, place, metric)
+
+    def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
+        """What jobs differ in, side by side: a row for each field, metric and user-defined value, a column a job.
+
+        Args:
+            jobs: two or more.
+            alike: with what they have in common.
+
+        Raises:
+            TrainJobNotFoundError, LineageFileNotFoundError: the store knows no such job, or no lineage of it.
+        """
+        from lineage_store.query.job_tables import comparison
+
+        places = find_each(self, jobs)
+        if len(places) < 2:
+            raise LineageParamValueError("Name at least two jobs to compare.")
+        with self._reading() as connection:
+            found = {}
+            for place in places:
+                base_dir = base_dirs.find(connection, place[0])
+                job_id(connection, base_dir, place[1])  # it is there
+                found[place] = base_dir.id
+            return comparison(connection, found, alike=alike)
+
+    def curves(
+        self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]
+    ) -> Table:
+        """Every step of a scalar of several jobs, as one long table: base_dir, summary_dir, step, wall_at, value.
+
+        Args:
+            start, stop, device: as for `scalars`.
+            skip_unknown: leave out jobs that have no such tag, instead of raising.
+
+        Raises:
+            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+        """
+        from lineage_store.query import samples
+        from lineage_store.query.job_tables import curve_table
+
+        places, found = find_each(self, jobs), []
+        ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
+        with self._reading() as connection:
+            for place in places:
+                with suppress(*ignored):
+                    job = job_id(connection, base_dirs.find(connection, place[0]), place[1])
+                    found.append((place, samples.scalars(connection, job, tag, **chosen)))
+        return curve_table(found)

@@ -1,0 +1,103 @@
+"""`images` and `histograms`: what lies in log files, written to files of its own, one a step."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from lineage_store.api.places import find_job
+from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.verbs.jobs import base_dir_option
+from lineage_store.cli.verbs.samples import step_options
+from lineage_store.errors import ExitCode, PayloadUnavailableError
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import PayloadSample
+    from lineage_store.api.samples import Chosen
+
+to_option = click.option(
+    "--to", "directory", metavar="DIR", required=True, help="Where to; it is made if it is not there."
+)
+
+
+@click.command("images")
+@click.argument("job")
+@click.argument("tag")
+@to_option
+@step_options
+@base_dir_option
+@pass_session
+def images_verb(
+    session: Session, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
+) -> int:
+    """Write the images of a tag to files.
+
+    STEP.png each; a file of that name is replaced.
+
+    \b
+    lineage-store images ./run_7 input_data/auto --to pictures --stop 100
+    """
+    with session.open_store() as store:
+        found = store.images(*find_job(store, job, base_dir), tag, **chosen)
+    return _write(
+        session, found, Path(directory), "png", lambda each, path: path.write_bytes(each.read().png)
+    )
+
+
+@click.command("histograms")
+@click.argument("job")
+@click.argument("tag")
+@to_option
+@step_options
+@base_dir_option
+@pass_session
+def histograms_verb(
+    session: Session, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
+) -> int:
+    """Write the histograms of a tag to files.
+
+    STEP.csv each, with left, width and count of its buckets; a file of that name is replaced.
+
+    \b
+    lineage-store histograms ./run_7 conv1.weight/auto --to buckets
+    """
+    with session.open_store() as store:
+        found = store.histograms(*find_job(store, job, base_dir), tag, **chosen)
+    return _write(session, found, Path(directory), "csv", _write_buckets)
+
+
+def _write_buckets(sample: PayloadSample, path: Path) -> None:
+    buckets = sample.read()
+    columns = (buckets.left.tolist(), buckets.width.tolist(), buckets.count.tolist())
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("left", "width", "count"))
+        rows.writerows(zip(*columns, strict=True))
+
+
+def _write(
+    session: Session,
+    samples: Iterable[PayloadSample],
+    directory: Path,
+    suffix: str,
+    write: Callable[[PayloadSample, Path], object],
+) -> int:
+    """A file a step; what cannot be read from its log file is told, and the others are written."""
+    written = failed = 0
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for sample in samples:
+            try:
+                write(sample, directory / f"{sample.step}.{suffix}")
+                written += 1
+            except PayloadUnavailableError as error:
+                failed += 1
+                session.note(str(error))
+    except OSError as error:
+        raise click.FileError(str(error.filename or directory), hint=error.strerror) from error
+    session.note(f"{written:,} files are in {directory}; {failed:,} could not be read.")
+    return ExitCode.PARTLY_DONE if failed else ExitCode.OK

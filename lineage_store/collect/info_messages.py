@@ -1,0 +1,69 @@
+"""What scripts and callbacks say of a training in their own words: parameters, metrics, and how it ended.
+
+In: checked values, a script's metrics, the error that ended a training. Out: lineage messages, and values that a record
+writes. Promises: needs no MindSpore; protobuf is loaded when the first message is made. Of an error its class is told,
+never its message, which may quote anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lineage_store.collect import custom_values, values
+from lineage_store.collect.arguments import type_name
+from lineage_store.collect.batches import Entry
+from lineage_store.collect.custom_values import UserValue, UserValues
+from lineage_store.fields import OUTCOME
+
+
+def user_defined_info(given: Mapping[str, UserValue]) -> Any:
+    """User-defined values, one entry each."""
+    from lineage_store.eventlog.mindspore.wire import lineage_pb2
+
+    message = lineage_pb2.UserDefinedInfo()
+    for key, value in given.items():
+        entry = message.user_info.add()
+        if isinstance(value, int):
+            entry.map_int32[key] = value
+        elif isinstance(value, float):
+            entry.map_double[key] = value
+        else:
+            entry.map_str[key] = value
+    return message
+
+
+def ending(error: BaseException | None, last_step: int) -> UserValues:
+    """How a training ended; by what is no Exception (Ctrl-C, SystemExit) it is interrupted."""
+    if error is None:
+        return {OUTCOME: "completed", "end/last_step": last_step}
+    return {
+        OUTCOME: "failed" if isinstance(error, Exception) else "interrupted",
+        "end/error_class": type_name(error),
+        "end/last_step": last_step,
+    }
+
+
+def parameter_entries(given: UserValues) -> Iterator[Entry]:
+    """What a record writes of user-defined values; nothing of none."""
+    if given:
+        yield Entry(
+            "custom_lineage_data", "", values.held("custom_lineage_data", "", user_defined_info(given))
+        )
+
+
+def metric_entries(metrics: object, *, as_scalars: bool) -> Iterator[Entry]:
+    """What a record writes of one evaluation: its results as lineage and, where asked for, numbers as scalars.
+
+    Raises LineageParamTypeError for anything but a dict.
+    """
+    from lineage_store.eventlog.mindspore.wire import lineage_pb2
+
+    results = custom_values.recordable("metrics", metrics)
+    if results:
+        message = lineage_pb2.EvaluationLineage(metric=json.dumps(results))
+        yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))
+    for name, value in results.items():
+        if as_scalars and not isinstance(value, str):
+            yield Entry("scalar", values.tag_of(name), values.held("scalar", name, value))

@@ -1,0 +1,290 @@
+"""Copy a whole store into an empty database, of the other kind or of the same.
+
+In: the URLs of both. Out: the same rows under the same ids, but for leases. The source is read in one snapshot, table
+by table in the order of keys; a table of the target's own tells how far each has come, in the transaction that writes
+rows. Promises: killed at any moment and run again, it goes on where it was, and no row is lost or doubled; in the end
+every row of both is compared; until then nobody takes the target for a store; memory is bounded by a batch. Needs a
+source that nobody writes to between two runs: one that has changed is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    Text,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+)
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.schema import CreateTable, DropTable
+from sqlalchemy.types import Float
+
+from lineage_store.errors import LineageStoreError, UnfinishedCopyError
+from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.database.copying import copying
+from lineage_store.store.database.dialects import insert_plain, upsert
+from lineage_store.store.database.engine import (
+    database_time,
+    identity,
+    open_engine,
+    parse_url,
+    reading,
+    safe_url,
+    writing,
+)
+from lineage_store.store.records import Column as SampleColumn
+from lineage_store.store.schema import partitions, upgrade
+from lineage_store.store.schema.tables import base_dir, ingest_lease, metadata, scalar_sample, train_job
+from lineage_store.store.writes import binary_copy
+
+SAMPLES = [metadata.tables[name] for name in partitions.SAMPLE_TABLES]
+TABLES = [table for table in metadata.sorted_tables if table not in (ingest_lease, *SAMPLES)] + SAMPLES
+"""Owners before what belongs to them, samples after the jobs. Who leads is a matter of each store."""
+SAMPLES_AT_A_TIME = 20_000
+ROWS_AT_A_TIME = 500
+"""Of other tables, whose rows may hold long texts."""
+_TOLD_EACH = 1_000_000
+
+Rows = list[tuple[Any, ...]]
+
+_reached = Table(
+    upgrade.UNFINISHED_COPY,
+    MetaData(),
+    Column("name", Text, primary_key=True),
+    Column("key", Text, nullable=False),
+)
+"""The last key that was copied of each table, as JSON; under the empty name, what the source was when it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopy:
+    """What was copied and compared."""
+
+    rows: dict[str, int]
+    """By table."""
+    leaders: int
+    """Shards of the source that an ingester led: what it writes since is not in the copy."""
+
+
+def copy_store(
+    source_url: str,
+    target_url: str,
+    *,
+    anew: bool = False,
+    allow_network_filesystem: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> StoreCopy:
+    """Copy the store at one URL to the other, where there is none, an empty one, or the beginning of this copy.
+
+    Raises LineageStoreError where the target holds other data, the source has changed since the copy was begun, or a
+    row differs in the end; and as opening a store does.
+
+    Args:
+        anew: remove what an unfinished copy has left, and begin again.
+    """
+    if identity(parse_url(source_url)) == identity(parse_url(target_url)):
+        raise LineageStoreError("FROM and TO are the same database.", hint="Name another one to copy it to.")
+    opened = {"allow_network_filesystem": allow_network_filesystem, "statement_timeout_s": 0}
+    source = open_engine(source_url, read_only=True, **opened)  # type: ignore[arg-type]
+    target = open_engine(target_url, **opened)  # type: ignore[arg-type]
+    try:
+        upgrade.check(source)
+        with _changes_named(target), _snapshot(source) as snapshot:
+            _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
+            for table in TABLES:
+                _copy_table(snapshot, target, table, told)
+            told("All rows are copied; now they are compared.")
+            rows = _compare(snapshot, target)
+            led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
+            found = StoreCopy(rows, snapshot.execute(led).scalar_one())
+        _finish(target)
+    finally:
+        source.dispose()
+        target.dispose()
+    return found
+
+
+@contextmanager
+def _snapshot(source: Engine) -> Iterator[Connection]:
+    with reading(source) as connection:
+        if connection.dialect.name == "postgresql":  # it waits while the target writes
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield connection
+
+
+def _state(snapshot: Connection) -> str:
+    """What tells whether a source has changed since: every change of jobs gives its base dir another revision."""
+    known = select(base_dir.c.id, base_dir.c.path, base_dir.c.revision).order_by(base_dir.c.id)
+    return json.dumps([list(row) for row in snapshot.execute(known)])
+
+
+def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_filesystem: bool) -> None:
+    """Make an empty store that is marked as unfinished, or see that the mark is of this source."""
+    try:
+        if upgrade.is_empty(target):
+            upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
+        upgrade.check(target)
+    except UnfinishedCopyError:
+        if anew:
+            _clear(target)
+    with writing(target) as connection:
+        connection.execute(CreateTable(_reached, if_not_exists=True))
+        begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
+        if begun is None:
+            _refuse_data(connection)
+            connection.execute(_reached.insert(), {"name": "", "key": state})
+        elif begun != state:
+            raise _changed(target)
+
+
+def _refuse_data(connection: Connection) -> None:
+    for table in TABLES:
+        if connection.execute(select(exists().select_from(table))).scalar():
+            raise LineageStoreError(
+                f"The store {safe_url(connection.engine.url)} is not empty: it has rows in {table.name}.",
+                hint="Copy into a new or an empty database.",
+            )
+
+
+def _clear(target: Engine) -> None:
+    with writing(target) as connection:
+        for table in [_reached, *reversed(TABLES)]:
+            connection.execute(table.delete())
+
+
+def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]) -> None:
+    with reading(target) as connection:
+        reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
+    count, told_of = 0, 0
+    with closing(_batches(snapshot, table, reached and json.loads(reached))) as batches:
+        for rows in batches:
+            with writing(target, synced=False) as connection:  # the last transaction syncs what was before
+                if table is train_job:
+                    partitions.ensure(connection, [row[0] for row in rows])
+                _append(connection, table, rows)
+                key = json.dumps(_key_of(table, rows[-1]))
+                connection.execute(
+                    upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
+                )
+            count += len(rows)
+            if count - told_of >= _TOLD_EACH:
+                told(f"{table.name}: {count:,} rows")
+                told_of = count
+    told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
+
+
+def _batches(
+    connection: Connection, table: Table, after: Sequence[Any] | None = None
+) -> Generator[Rows, None, None]:
+    """The rows behind a key, in the order of keys, which is the same on both databases."""
+    key = list(table.primary_key.columns)
+    query = select(*table.columns).order_by(*key)
+    if after:
+        last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
+        query = query.where(tuple_(*key) > tuple_(*last))
+    size = SAMPLES_AT_A_TIME if table in SAMPLES else ROWS_AT_A_TIME
+    with connection.execute(query, execution_options={"yield_per": size}) as found:
+        for rows in found.partitions():
+            yield [tuple(row) for row in rows]
+
+
+def _key_of(table: Table, row: Sequence[Any]) -> list[Any]:
+    return [value for value, column in zip(row, table.columns, strict=True) if column.primary_key]
+
+
+def _append(connection: Connection, table: Table, rows: Rows) -> None:
+    names = [column.name for column in table.columns]
+    if table not in SAMPLES:
+        insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
+    elif connection.dialect.name == "sqlite":
+        places = ", ".join("?" * len(names))
+        into = f"INSERT INTO {table.name} ({', '.join(map(_quoted, names))}) VALUES ({places})"  # noqa: S608 - ours
+        connection.exec_driver_sql(into, rows)
+    elif table is scalar_sample:
+        kinds: list[Any] = [
+            np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
+        ]
+        columns: list[SampleColumn] = [
+            np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)
+        ]
+        binary_copy.copy(connection, table, columns)
+    else:
+        with copying(connection, table, names) as sink:
+            for row in rows:
+                sink.write_row(row)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
+    """The rows of each table; raises LineageStoreError where a row of one is not that of the other."""
+    counts: dict[str, int] = {}
+    differences = []
+    for table in TABLES:
+        counts[table.name] = 0
+        with (
+            reading(target) as connection,
+            closing(_batches(snapshot, table)) as of_source,
+            closing(_batches(connection, table)) as of_target,
+        ):
+            for ours, theirs in zip_longest(of_source, of_target):
+                counts[table.name] += len(ours or ())
+                if ours != theirs:
+                    first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)
+                    differences.append(f"{table.name} (from the key {_key_of(table, first)} on)")
+                    break
+    if differences:
+        raise LineageStoreError(
+            f"The copy differs from its source in {', '.join(differences)}.",
+            hint=_ANEW.format(safe_url(target.url)),
+        )
+    return counts
+
+
+def _finish(target: Engine) -> None:
+    """Let the next rows get the ids after these, and the target be a store."""
+    with writing(target) as connection:
+        if connection.dialect.name == "postgresql":
+            for table in TABLES:
+                if "id" in table.columns:
+                    connection.exec_driver_sql(
+                        f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), max(id))"  # noqa: S608 - ours
+                        f" FROM {table.name} HAVING max(id) IS NOT NULL"
+                    )
+        connection.execute(DropTable(_reached))
+    analyse(target)
+
+
+@contextmanager
+def _changes_named(target: Engine) -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:  # a row of what was not there when its table was copied
+        raise _changed(target) from error
+
+
+_ANEW = "Nobody may write to the source between two runs. `--anew` removes what is in {} and begins again."
+
+
+def _changed(target: Engine) -> LineageStoreError:
+    return LineageStoreError(
+        "The source is another, or has changed, since the copy was begun; or another process copies too.",
+        hint=_ANEW.format(safe_url(target.url)),
+    )

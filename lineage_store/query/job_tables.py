@@ -1,0 +1,185 @@
+"""Tables about jobs: those that match, what evaluations of one measured, several side by side, curves.
+
+In: an open read transaction, a checked condition, or jobs. Out: a `Table`. Promises: a name that no job has is refused
+with the closest; times are points in time. Does not know which libraries take the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamValueError,
+    LineageSearchConditionParamError,
+    SampleNotFoundError,
+)
+from lineage_store.fields import BY_NAME, METRIC_PREFIX, PREFIXES, SEARCHABLE
+from lineage_store.query.names import all_names, named_by, require
+from lineage_store.query.samples.scalars import Scalars, joined
+from lineage_store.query.search.columns import decoded, job_columns
+from lineage_store.query.search.condition import parse, read_subject
+from lineage_store.query.search.page import filter_lineage
+from lineage_store.query.search.tree import SearchCondition, Subject
+from lineage_store.query.status import read_evaluations
+from lineage_store.query.table import Column, Kind, Table, column_of, instants
+from lineage_store.query.views import VIEW_COLUMNS
+from lineage_store.texts import closest, from_stored, to_stored
+
+ABOUT: Mapping[str, Kind] = {
+    "base_dir": "text",
+    "summary_dir": "text",
+    "state": "text",
+    "tag": "integer",
+    "remark": "text",
+    "host": "text",
+    "first_started_at": "time",
+    "last_started_at": "time",
+    "last_event_at": "time",
+    "updated_at": "time",
+}
+"""What is known of every job, whatever was trained: the first columns, and their kinds."""
+MOST_NAMES = 100
+"""Of metrics, and of user-defined values, that are columns where nobody says which."""
+_ATTRIBUTES = {"summary_dir": "train_id", "tag": "label"}
+_EVERY_JOB = 2**31 - 1
+
+
+def job_table(
+    connection: Connection,
+    condition: SearchCondition,
+    base_dir_ids: Sequence[int] | None,
+    columns: Sequence[str] | None,
+    limit: int | None,
+) -> Table:
+    """The first `limit` jobs that match (None: all) with these columns; None: with all that any of them has."""
+    names = all_names(connection)
+    asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
+    subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
+    require(connection, [*named_by(condition), *subjects.values()])
+    most = min(limit or _EVERY_JOB, _EVERY_JOB)
+    found = job_columns(connection, condition, base_dir_ids, subjects, most, every=True)
+    shown = {}
+    for name in asked:
+        if name in ABOUT:
+            shown[name] = column_of(getattr(found, _ATTRIBUTES.get(name, name)), ABOUT[name])
+        elif name in BY_NAME:
+            shown[name] = column_of(found.values[name], BY_NAME[name].type)
+        elif columns is not None or any(value is not None for value in found.values[name]):
+            shown[name] = column_of(found.values[name])
+    return Table(shown)
+
+
+def evaluation_table(connection: Connection, place: tuple[str, str], metric: str | None) -> Table:
+    """What evaluations of a job (base dir, train id) measured, of one metric or all. Raises SampleNotFoundError."""
+    rows = read_evaluations(connection, *map(to_stored, place))
+    names = [from_stored(row["name"]) for row in rows]
+    wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
+    if wanted is not None and wanted not in names:
+        close = closest(wanted, names)
+        raise SampleNotFoundError(
+            f"The job {place[1]} has no metric {wanted!r}." + (f" Did you mean {close}?" if close else ""),
+            hint=f"There are {', '.join(dict.fromkeys(names))}." if names else "It was never evaluated.",
+        )
+    chosen = [(name, row) for name, row in zip(names, rows, strict=True) if wanted in (None, name)]
+    told = {
+        column: column_of([row[column] for _, row in chosen], _KIND_OF_TYPE[type_])
+        for column, type_ in _ABOUT_EVALUATIONS.items()
+    }
+    values = [decoded(row["kind"], row["value"], row["text"]) for _, row in chosen]
+    return Table(
+        {"metric": column_of([name for name, _ in chosen], "text"), **told, "value": column_of(values)}
+    )
+
+
+def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
+    """Jobs (base dir and train id; the base dir's id) side by side, a column each: what differs, or (`alike`) all.
+
+    Raises LineageFileNotFoundError for a job without lineage.
+    """
+    lineages = [_lineage(connection, train_id, base_id) for (_, train_id), base_id in jobs.items()]
+    rows = {name: [found.get(name) for found in lineages] for found in lineages for name in found}
+    shown = {name: row for name, row in rows.items() if alike or len(set(map(repr, row))) > 1}
+    columns = list(zip(*shown.values(), strict=True)) or [()] * len(jobs)
+    titled = zip(_titles(list(jobs)), columns, strict=True)
+    return Table(
+        {"name": Column("text", list(shown)), **{title: Column("json", values) for title, values in titled}}
+    )
+
+
+def curve_table(found: Sequence[tuple[tuple[str, str], Scalars]]) -> Table:
+    """Scalars of jobs (base dir and train id), one below the other."""
+    steps, wall_times, values = joined((each.steps, each.wall_times, each.values) for _, each in found)
+    counts = np.array([len(each) for _, each in found], np.int64)
+    base_dirs, ids = (np.array([place[i] for place, _ in found], object).repeat(counts) for i in (0, 1))
+    return Table(
+        {
+            "base_dir": Column("text", base_dirs),
+            "summary_dir": Column("text", ids),
+            "step": Column("integer", steps),
+            "wall_at": instants(wall_times),
+            "value": Column("float", values),
+        }
+    )
+
+
+_KIND_OF_TYPE: Mapping[str, Kind] = {
+    "text": "text",
+    "bigint": "integer",
+    "integer": "integer",
+    "double precision": "float",
+    "boolean": "bool",
+    "timestamptz": "time",
+}
+_ABOUT_EVALUATIONS = {
+    column: type_
+    for column, type_ in VIEW_COLUMNS["v_metric"].items()
+    if column not in ("job_id", "base_dir", "train_id", "name", "kind", "value", "text")
+}
+
+
+def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[str, Any]:
+    """What a job was trained with and came to, by public names."""
+    answer = filter_lineage(connection, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
+    if not answer["object"]:
+        raise LineageFileNotFoundError(f"The job {train_id} has no lineage.")
+    return dict(_flat(answer["object"][0]["model_lineage"]))
+
+
+def _flat(lineage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in lineage.items():
+        if name not in PREFIXES:
+            is_word = BY_NAME[name].type == "float" and isinstance(value, str)  # NaN and infinities
+            yield name, float(value) if is_word else value
+    for group, prefix in PREFIXES.items():
+        yield from ((f"{prefix}{name}", value) for name, value in lineage[group].items())
+
+
+def _titles(places: Sequence[tuple[str, str]]) -> list[str]:
+    """Ids, with the base dir where ids alone would be ambiguous."""
+    ids = [train_id for _, train_id in places]
+    return [
+        f"{base_dir}/{train_id[2:]}" if ids.count(train_id) > 1 else train_id for base_dir, train_id in places
+    ]
+
+
+def _everything(names: Mapping[str, Sequence[str]]) -> list[str]:
+    """Every column, of names those that most jobs have."""
+    named = [f"{PREFIXES[group]}{name}" for group in PREFIXES for name in names[group][:MOST_NAMES]]
+    return [*ABOUT, *(field.name for field in SEARCHABLE if field.name not in ABOUT), *named]
+
+
+def _subject(column: str, names: Mapping[str, Sequence[str]]) -> Subject:
+    try:
+        return read_subject(column)
+    except LineageSearchConditionParamError as error:
+        close = closest(str(column), _everything(names))
+        raise LineageParamValueError(
+            f"columns: {column!r} is no column." + (f" Did you mean {close}?" if close else ""),
+            hint=f"There are {', '.join(_everything(dict.fromkeys(PREFIXES, ())))}, metric/NAME and "
+            "user_defined/NAME.",
+        ) from error

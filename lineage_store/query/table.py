@@ -1,0 +1,215 @@
+"""An answer for a notebook: named columns of equal length, and what pandas, polars and Arrow make of them.
+
+In: columns of plain values or numpy arrays, each of one kind. Out: a frozen `Table`. Promises: those libraries are
+imported when they are asked for, and one that is missing is named with what to install; times are instants in UTC; what
+is missing, NaN and infinities stay apart, but for floats in pandas, which has one mark for NaN and for nothing; HTML is
+escaped and bounded. Does not know where the values come from.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lineage_store.errors import LineageStoreError
+from lineage_store.json_values import for_json, iso, spelled
+from lineage_store.texts import escaped, to_stored
+from lineage_store.times import CALENDAR_END
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Kind = Literal["text", "integer", "float", "bool", "time", "json"]
+SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 30, 80
+"""Of what a notebook shows by itself."""
+_CALENDAR_BEGIN = -62_135_596_800
+_KINDS: dict[type, Kind] = {bool: "bool", int: "integer", float: "float", str: "text", datetime: "time"}
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Values of one kind. `json`: of several, or lists and dicts, which Arrow and polars get as JSON text."""
+
+    kind: Kind
+    values: Sequence[Any] | NDArray[Any]
+    """Plain ones, None where there is none, or a numpy array; times are a datetime64[us] in UTC."""
+
+    def plain(self, most: int | None = None) -> list[Any]:
+        """The first values as Python's own; times with their zone."""
+        some = self.values[:most]
+        found = some.tolist() if isinstance(some, np.ndarray) else list(some)
+        return [each and each.replace(tzinfo=UTC) for each in found] if self.kind == "time" else found
+
+    def portable(self) -> Sequence[Any] | NDArray[Any]:
+        """The values as Arrow and polars take them: text that is no Unicode is spelt as the store spells it."""
+        match self.kind:
+            case "text":
+                return [text if text is None or text.isascii() else _unicode(text) for text in self.values]
+            case "json":
+                return [None if each is None else json.dumps(for_json(each)) for each in self.values]
+            case _:
+                return self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table:
+    """Rows that answer a question, by column. In a notebook it shows its beginning."""
+
+    by_name: Mapping[str, Column]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.by_name)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows, of plain values: None is missing, times are aware datetimes."""
+        return self._first(None)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self.by_name.values())).values) if self.by_name else 0
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column."""
+        return self.by_name[name].plain()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A DataFrame; whole numbers and truths are of the types that know missing ones."""
+        library = imported("pandas", "lineage-store[pandas]")
+        return library.DataFrame(
+            {name: _series(library, column) for name, column in self.by_name.items()}, copy=False
+        )
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table."""
+        library = imported("pyarrow", "lineage-store[arrow]")
+        types = {"integer": library.int64(), "float": library.float64(), "bool": library.bool_()}
+        types["time"] = library.timestamp("us", tz="UTC")
+        return library.table(
+            {
+                name: library.array(column.portable(), types.get(column.kind, library.string()))
+                for name, column in self.by_name.items()
+            }
+        )
+
+    def to_polars(self) -> polars.DataFrame:
+        """A DataFrame of polars."""
+        library = imported("polars", "polars")
+        types = {"integer": library.Int64, "float": library.Float64, "bool": library.Boolean}
+        types["time"] = library.Datetime("us")
+        series = {
+            name: library.Series(name, column.portable(), dtype=types.get(column.kind, library.String))
+            for name, column in self.by_name.items()
+        }
+        return library.DataFrame(
+            [
+                each.dt.replace_time_zone("UTC") if self.by_name[name].kind == "time" else each
+                for name, each in series.items()
+            ]
+        )
+
+    def __repr__(self) -> str:
+        names = [escaped(name) for name in self.columns]
+        more = f", … {len(names) - SHOWN_COLUMNS:,} more" if len(names) > SHOWN_COLUMNS else ""
+        return f"<Table of {len(self):,} rows: {', '.join(names[:SHOWN_COLUMNS])}{more}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows and columns, for a notebook."""
+        head = "".join(f"<th>{_cell(name)}</th>" for name in self.columns[:SHOWN_COLUMNS])
+        rows = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in self._first(SHOWN_ROWS))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        size = f"{len(self):,} rows, {len(self.by_name):,} columns"
+        is_cut = len(self) > SHOWN_ROWS or len(self.by_name) > SHOWN_COLUMNS
+        told = f"{size}; shown are the first {SHOWN_ROWS} and {SHOWN_COLUMNS}" if is_cut else size
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{told}</p>"
+
+    def _first(self, most: int | None) -> list[tuple[Any, ...]]:
+        columns = list(self.by_name.values())[: None if most is None else SHOWN_COLUMNS]
+        return list(zip(*(column.plain(most) for column in columns), strict=True))
+
+
+def column_of(values: Sequence[Any], kind: Kind | None = None) -> Column:
+    """A column of plain values, of the kind that is told, else of the one that fits them all."""
+    fitting = kind or _kind_of(values)
+    if fitting == "time":
+        instants = (each and each.astimezone(UTC).replace(tzinfo=None) for each in values)
+        return Column("time", np.array(list(instants), "datetime64[us]"))
+    if fitting == "float":
+        return Column("float", [None if each is None else float(each) for each in values])
+    return Column(fitting, values)
+
+
+def instants(seconds: NDArray[np.float64]) -> Column:
+    """A column of times out of seconds of the unix clock; those that no calendar has are missing."""
+    found = np.full(len(seconds), "NaT", "datetime64[us]")
+    held = (seconds >= _CALENDAR_BEGIN) & (seconds <= CALENDAR_END)
+    found[held] = np.rint(seconds[held] * 1e6).astype(np.int64).view("datetime64[us]")
+    return Column("time", found)
+
+
+def imported(package: str, requirement: str) -> ModuleType:
+    """A package that only some need. Raises LineageStoreError, which says what to install."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise LineageStoreError(
+            f"The package {package} cannot be imported: {error}.", hint=f"Run: pip install '{requirement}'"
+        ) from error
+
+
+def _kind_of(values: Iterable[Any]) -> Kind:
+    given = [value for value in values if value is not None]
+    kinds = set(map(type, given))
+    if kinds == {int} and all(-_LARGEST <= value < _LARGEST for value in given):
+        return "integer"
+    if kinds and kinds <= {int, float}:
+        return "float"
+    if not kinds:
+        return "text"
+    return _KINDS.get(kinds.pop(), "json") if len(kinds) == 1 else "json"
+
+
+def _series(library: Any, column: Column) -> Any:
+    types = {"integer": "Int64", "float": "float64", "bool": "boolean", "json": "object"}
+    if column.kind == "time":
+        return library.Series(column.values).dt.tz_localize("UTC")
+    if isinstance(column.values, np.ndarray) and column.kind != "text":
+        return library.Series(column.values)
+    values = column.portable() if column.kind == "text" else column.values
+    return library.Series(values, dtype=types.get(column.kind, None if len(values) else "object"))
+
+
+def _unicode(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return to_stored(text)
+    return text
+
+
+def _cell(value: object) -> str:
+    """A value as HTML."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return spelled(value) or f"{value:.6g}"
+        case datetime():
+            return iso(value.replace(microsecond=0))
+        case _:
+            text = escaped(str(value))
+            return html.escape(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…")

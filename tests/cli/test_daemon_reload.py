@@ -1,0 +1,165 @@
+"""SIGHUP: a daemon goes on with what the settings file says now."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from helpers.ingesting import column
+from helpers.log_writer import Log
+from helpers.program import PROGRAM
+from lineage_store.store.database.engine import open_engine
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)
+
+
+@dataclass
+class Daemon:
+    """A daemon that follows what a settings file says."""
+
+    file: Path
+    process: subprocess.Popen[str]
+    logged: list[dict[str, Any]] = field(default_factory=list)
+
+    def says(self, message: str) -> list[dict[str, Any]]:
+        return [line for line in self.logged if line["message"] == message]
+
+    def reload(self, answer: str, **settings: object) -> dict[str, Any]:
+        """Have it read these settings; what it says to them."""
+        before = len(self.says(answer))
+        write(self.file, **settings)
+        self.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(self.says(answer)) > before)
+        return self.says(answer)[-1]
+
+
+def write(file: Path, **settings: object) -> None:
+    eager = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "log_format": "json"}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in {**eager, **settings}.items()]
+    file.write_text("\n".join(lines))
+
+
+@contextmanager
+def daemon(file: Path, url: str, *arguments: object) -> Iterator[Daemon]:
+    command = [str(PROGRAM), "--config", str(file), "daemon", *map(str, arguments)]
+    environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        running = Daemon(file, process)
+        assert process.stderr is not None
+        lines = process.stderr
+
+        reader = threading.Thread(target=lambda: running.logged.extend(map(json.loads, lines)))
+        reader.start()
+        try:
+            wait_until(lambda: running.says("started"))
+            yield running
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            reader.join()
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Engine]:
+    engine = open_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+def jobs(base_dirs: Sequence[Path], name: str) -> None:
+    for base_dir in base_dirs:
+        Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / name)
+
+
+def led(engine: Engine) -> list[str]:
+    return column(engine, "SELECT base_dir FROM v_base_dir WHERE leader IS NOT NULL ORDER BY base_dir")
+
+
+def read(engine: Engine, name: str) -> list[str]:
+    query = "SELECT base_dir FROM v_job WHERE train_id = :name AND log_bytes > 0 ORDER BY base_dir"
+    return column(engine, query, name=f"./{name}")
+
+
+def test_base_dirs_come_and_go_while_the_others_are_followed_on(
+    store: Engine, database_url: str, tmp_path: Path
+) -> None:
+    stays, goes, comes = (tmp_path / name for name in ("a_stays", "b_goes", "c_comes"))
+    jobs([stays, goes, comes], "first")
+    file = tmp_path / "lineage_store.toml"
+    write(file, base_dirs=[str(stays), str(goes)])
+    with daemon(file, database_url) as running:
+        wait_until(lambda: led(store) == read(store, "first") == [str(stays), str(goes)])
+        epoch = "SELECT epoch FROM ingest_lease JOIN base_dir ON base_dir.id = base_dir_id WHERE path = :path"
+        before = column(store, epoch, path=str(stays))
+        told = running.reload("settings read again", base_dirs=[str(stays), str(comes)])
+        assert told["base_dirs"] == [str(stays), str(comes)]
+        wait_until(lambda: led(store) == [str(stays), str(comes)])
+        jobs([stays, goes, comes], "second")
+        wait_until(lambda: read(store, "second") == [str(stays), str(comes)])
+        assert column(store, epoch, path=str(stays)) == before  # nobody let go of it
+        assert [line["base_dir"] for line in running.says("let go")] == [str(goes)]
+
+
+def test_intervals_change_and_nothing_is_missed(store: Engine, database_url: str, tmp_path: Path) -> None:
+    base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
+    jobs([base_dir], "first")
+    write(file, base_dirs=[str(base_dir)], discovery_interval_s=1e6, poll_interval_s=1e6)
+    with daemon(file, database_url) as running:
+        wait_until(lambda: read(store, "first"))
+        jobs([base_dir], "second")
+        told = running.reload("settings read again", base_dirs=[str(base_dir)])
+        assert told["changed"] == ["poll_interval_s", "discovery_interval_s"]
+        wait_until(lambda: read(store, "second"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"poll_interval_s": "soon"}, "Setting poll_interval_s = 'soon'"),
+        ({"pol_interval_s": 1.0}, "Unknown setting 'pol_interval_s'"),
+        ({"base_dirs": []}, "There is no base dir to follow."),
+    ],
+)
+def test_settings_that_are_refused_are_told_and_the_old_ones_stay(
+    sqlite_url: str, tmp_path: Path, wrong: dict[str, object], reason: str
+) -> None:
+    base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
+    jobs([base_dir], "first")
+    write(file, base_dirs=[str(base_dir)])
+    engine = open_engine(sqlite_url)
+    with daemon(file, sqlite_url) as running:
+        told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
+        assert reason in told["reason"]
+        jobs([base_dir], "second")
+        wait_until(lambda: read(engine, "second"))
+        assert not running.says("let go")
+    engine.dispose()
+
+
+def test_what_takes_a_restart_is_told_by_name(sqlite_url: str, tmp_path: Path) -> None:
+    base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
+    jobs([base_dir], "first")
+    write(file)
+    with daemon(file, sqlite_url, base_dir) as running:
+        told = running.reload("settings wait for a restart", pool_size=7)
+        assert told["settings"] == ["pool_size"]
+        # What was named on the command line is followed on, whatever the file says.
+        assert running.says("settings read again")[-1]["base_dirs"] == [str(base_dir)]

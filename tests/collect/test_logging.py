@@ -1,0 +1,97 @@
+"""What a script without MindSpore logs of itself, and how its job says that it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.log_contents import log_files, told
+from lineage_store import LineageStore
+from lineage_store.collect import SummaryRecord
+from lineage_store.errors import LineageParamTypeError
+
+
+def asked(url: str, base: Path, statement: str) -> list[tuple[Any, ...]]:
+    with LineageStore(url) as store:
+        store.ingest(base)
+        with store.sql(statement) as answer:
+            return [tuple(row) for row in answer.rows]
+
+
+def test_what_a_script_logs_is_asked_for_as_any_lineage(tmp_path: Path, sqlite_url: str) -> None:
+    base = tmp_path / "base"
+    with SummaryRecord(base / "run") as record:
+        record.log_params({"optimizer": {"name": "sgd", "nesterov": True}, "layers": [64, np.int64(10)]})
+        record.log_metrics({"accuracy": 0.5}, step=1)
+        record.log_metrics({"accuracy": np.float32(0.75), "classes": ["cat"]}, step=7)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base)
+        condition = {"metric/accuracy": {"gt": 0.7}, "user_defined/optimizer/nesterov": {"eq": True}}
+        assert store.filter_lineage(condition, base_dir=base)["count"] == 1
+        curve = store.scalars(base, "./run", "accuracy")
+        assert (curve.steps.tolist(), curve.values.tolist()) == ([1, 7], [0.5, 0.75])
+    said = asked(sqlite_url, base, "SELECT key, text, value FROM v_user_info ORDER BY key")
+    assert said == [
+        ("end/last_step", None, 7),
+        ("end/outcome", "completed", None),
+        ("layers", "[64, 10]", None),
+        ("optimizer/name", "sgd", None),
+        ("optimizer/nesterov", None, 1),
+    ]
+
+
+def test_a_script_that_raises_says_so_and_its_error_goes_on(tmp_path: Path, sqlite_url: str) -> None:
+    base = tmp_path / "base"
+
+    def train() -> None:
+        with SummaryRecord(base / "run") as record:
+            record.log_params({"lr": 0.1})
+            record.add_value("scalar", "loss", 1.0)
+            record.record(3)
+            raise FloatingPointError("password=hunter2")
+
+    with pytest.raises(FloatingPointError):
+        train()
+    rows = asked(sqlite_url, base, "SELECT outcome, state FROM v_job")
+    assert rows == [("failed", "finished")]
+    said = asked(
+        sqlite_url, base, "SELECT key, text, value FROM v_user_info WHERE key LIKE 'end/%' ORDER BY key"
+    )
+    assert said == [
+        ("end/error_class", "FloatingPointError", None),
+        ("end/last_step", None, 3),
+        ("end/outcome", "failed", None),
+    ]
+    assert not any(b"hunter2" in path.read_bytes() for path in log_files(base / "run"))
+
+
+def test_one_bad_value_costs_itself_with_its_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    record = SummaryRecord(tmp_path)
+    record.log_params({"good": 1, "model": object(), "seed": 2**40, "nested": {"bad": None, "fine": "x"}})
+    record.close()
+    said = [each.getMessage() for each in caplog.records]
+    assert [name for name in ("'model'", "'seed'", "'nested/bad'") if any(name in each for each in said)] == [
+        "'model'",
+        "'seed'",
+        "'nested/bad'",
+    ]
+    (event,) = told(tmp_path)
+    assert event.content["user_info"] == [{"map_int32": {"good": 1}}, {"map_str": {"nested/fine": "x"}}]
+
+
+def test_a_record_that_logs_nothing_of_itself_writes_what_mindspores_writes(tmp_path: Path) -> None:
+    with SummaryRecord(tmp_path) as record:
+        record.add_value("scalar", "loss", 1.0)
+        record.record(1)
+    assert [path.name.endswith("_lineage") for path in log_files(tmp_path)] == [False]
+
+
+def test_what_is_no_dict_is_refused(tmp_path: Path) -> None:
+    with SummaryRecord(tmp_path) as record:
+        for log in (record.log_params, record.log_metrics):
+            with pytest.raises(LineageParamTypeError, match="must be a dict"):
+                log([("lr", 0.1)])  # type: ignore[arg-type]
+    assert log_files(tmp_path) == []

@@ -1,0 +1,278 @@
+"""A whole store copied into another database, of each kind into each, also when the copying process is killed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select, text
+
+from helpers import databases
+from helpers.ingesting import column, ingest
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.errors import LineageStoreError, UnfinishedCopyError
+from lineage_store.operations import store_copy
+from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.store_copy import TABLES, copy_store
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema import partitions, upgrade
+
+GREATEST = 2**63 - 1
+KINDS = ["sqlite", "postgresql"]
+
+_KILLED = """
+import os, signal, sys
+from sqlalchemy import Engine, event
+from lineage_store.operations import store_copy
+
+store_copy.ROWS_AT_A_TIME, store_copy.SAMPLES_AT_A_TIME = 3, 5
+writes_left = int(sys.argv[3])
+
+@event.listens_for(Engine, "commit")
+def kill(connection):
+    global writes_left
+    if connection.get_execution_options().get("lineage_store_write"):
+        writes_left -= 1
+        if not writes_left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+store_copy.copy_store(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.fixture
+def new_url(request: pytest.FixtureRequest, tmp_path: Path, postgres_server: str) -> Callable[[str], str]:
+    """Makes the URL of a database of a kind that holds nothing."""
+
+    def made(kind: str) -> str:
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/{len(list(tmp_path.iterdir()))}.db"
+        context = databases.postgres_database(postgres_server)
+        url = context.__enter__()
+        request.addfinalizer(lambda: context.__exit__(None, None, None))
+        return url
+
+    return made
+
+
+@pytest.fixture
+def source(request: pytest.FixtureRequest, new_url: Callable[[str], str], tmp_path: Path) -> str:
+    """A store with extreme values, labels, a removed job, and a job whose log files are gone."""
+    url = new_url(getattr(request, "param", "sqlite"))
+    fill(url, tmp_path / "base")
+    return url
+
+
+def fill(url: str, base_dir: Path) -> None:
+    log = Log().version().histogram(1, "w", [0.0, float("inf")]).image(3, "i\0\\x00", [[[1, 2, 3]]])
+    for step, value in [
+        (-GREATEST - 1, 1.0),
+        (0, float("nan")),
+        (1, float("inf")),
+        (GREATEST, -float("inf")),
+    ]:
+        log.scalar(step, "tag \0 \t\\N", value)
+    log.write_summary(base_dir / "extreme\udcff\n")
+    for number in range(8):
+        log = Log().version()
+        for step in range(7):
+            log.scalar(step, "loss", number + step / 8)
+        log.write_summary(base_dir / f"job_{number}", timestamp=1_600_000_000).chmod(0o400)
+        lineage = Log().train(network="N\\", loss=float("nan"), epoch=3)
+        lineage.evaluation({"accuracy": float("inf"), "\u00e9": 0.1}).user_info(k="v\0").write_lineage(
+            base_dir / f"job_{number}"
+        )
+    with LineageStore(url) as store:
+        store.ingest(base_dir)
+        store.annotate(base_dir, "./job_1", tag=3, remark="of \u20ac\\n")
+        shutil.rmtree(base_dir / "job_2")
+        store.ingest(base_dir)
+        store.remove_jobs(CleanUp(missing=True), base_dir)
+        shutil.rmtree(base_dir / "job_1")
+        store.ingest(base_dir)
+
+
+def rows_of(url: str) -> dict[str, list[Any]]:
+    """All that a store holds but for leases, as it is stored."""
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        found = {
+            table.name: [
+                tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))
+            ]
+            for table in TABLES
+        }
+    engine.dispose()
+    return found
+
+
+def opened(url: str, request: pytest.FixtureRequest) -> Engine:
+    engine = open_engine(url)
+    request.addfinalizer(engine.dispose)
+    return engine
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+@pytest.mark.parametrize("source", KINDS, indirect=True)
+def test_every_row_is_in_the_copy_and_ids_go_on_from_there(
+    source: str,
+    target_kind: str,
+    new_url: Callable[[str], str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    target, told = new_url(target_kind), []  # type: ignore[var-annotated]
+    before = rows_of(source)
+    copied = copy_store(source, target, told=told.append)
+    assert rows_of(target) == rows_of(source) == before
+    assert copied.rows == {name: len(rows) for name, rows in before.items()}
+    assert copied.rows["scalar_sample"] == 4 + 7 * 7
+    assert (copied.rows["tombstone"], copied.rows["annotation"], copied.leaders) == (1, 1, 0)
+    assert "scalar_sample: 53 rows." in told
+    base_dir = tmp_path / "base"
+    Log().version().scalar(1, "loss", 1.0).write_summary(base_dir / "new")
+    with LineageStore(target) as store:
+        store.ingest(base_dir)
+    engine = opened(target, request)
+    assert column(engine, "SELECT count(*) FROM train_job") == [len(before["train_job"]) + 1]
+    assert column(engine, "SELECT count(*) FROM v_scalar") == [54]
+
+
+@pytest.mark.parametrize(
+    ("source", "target_kind"), [("sqlite", "postgresql"), ("postgresql", "sqlite")], indirect=["source"]
+)
+def test_a_copy_that_is_killed_goes_on_where_it_was(
+    source: str, target_kind: str, new_url: Callable[[str], str]
+) -> None:
+    target, killed = new_url(target_kind), 0
+    for after in [1, 2, 3, *[20] * 50]:
+        command = [sys.executable, "-c", _KILLED, source, target, str(after)]
+        ended = subprocess.run(command, check=False, timeout=120, capture_output=True, text=True)
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        killed += 1
+        if killed > 2:
+            with pytest.raises(UnfinishedCopyError, match="has not come to its end"):
+                LineageStore(target).close()
+    assert killed > 4
+    assert rows_of(target) == rows_of(source)
+    upgrade.check(target)
+
+
+class InterruptedByHandError(Exception):
+    """Somebody pressed a key."""
+
+
+def interrupted(told: str) -> None:
+    if told.startswith("log_file"):
+        raise InterruptedByHandError
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+def test_a_source_that_has_changed_between_two_runs_is_copied_anew(
+    source: str, target_kind: str, new_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    target = new_url(target_kind)
+    with pytest.raises(InterruptedByHandError):
+        copy_store(source, target, told=interrupted)
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
+    with LineageStore(source) as store:
+        store.ingest(tmp_path / "base")
+    with pytest.raises(LineageStoreError, match="has changed") as refused:
+        copy_store(source, target)
+    assert "--anew" in str(refused.value.hint)
+    copy_store(source, target, anew=True)
+    assert rows_of(target) == rows_of(source)
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+def test_rows_that_differ_are_named(
+    source: str, target_kind: str, new_url: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
+    target = new_url(target_kind)
+    with pytest.raises(InterruptedByHandError):
+        copy_store(source, target, told=interrupted)
+    with writing(opened(target, request)) as connection:
+        connection.execute(text("UPDATE train_job SET host = 'elsewhere' WHERE train_id = './job_3'"))
+        number = connection.execute(text("SELECT id FROM train_job WHERE train_id = './job_3'")).scalar()
+    with pytest.raises(LineageStoreError) as refused:
+        copy_store(source, target)
+    assert refused.value.message.endswith(f"in train_job (from the key [{number}] on).")
+    with pytest.raises(UnfinishedCopyError):
+        upgrade.check(target)
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+def test_a_target_with_data_is_refused_and_stays_as_it_is(
+    source: str, target_kind: str, new_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    target = new_url(target_kind)
+    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "other" / "job")
+    with LineageStore(target) as store:
+        store.ingest(tmp_path / "other")
+    before = rows_of(target)
+    for anew in (False, True):
+        with pytest.raises(LineageStoreError, match="not empty: it has rows in base_dir"):
+            copy_store(source, target, anew=anew)
+    assert rows_of(target) == before
+    with pytest.raises(LineageStoreError, match="same database"):
+        copy_store(source, source)
+
+
+def test_a_store_that_was_made_for_it_may_have_partitions(
+    source: str, new_url: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
+    from lineage_store.store.admin.partitioning import lay_out
+
+    target = new_url("postgresql")
+    upgrade.upgrade(target)
+    engine = opened(target, request)
+    lay_out(engine, 3)
+    copy_store(source, target)
+    assert rows_of(target) == rows_of(source)
+    with engine.connect() as connection:
+        assert partitions.is_partitioned(connection)
+
+
+def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
+    source: str, new_url: Callable[[str], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    target, before = new_url("postgresql"), rows_of(source)
+    engine = opened(source, request)
+
+    def ingested(told: str) -> None:
+        if told.startswith("log_file"):
+            Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
+            ingest(engine, tmp_path / "base")
+
+    copy_store(source, target, told=ingested)
+    assert rows_of(target) == before
+    assert rows_of(source) != before
+    with LineageStore(target) as store:
+        store.ingest(tmp_path / "base")
+    assert column(opened(target, request), "SELECT count(*) FROM v_scalar") == [54]
+
+
+def test_batches_are_bounded(
+    source: str, new_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_copy, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(store_copy, "SAMPLES_AT_A_TIME", 2)
+    monkeypatch.setattr(store_copy, "_TOLD_EACH", 20)
+    told: list[str] = []
+    target = new_url("postgresql")
+    copy_store(source, target, told=told.append)
+    assert [each for each in told if each.startswith("scalar_sample")] == [
+        "scalar_sample: 20 rows",
+        "scalar_sample: 40 rows",
+        "scalar_sample: 53 rows.",
+    ]
+    assert rows_of(target) == rows_of(source)

@@ -1,0 +1,192 @@
+"""Jobs as a table: every column there is, on both databases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    LineageFileNotFoundError,
+    LineageParamSummaryPathError,
+    LineageParamTypeError,
+    LineageParamValueError,
+    LineageSearchConditionParamError,
+    SampleNotFoundError,
+    TrainJobNotFoundError,
+)
+from lineage_store.fields import SEARCHABLE
+
+BEGUN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+    """`good` and `poor` were trained, `curve` has no lineage."""
+    base = tmp_path / "base"
+    good = Log().train(network="LeNet5", optimizer="Adam", learning_rate=0.5, epoch=3)
+    good.evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.9, "recall": math.nan})
+    good.user_info(team="vision", seed=7).write_lineage(base / "good")
+    poor = Log().train(network="LeNet5", optimizer="SGD", learning_rate=math.nan, epoch=5)
+    poor.evaluation({"accuracy": 0.25}).write_lineage(base / "poor")
+    Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", math.nan).write_summary(base / "curve")
+    with LineageStore(database_url, settings=Settings()) as store:
+        store.ingest(base)
+        store.annotate(base, "./good", tag=3, remark="keep")
+        yield store
+
+
+def test_all_jobs_come_with_all_columns(store: LineageStore, tmp_path: Path) -> None:
+    table = store.jobs()
+    named = ["metric/accuracy", "metric/recall", "user_defined/seed", "user_defined/team"]
+    fields = [field.name for field in SEARCHABLE if field.name != "summary_dir"]
+    assert list(table.columns[:2]) == ["base_dir", "summary_dir"]
+    assert list(table.columns[-len(named) - len(fields) :]) == [*fields, *named]
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert set(rows) == {"./good", "./poor", "./curve"}
+    good = rows["./good"]
+    assert (good["base_dir"], good["tag"], good["remark"]) == (str(tmp_path / "base"), 3, "keep")
+    assert (good["first_started_at"], good["epoch"], good["metric/accuracy"]) == (BEGUN, 3, 0.9)
+    assert math.isnan(good["metric/recall"])
+    assert math.isnan(rows["./poor"]["learning_rate"])
+    assert (rows["./poor"]["user_defined/seed"], rows["./curve"]["network"]) == (None, None)
+
+
+def test_columns_limit_and_order_are_those_asked_for(store: LineageStore) -> None:
+    columns = ["metric/accuracy", "epoch", "updated_at"]
+    table = store.jobs({"sorted_name": "epoch", "sorted_type": "descending"}, columns=columns, limit=1)
+    assert list(table.columns) == columns
+    ((accuracy, epoch, updated),) = table.rows
+    assert (accuracy, epoch, updated.tzinfo) == (0.25, 5, UTC)
+    assert store.jobs({"epoch": {"lt": 4}}, columns="summary_dir").rows == [("./good",)]
+    assert "metric/recall" not in store.jobs({"epoch": {"eq": 5}}).columns
+
+
+def test_a_frame_has_times_and_whole_numbers(store: LineageStore) -> None:
+    pytest.importorskip("pandas")
+    frame = store.jobs().to_pandas().set_index("summary_dir")
+    assert str(frame["first_started_at"].dtype) == "datetime64[us, UTC]"
+    assert frame["epoch"].dtype == "Int64"
+    assert frame.loc["./good", "user_defined/seed"] == 7
+    none = store.jobs({"network": {"eq": "nobody's"}}).to_pandas()
+    assert len(none) == 0
+    assert str(none["updated_at"].dtype) == "datetime64[us, UTC]"
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (["accuracy"], r"no column\. Did you mean metric/accuracy\?"),
+        (["optimiser"], r"Did you mean optimizer\?"),
+        (["update_at"], r"Did you mean updated_at\?"),
+        (["metric/acuracy"], r"Did you mean metric/accuracy\?"),
+    ],
+)
+def test_a_column_that_there_is_not_is_refused_with_the_closest(
+    store: LineageStore, columns: list[str], told: str
+) -> None:
+    with pytest.raises((LineageParamValueError, LineageSearchConditionParamError), match=told):
+        store.jobs(columns=columns)
+
+
+def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -> None:
+    with pytest.raises(LineageParamValueError, match="limit = 0"):
+        store.jobs(limit=0)
+    with pytest.raises(LineageParamTypeError, match="limit = 'x'"):
+        store.jobs(limit="x")  # type: ignore[arg-type]
+    with pytest.raises(LineageSearchConditionParamError, match=r"metric/accuracy"):
+        store.jobs({"metric/acuracy": {"gt": 0.5}})
+    with pytest.raises(LineageParamSummaryPathError, match="does not know"):
+        store.jobs(base_dir=tmp_path / "other")
+
+
+def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, tmp_path: Path) -> None:
+    table = store.evaluations("./good", "accuracy")
+    assert table["metric"] == ["accuracy", "accuracy"]
+    assert (table["evaluation_no"], table["value"], table["is_latest"]) == ([1, 2], [0.5, 0.9], [False, True])
+    assert table["evaluated_at"] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
+    assert store.evaluations(tmp_path / "base" / "good", "metric/accuracy").rows == table.rows
+    every = store.evaluations((tmp_path / "base", "good"))
+    assert every["metric"] == ["accuracy", "accuracy", "recall"]
+    assert math.isnan(every["value"][2])
+    assert len(store.evaluations("./curve")) == 0
+
+
+def test_a_metric_or_job_that_there_is_not_is_refused(store: LineageStore) -> None:
+    with pytest.raises(SampleNotFoundError, match=r"Did you mean accuracy\? There are accuracy, recall"):
+        store.evaluations("./good", "acuracy")
+    with pytest.raises(TrainJobNotFoundError, match="none"):
+        store.evaluations("./none")
+
+
+def test_jobs_are_compared_side_by_side_where_they_differ(store: LineageStore) -> None:
+    table = store.compare(["./good", "./poor"])
+    assert table.columns == ("name", "./good", "./poor")
+    rows = {name: rest for name, *rest in table.rows}
+    assert rows["optimizer"] == ["Adam", "SGD"]
+    assert (rows["epoch"], rows["user_defined/team"]) == ([3, 5], ["vision", None])
+    assert math.isnan(rows["learning_rate"][1])
+    assert "network" not in rows
+    assert "network" in store.compare(["./good", "./poor"], alike=True)["name"]
+    of_table = store.compare(store.jobs({"epoch": {"is_null": False}, "sorted_name": "epoch"}))
+    assert repr(of_table.rows) == repr(table.rows)
+    of_listed = store.compare(job for job in store.train_jobs() if job.train_id != "./curve")
+    assert len(of_listed) == len(table)
+
+
+def test_jobs_of_one_name_are_told_apart(store: LineageStore, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    Log().train(network="MLP").write_lineage(other / "good")
+    store.ingest(other)
+    table = store.compare([(tmp_path / "base", "./good"), (other, "./good")])
+    assert table.columns == ("name", f"{tmp_path}/base/good", f"{other}/good")
+    with pytest.raises(LineageParamSummaryPathError, match="Several base dirs"):
+        store.compare(["./good", "./poor"])
+
+
+def test_what_cannot_be_compared_is_refused(store: LineageStore) -> None:
+    with pytest.raises(LineageParamValueError, match="at least two"):
+        store.compare(["./good", "./good"])
+    with pytest.raises(LineageFileNotFoundError, match=r"\./curve has no lineage"):
+        store.compare(["./good", "./curve"])
+    with pytest.raises(TrainJobNotFoundError, match="none"):
+        store.compare(["./good", "./none"])
+    with pytest.raises(LineageParamTypeError, match="list of jobs"):
+        store.compare("./good")
+    with pytest.raises(LineageParamTypeError, match="is no job"):
+        store.compare([1, 2])  # type: ignore[list-item]
+    with pytest.raises(LineageParamTypeError, match="no columns base_dir"):
+        store.compare(store.jobs(columns=["epoch"]))
+
+
+def test_curves_are_one_long_table_with_nan(store: LineageStore, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    Log().version().scalar(7, "loss", -math.inf).scalar(8, "loss", 0.5).write_summary(base / "poor")
+    store.ingest(base)
+    table = store.curves(["./curve", "./poor"], "loss")
+    assert table.columns == ("base_dir", "summary_dir", "step", "wall_at", "value")
+    assert table["summary_dir"] == ["./curve", "./curve", "./poor", "./poor"]
+    assert (set(table["base_dir"]), table["step"]) == ({str(base)}, [1, 2, 7, 8])
+    assert str(table["value"]) == "[4.0, nan, -inf, 0.5]"
+    assert table["wall_at"][:2] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
+    assert store.curves(["./curve", "./poor"], "loss", start=2, stop=8)["step"] == [2, 7]
+    with pytest.raises(SampleNotFoundError, match=r"no scalar 'loss'"):
+        store.curves(["./curve", "./good"], "loss")
+    assert store.curves(["./curve", "./good"], "loss", skip_unknown=True)["step"] == [1, 2]
+    assert store.curves([], "loss").rows == []
+
+
+def test_curves_go_into_pandas_and_arrow(store: LineageStore) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    table = store.curves(["./curve"], "loss")
+    frame = table.to_pandas()
+    assert list(map(str, frame.dtypes[2:])) == ["int64", "datetime64[us, UTC]", "float64"]
+    assert frame.pivot(index="step", columns="summary_dir", values="value").shape == (2, 1)
+    assert str(table.to_arrow()["value"].to_pylist()) == "[4.0, nan]"
