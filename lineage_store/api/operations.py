@@ -7,7 +7,7 @@ name and its docstring. Knows no SQL: `operations` and `query` do the work.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -243,7 +243,13 @@ class Operations(OpenedStore):
                     str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
                 )
 
-    def remove_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Total:
+    def remove_jobs(
+        self,
+        clean_up: CleanUp,
+        base_dir: PathLike | None = None,
+        *,
+        progress: Callable[[Total], None] = lambda _: None,
+    ) -> Total:
         """Remove jobs from the store, and leave tombstones, so that ingest does not bring them back.
 
         It may be killed at any moment: a job is there, or out of everybody's sight, or gone. What is left of those that
@@ -257,6 +263,7 @@ class Operations(OpenedStore):
             rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
             for page in remove.remove(self._engine, place.id, rules, self.settings):
                 done = done.plus(remove.total(page))
+                progress(done)
         return done
 
     def removed_jobs(

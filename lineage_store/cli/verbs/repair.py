@@ -10,6 +10,7 @@ import click
 
 from lineage_store.api.places import find_removed
 from lineage_store.cli.output import page_arguments, page_options, write_json, write_pairs
+from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 from lineage_store.findings import Finding
@@ -66,7 +67,8 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry /shared/summaries/run_7
     """
     with session.open_store(writes=True) as store:
-        done = store.retry(path)
+        with working("Reading again", wanted=session.verbosity >= 0):
+            done = store.retry(path)
         left = store.problems_below(path)
     return _tell(session, done, left)
 
@@ -88,7 +90,8 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     """
     with session.open_store(writes=True) as store:
         place, train_id = find_removed(store, job, base_dir)
-        done = store.reingest(place, train_id)
+        with working("Reading again", wanted=session.verbosity >= 0):
+            done = store.reingest(place, train_id)
         left = store.problems_below(f"{place}/{train_id}")
     return _tell(session, done, left)
 
