@@ -14,6 +14,7 @@ from benchmarks.measuring import QUICK, Row, Sizes
 from benchmarks.rows import (
     collect,
     cookbook,
+    exporting,
     footprint,
     growth,
     ingest,
@@ -39,6 +40,7 @@ ROWS: Sequence[Row] = [
     *shards.ROWS,
     *query.ROWS,
     *cookbook.ROWS,
+    *exporting.ROWS,
     *serving.ROWS,
     *page.ROWS,
     *load.ROWS,

@@ -28,6 +28,7 @@ BASE = {
     "findings",
     "finding_kinds",
     "json_values",
+    "csv_values",
 }
 STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database"}
 MAY_IMPORT: dict[str, set[str]] = {

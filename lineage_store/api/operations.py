@@ -374,6 +374,15 @@ class Operations(OpenedStore):
 
         return publish(self._engine, Path(file), mode)
 
+    def backup(self, file: PathLike) -> int:
+        """Write a backup of the store as of one moment, checked, in place of an older one; returns its size in bytes.
+
+        On PostgreSQL it is an archive of `pg_dump -Fc`, which must be on the PATH. Raises LineageStoreError.
+        """
+        from lineage_store.operations.backup import backup
+
+        return backup(self._engine, Path(file))
+
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
         with self._reading(self._engine) as connection:
             return base_dirs.find_all(connection, base_dir)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lineage_store.api.changes import Following
+from lineage_store.api.exports import Exports
 from lineage_store.api.metrics import metrics_at
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.tables import Tables
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lineage_store.ingest.report import IngestReport, Progress
 
 
-class LineageStore(Tables, Following):
+class LineageStore(Tables, Following, Exports):
     """A lineage store: a SQLite file or a PostgreSQL database.
 
     Args:

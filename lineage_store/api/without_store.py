@@ -20,6 +20,7 @@ from lineage_store.store.database.default_location import default_url
 
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
+    from lineage_store.operations.backup import Restored
     from lineage_store.operations.measures import Measures
     from lineage_store.operations.store_copy import StoreCopy
 
@@ -141,6 +142,19 @@ def copy_store(
         anew=anew,
         allow_network_filesystem=settings.allow_network_filesystem,
         told=told,
+    )
+
+
+def restore(settings: Settings, file: PathLike, *, replace: bool = False) -> Restored:
+    """Let the store be what a backup says; contents that it has are replaced only if that is wanted.
+
+    Raises LineageStoreError, LeaseHeldError while an ingester leads, DatabaseUnavailableError while it is in use.
+    """
+    from lineage_store.operations import backup
+
+    unsafe = settings.allow_network_filesystem
+    return backup.restore(
+        database_url(settings), real_path(file), replace=replace, allow_network_filesystem=unsafe
     )
 
 

@@ -1,25 +1,16 @@
-"""One value, for a person, for CSV. Pure.
+"""One value, for a person. Pure.
 
-Promises: what a person sees holds no terminal escapes; no text cell of a CSV can start a formula in a spreadsheet.
-People see six digits of a float, programs all. What JSON is given: `json_values`.
+Promises: what a person sees holds no terminal escapes. People see six digits of a float, programs all. What programs
+are given: `json_values`, `csv_values`.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 
-from lineage_store.json_values import iso, spelled
+from lineage_store.json_values import spelled
 from lineage_store.texts import escaped as escaped
-from lineage_store.texts import to_stored
-
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|[\0\\]")
-"""In texts behind a line break each: one that could start a formula, or that may have to be escaped."""
 
 
 def shown(value: object) -> str:
@@ -37,42 +28,3 @@ def shown(value: object) -> str:
             return bytes(value).hex()
         case _:
             return escaped(str(value))
-
-
-def for_csv(value: object) -> object:
-    """A value for the csv module. Text that could start a formula gets an apostrophe in front."""
-    match value:
-        case None:
-            return ""
-        case bool() | int():
-            return int(value)
-        case float() | Decimal():
-            return spelled(value) or value
-        case datetime():
-            return iso(value)
-        case bytes() | memoryview():
-            return bytes(value).hex()
-        case _:
-            text = to_stored(str(value))
-            return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
-
-
-def rows_for_csv(rows: Sequence[Sequence[object]]) -> Iterable[Sequence[object]]:
-    """Rows of values as `for_csv` gives them; most columns are seen to need nothing, without a call for each value."""
-    columns = list(zip(*rows, strict=True))
-    return zip(
-        *(column if _stays_in_csv(column) else map(for_csv, column) for column in columns), strict=True
-    )
-
-
-def _stays_in_csv(column: Iterable[object]) -> bool:
-    """Whether the csv module writes these values as it would write what `for_csv` makes of them."""
-    kinds = set(map(type, column)) - {type(None)}
-    if kinds == {float}:
-        numbers: Any = filter(None, column)
-        return math.isfinite(sum(numbers))
-    if kinds == {str}:
-        texts: Any = filter(None, set(column))  # few, as a rule
-        joined = "\n".join(["", *texts])
-        return joined.isascii() and not _CHANGES_IN_CSV.search(joined)
-    return kinds <= {int}

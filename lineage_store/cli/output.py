@@ -7,8 +7,6 @@ it is plain columns, however wide, with every value whole. JSON and CSV are writ
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -20,8 +18,9 @@ from typing import Any, Literal, TypedDict
 import click
 
 from lineage_store.cli import tables
-from lineage_store.cli.cells import escaped, for_csv, rows_for_csv, shown
+from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.tables import Column, Layout, layout, records
+from lineage_store.csv_values import csv_text, for_csv, rows_for_csv
 from lineage_store.json_values import for_json
 
 Style = Literal["table", "json", "csv"]
@@ -146,20 +145,10 @@ def _write_lines(lines: Sequence[str], room: int | None) -> None:
 
 
 def _write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    sys.stdout.write(_csv_text([[for_csv(name) for name in columns]]))
+    sys.stdout.write(csv_text([[for_csv(name) for name in columns]]))
     rest = iter(rows)
     while some := list(islice(rest, _CSV_ROWS_AT_A_TIME)):
-        sys.stdout.write(_csv_text(list(rows_for_csv(some))))
-
-
-def _csv_text(rows: Sequence[Row]) -> str:
-    """Rows as CSV. A carriage return, which Python quotes only if told to, would begin a row, and with it a formula."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    if "\r" in text.getvalue():
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
-    return text.getvalue()
+        sys.stdout.write(csv_text(list(rows_for_csv(some))))
 
 
 def _write_json_rows(columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.types import Float
 
@@ -47,6 +47,7 @@ from lineage_store.store.database.engine import (
     safe_url,
     writing,
 )
+from lineage_store.store.database.statements import Statement, statement_of
 from lineage_store.store.records import Column as SampleColumn
 from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import base_dir, ingest_lease, metadata, scalar_sample, train_job
@@ -198,9 +199,25 @@ def _batches(
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
         query = query.where(tuple_(*key) > tuple_(*last))
     size = SAMPLES_AT_A_TIME if table in SAMPLES else ROWS_AT_A_TIME
+    if table in SAMPLES:
+        yield from _plain_rows(connection, statement_of(query, connection.dialect), size)
+        return
     with connection.execute(query, execution_options={"yield_per": size}) as found:
         for rows in found.partitions():
             yield [tuple(row) for row in rows]
+
+
+def _plain_rows(connection: Connection, query: Statement, size: int) -> Iterator[Rows]:
+    """Rows as the driver reads them, which is all that numbers and texts need."""
+    failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
+    opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
+    try:
+        with closing(opened) as cursor:
+            cursor.execute(query.text, query.arguments({}))
+            while rows := cursor.fetchmany(size):
+                yield rows
+    except failure as error:
+        raise DBAPIError.instance(query.text, None, error, failure, dialect=connection.dialect) from error
 
 
 def _key_of(table: Table, row: Sequence[Any]) -> list[Any]:

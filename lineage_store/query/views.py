@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnClause, Connection, column, select, table
+from sqlalchemy import Boolean, ColumnClause, Connection, Select, column, select, table
 from sqlalchemy.types import NULLTYPE, TypeEngine
 
 from lineage_store.store.database.paging import ALL, Page
@@ -19,6 +19,12 @@ from lineage_store.store.schema.views import VIEWS
 _TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
 VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for view in VIEWS}
 """The types of the columns of each view."""
+
+
+def view_select(name: str) -> Select[Any]:
+    """All rows of a view."""
+    columns = [column(item, _TYPES.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
+    return select(*columns).select_from(table(name))
 
 
 def view_rows(
@@ -37,8 +43,7 @@ def view_rows(
         limit: so many rows at most.
         page: or these of them.
     """
-    columns = [column(item, _TYPES.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
-    query = select(*columns).select_from(table(name))
+    query = view_select(name)
     for item, value in where.items():
         query = query.where(column(item) == value)
     for item in order:

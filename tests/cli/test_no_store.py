@@ -13,6 +13,7 @@ from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError
 
 NEEDS_A_STORE = [
     "annotate ./run --label 1",
+    "backup backup.db",
     "compare ./run ./other",
     "db check",
     "db grant --analyst reader",

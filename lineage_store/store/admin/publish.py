@@ -7,14 +7,14 @@ needs no side files and no write permission, so that any user can open it.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.store.admin.replacing import replacing
 from lineage_store.store.database.engine import sqlite_path
 
 READ_BY_ALL = 0o444
@@ -34,7 +34,9 @@ def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
     if target.exists() and target.samefile(source):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     try:
-        return _replace(source, target, mode)
+        with replacing(target, mode) as copy:
+            copy_file(source, copy)
+        return target.stat().st_size
     except (OSError, sqlite3.Error) as error:
         raise LineageStoreError(
             f"The snapshot {target} cannot be written: {error}.",
@@ -42,37 +44,10 @@ def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
         ) from error
 
 
-def _replace(source: Path, target: Path, mode: int) -> int:
-    """Copy beside the target, flush to disk, then rename over it."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(descriptor)
-    try:
-        _copy(source, name)
-        os.chmod(name, mode)
-        _flush(name)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _flush(str(target.parent))
-    return target.stat().st_size
-
-
-def _copy(source: Path, name: str) -> None:
-    reader, writer = sqlite3.connect(source), sqlite3.connect(name)
-    try:
+def copy_file(source: Path, target: Path) -> None:
+    """Write what a store holds at one moment into an empty file. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(source)) as reader, closing(sqlite3.connect(target)) as writer:
         reader.backup(writer)
         writer.execute(
             "PRAGMA journal_mode = DELETE"
         )  # the copy says WAL, whose side files a reader must write
-    finally:
-        reader.close()
-        writer.close()
-
-
-def _flush(name: str) -> None:
-    descriptor = os.open(name, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

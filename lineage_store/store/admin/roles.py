@@ -121,6 +121,41 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     return found
 
 
+def put_limits_back(engine: Engine) -> list[str]:
+    """Give readers and analysts, whom their grants tell, their limits in a database that has none for them.
+
+    A dump has all grants but those on the database itself. Returns the statements that this user may not run.
+    """
+    if engine.dialect.name == "sqlite":
+        return []
+    with reading(engine) as connection:
+        database = connection.execute(select(func.current_database())).scalar_one()
+        names = connection.execute(_UNLIMITED, {"view": _VIEWS[0], "table": _TABLES[0]}).scalars().all()
+    quoted = engine.dialect.identifier_preparer.quote_identifier
+    found = [each for name in names for each in _limits(quoted(name), quoted(database))]
+    if not found:
+        return []
+    try:
+        with writing(engine) as connection:
+            for statement in found:
+                connection.exec_driver_sql(statement)
+    except PermissionDeniedError:
+        return found
+    return []
+
+
+_UNLIMITED = text("""
+SELECT rolname FROM pg_roles r
+WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:view) AND a.grantee = r.oid AND a.grantee <> c.relowner)
+  AND NOT EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:table) AND a.grantee = r.oid AND a.privilege_type = 'INSERT')
+  AND NOT EXISTS (SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+    WHERE s.setrole = r.oid AND d.datname = current_database())
+ORDER BY 1
+""")
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Quoted names."""
@@ -146,16 +181,21 @@ def _of_ingest(role: str, place: _Place) -> list[str]:
 
 
 def _of_reader(role: str, place: _Place, names: Sequence[str]) -> list[str]:
-    limits = [
-        f"ALTER ROLE {role} IN DATABASE {place.database} SET {name} = '{value}'"
-        for name, value in READING_LIMITS.items()
-    ]
     return [
-        f"REVOKE TEMPORARY ON DATABASE {place.database} FROM PUBLIC",
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {place.schema} FROM {role}",
         f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
         f"GRANT SELECT ON {place.named(names)} TO {role}",
-        *limits,
+        *_limits(role, place.database),
+    ]
+
+
+def _limits(role: str, database: str) -> list[str]:
+    return [
+        f"REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC",
+        *(
+            f"ALTER ROLE {role} IN DATABASE {database} SET {name} = '{value}'"
+            for name, value in READING_LIMITS.items()
+        ),
     ]
 
 

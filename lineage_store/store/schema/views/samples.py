@@ -6,7 +6,9 @@ was started again from a checkpoint. NaN is NULL. Rows come from current log fil
 
 from __future__ import annotations
 
-from lineage_store.plugins import BY_NAME, HISTOGRAM
+import re
+
+from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
 from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
@@ -70,6 +72,17 @@ V_SCALAR = View(
         _LOG_FILE,
     ),
     _samples("scalar_sample"),
+)
+
+SCALAR_SERIES = View(
+    "scalar_series",
+    "what v_scalar has the same for all samples of a series, and what the rest is made with; for exports, no view",
+    (
+        *(column for column in V_SCALAR.columns if not re.search(r"\bs\.", column.sql)),
+        bigint("superseded_from", "r.superseded_from", "samples from this step on are not effective"),
+        bigint("first_file_time", "j.first_file_time", "when the job's first log file was begun, unix s"),
+    ),
+    f"FROM series r {_CURRENT} WHERE r.plugin = '{SCALAR}'",
 )
 
 # PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared

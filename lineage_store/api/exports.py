@@ -1,0 +1,124 @@
+"""What is in a store, as files for others.
+
+In: a view, a statement or nothing for all views, a format, where to. Out: files with a manifest, or one stream. Knows
+no SQL and no format: `query/export/` does the work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from lineage_store.api.operations import Operations
+from lineage_store.api.paths import PathLike
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from lineage_store.query.export.exporting import ExportReport
+    from lineage_store.query.export.sources import Since
+
+_NAME = re.compile(r"\s*\w+\s*")
+
+
+class Exports(Operations):
+    """A store whose content can be exported."""
+
+    def export(
+        self,
+        what: str | None = None,
+        *,
+        to: PathLike | BinaryIO,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        since: int | PathLike | None = None,
+        timeout_s: float = 60.0,
+    ) -> ExportReport:
+        """Write views, or the answer to a statement, as files.
+
+        Args:
+            what: a view, or an SQL statement that only reads; None: all views, as of one moment.
+            to: a new or empty directory, which has a manifest.json when the export is whole; or a binary stream,
+                which takes one view or statement.
+            format: parquet or arrow (with the extra `export`), csv, jsonl; openlineage: run events of all jobs.
+            since: of views about jobs, only jobs that changed behind this revision; or behind an earlier export, by
+                its directory or manifest.json. Other views are written whole.
+            timeout_s: how long a statement may take to its first row.
+
+        Raises:
+            LineageParamValueError: there is no such view or format, or the directory is not empty.
+            LineageStoreError: pyarrow is missing, or a statement's column holds values of several types.
+            LineageQuerySummaryDataError: the statement is refused.
+        """
+        from lineage_store.query.export import exporting, formats
+        from lineage_store.store.schema.views import VIEWS
+
+        found, is_directory = formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
+        behind, is_statement = _since(since), what is not None and _NAME.fullmatch(what) is None
+        is_lineage = found.name == "openlineage"
+        if is_lineage and what is not None:
+            raise LineageParamValueError(
+                f"The format {format} is of all jobs: name no view and no statement."
+            )
+        if is_statement and behind is not None:
+            raise LineageParamValueError("since is for views; a statement says itself which rows it wants.")
+        if what is None and not is_directory and not is_lineage:
+            raise LineageParamValueError(
+                "A stream takes one view or statement.", hint="Name it, or a directory."
+            )
+        if is_statement:
+            with self.sql(what or "", timeout_s=timeout_s) as answer:
+                sources = exporting.statement(answer.columns, answer.rows, found)
+                if not is_directory:
+                    return exporting.into_stream(to, found, sources)  # type: ignore[arg-type]
+                facts = exporting.facts(None, found, None)
+                return exporting.into_directory(Path(to), found, sources, facts)  # type: ignore[arg-type]
+        with self._long_reading() as connection:
+            facts = exporting.facts(connection, found, behind)
+            names = [view.name for view in VIEWS] if what is None else [what.strip()]
+            sources = (
+                exporting.events(connection, behind)
+                if is_lineage
+                else exporting.views(connection, names, found, behind)
+            )
+            if not is_directory:
+                return exporting.into_stream(to, found, sources)  # type: ignore[arg-type]
+            return exporting.into_directory(Path(to), found, sources, facts)  # type: ignore[arg-type]
+
+    @contextmanager
+    def _long_reading(self) -> Iterator[Connection]:
+        """A read transaction whose statements may take as long as they like."""
+        from lineage_store.store.database import engine as engines
+        from lineage_store.store.database import pool
+
+        url = self.read_engine.url.render_as_string(hide_password=False)
+        apart = engines.open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
+        try:
+            with self._reading(apart) as connection:
+                yield connection
+        finally:
+            pool.close(apart)
+
+
+def _since(since: int | PathLike | None) -> Since | None:
+    """A revision, or those of an earlier export's manifest. Raises LineageParamTypeError, LineageParamValueError."""
+    if since is None or (isinstance(since, int) and not isinstance(since, bool)):
+        return since
+    if isinstance(since, bool):
+        raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
+    from lineage_store.query.export.directory import MANIFEST
+
+    path = Path(since)
+    path = path / MANIFEST if path.is_dir() else path
+    try:
+        found = json.loads(path.read_bytes())["revisions"]
+        return {str(base_dir): int(revision) for base_dir, revision in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LineageParamValueError(
+            f"since = {str(path)!r} is no manifest of an export of views: {error!r}.",
+            hint="Give a revision (v_job.revision), or the directory of a whole export.",
+        ) from error

@@ -1,0 +1,52 @@
+"""`export`: views, a statement's answer or run events, as files for others."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from lineage_store.cli.option_values import one_of
+from lineage_store.cli.session import Session, pass_session
+
+FORMATS = ("parquet", "arrow", "csv", "jsonl", "openlineage")
+
+
+@click.command("export")
+@click.argument("what", metavar="[VIEW|QUERY]", required=False)
+@click.option("--to", required=True, metavar="DIR|-", help="A new or empty directory, or stdout.")
+@click.option(
+    "--format",
+    "format_",
+    default=FORMATS[0],
+    show_default=True,
+    metavar="FORMAT",
+    callback=one_of(FORMATS),
+    help=f"One of {', '.join(FORMATS)}.",
+)
+@click.option(
+    "--since",
+    metavar="REVISION|DIR",
+    help="Only jobs that changed behind this revision, or behind the export in that directory.",
+)
+@pass_session
+def export_verb(session: Session, what: str | None, to: str, format_: str, since: str | None) -> None:
+    """Write a view, the answer to a query, or all views as files.
+
+    Files are divided by base dir, and by month where a view has times. manifest.json comes last, with rows, bytes and
+    SHA-256 of each file: a directory without it is an unfinished export. openlineage writes run events of all jobs.
+
+    \b
+    lineage-store export --to /data/lineage
+    lineage-store export --since /data/lineage --to /data/lineage-2
+    lineage-store export v_metric --format csv --to - > metrics.csv
+    lineage-store export --format openlineage --to - > events.jsonl
+    """
+    behind = int(since) if since is not None and since.isdecimal() else since
+    with session.open_store() as store:
+        if to == "-":
+            store.export(what, to=sys.stdout.buffer, format=format_, since=behind)
+            sys.stdout.buffer.flush()
+            return
+        report = store.export(what, to=to, format=format_, since=behind)
+    click.echo(f"{report.rows:,} rows in {len(report.files):,} files in {to}.")

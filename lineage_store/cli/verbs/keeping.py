@@ -1,0 +1,52 @@
+"""`backup` and `restore`: the whole store in one file."""
+
+from __future__ import annotations
+
+import click
+
+from lineage_store.cli.session import Session, pass_session
+
+
+@click.command("backup")
+@click.argument("file", metavar="TO", type=click.Path(dir_okay=False))
+@pass_session
+def backup_verb(session: Session, file: str) -> None:
+    """Write a backup of the whole store into a file.
+
+    It is of one moment, checked, and replaces an older one when it is whole; the store may be written to meanwhile. On
+    PostgreSQL it is an archive of `pg_dump -Fc`, and the server's pg_dump, or a newer one, must be on the PATH.
+
+    \b
+    lineage-store backup /srv/backups/lineage.db
+    """
+    with session.open_store(writes=True) as store:
+        size = store.backup(file)
+    click.echo(f"{file}: {size:,} bytes.")
+
+
+@click.command("restore")
+@click.argument("file", metavar="FROM", type=click.Path(dir_okay=False))
+@click.option("--replace", is_flag=True, help="Replace what the store holds now.")
+@pass_session
+def restore_verb(session: Session, file: str, replace: bool) -> None:
+    """Let the store be what a backup says.
+
+    Stop the daemon first. What log files have gained since the backup is read again by the next ingest, or by the
+    daemon when it starts; labels and remarks of the time since are lost. Rights and limits of roles are put back, where
+    those exist.
+
+    \b
+    lineage-store restore /srv/backups/lineage.db
+    lineage-store --database postgresql://lineage@host/new restore /srv/backups/lineage.dump
+    """
+    from lineage_store.api import without_store
+
+    settings = session.settings().settings
+    found = without_store.restore(settings, file, replace=replace)
+    click.echo(f"{without_store.shown_url(settings)} holds {found.jobs:,} jobs again.")
+    if found.last_ingest_at is not None:
+        since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"
+        click.echo(f"What log files have gained since {since} is read by the next ingest.")
+    if found.not_run:
+        session.note("This user may not set the limits of readers and analysts; an administrator runs:")
+        session.note("\n".join(f"{statement};" for statement in found.not_run))

@@ -1,0 +1,72 @@
+"""Values as CSV can hold them. Pure.
+
+In: what the Python API answers. Out: values for the csv module, and rows as text. Promises: no text cell can start a
+formula in a spreadsheet; numbers stay numbers, NaN and infinities are the words of `json_values`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from lineage_store.json_values import iso, spelled
+from lineage_store.texts import to_stored
+
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|[\0\\]")
+"""In texts behind a line break each: one that could start a formula, or that may have to be escaped."""
+
+
+def for_csv(value: object) -> object:
+    """A value for the csv module. Text that could start a formula gets an apostrophe in front."""
+    match value:
+        case None:
+            return ""
+        case bool() | int():
+            return int(value)
+        case float() | Decimal():
+            return spelled(value) or value
+        case datetime():
+            return iso(value)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            text = to_stored(str(value))
+            return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
+
+
+def rows_for_csv(rows: Sequence[Sequence[object]]) -> Iterable[Sequence[object]]:
+    """Rows of values as `for_csv` gives them; most columns are seen to need nothing, without a call for each value."""
+    columns = list(zip(*rows, strict=True))
+    return zip(
+        *(column if _stays_in_csv(column) else map(for_csv, column) for column in columns), strict=True
+    )
+
+
+def _stays_in_csv(column: Iterable[object]) -> bool:
+    """Whether the csv module writes these values as it would write what `for_csv` makes of them."""
+    kinds = set(map(type, column)) - {type(None)}
+    if kinds == {float}:
+        numbers: Any = filter(None, column)
+        return math.isfinite(sum(numbers))
+    if kinds == {str}:
+        texts: Any = filter(None, set(column))  # few, as a rule
+        joined = "\n".join(["", *texts])
+        return joined.isascii() and not _CHANGES_IN_CSV.search(joined)
+    return kinds <= {int}
+
+
+def csv_text(rows: Sequence[Sequence[object]]) -> str:
+    """Rows as CSV. A carriage return, which Python quotes only if told to, would begin a row, and with it a formula."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    if "\r" in text.getvalue():
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,189 @@
+"""Back up a store into one file, and restore it from there.
+
+In: an engine or a URL, and a file. Out: a SQLite file, or an archive of pg_dump; a store as it was. Promises: a backup
+is of one moment, checked, on the disk, or not there at all; whoever is killed while restoring leaves the store as it
+was or as it is to be; contents are replaced on request only, and never under an ingester. What log files have gained
+since the backup is read by the next ingest, for bookmarks are restored with the rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Engine, exists, func, select
+from sqlalchemy.exc import DatabaseError
+
+from lineage_store.errors import DatabaseUnavailableError, LineageStoreError, UnfinishedCopyError
+from lineage_store.store import leases
+from lineage_store.store.admin import client_programs, roles
+from lineage_store.store.admin.publish import copy_file
+from lineage_store.store.admin.replacing import replacing
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
+from lineage_store.store.database.locks import readers_of
+from lineage_store.store.schema import upgrade
+from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
+
+PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a store holds again."""
+
+    jobs: int
+    last_ingest_at: datetime | None
+    """What log files have gained since is read again."""
+    not_run: tuple[str, ...]
+    """Statements that put limits of roles back, and which this user may not run."""
+
+
+def backup(engine: Engine, target: Path) -> int:
+    """Write a backup in place of an older one; its size in bytes. Raises LineageStoreError, and the older one stays."""
+    path = _file_of(engine)
+    if path is not None and target.exists() and target.samefile(path):
+        raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
+    with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as beside:
+        if path is not None:
+            copy_file(path, beside)
+            _check_file(beside)
+        else:
+            client_programs.run(engine, "pg_dump", "--format=custom", f"--file={beside}")
+            _check_archive(engine, beside)
+    return target.stat().st_size
+
+
+def restore(
+    url: str, source: Path, *, replace: bool = False, allow_network_filesystem: bool = False
+) -> Restored:
+    """Let the store at a URL be what a backup says.
+
+    Raises LineageStoreError for what is no backup of the kind of database, and where the store has contents, unless
+    they are to be replaced; LeaseHeldError while an ingester leads; DatabaseUnavailableError while a SQLite store is
+    open.
+    """
+    engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
+    try:
+        if not source.is_file():
+            raise LineageStoreError(
+                f"There is no file {source}.", hint="Name what `lineage-store backup` wrote."
+            )
+        _refuse_contents(engine, replace)
+        path = _file_of(engine)
+        engine.dispose()
+        with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
+            if path is not None:
+                _restore_file(path, source)
+            else:
+                _restore_database(engine, source)
+        upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
+        not_run = roles.put_limits_back(engine)
+        with reading(engine) as connection:
+            jobs = connection.execute(select(func.count()).select_from(train_job)).scalar_one()
+            last = connection.execute(select(func.max(ingest_cycle.c.finished_at))).scalar()
+        return Restored(jobs, last, tuple(not_run))
+    finally:
+        engine.dispose()
+
+
+def _file_of(engine: Engine) -> Path | None:
+    return sqlite_path(engine.url.render_as_string(hide_password=False))
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise LineageStoreError(
+            f"{what}: {error}.",
+            hint="Do both directories exist, may this user write there, and is there room?",
+        ) from error
+
+
+def _refuse_contents(engine: Engine, replace: bool) -> None:
+    """Raises LeaseHeldError while somebody leads, NotAStoreError for a database that is another's."""
+    try:
+        if upgrade.is_empty(engine):
+            return
+        has_contents = _has_contents(engine)
+    except UnfinishedCopyError:
+        if not replace:
+            raise
+        return
+    except DatabaseError as error:
+        raise LineageStoreError(
+            f"The store {safe_url(engine.url)} cannot be read: {error.orig}.",
+            hint="Move it out of the way, with the files beside it, and restore again.",
+        ) from error
+    if has_contents and not replace:
+        raise LineageStoreError(
+            f"The store {safe_url(engine.url)} has contents, which the backup would replace.",
+            hint="`--replace` does so. What only this store knows is then lost: back it up first.",
+        )
+
+
+def _has_contents(engine: Engine) -> bool:
+    """Raises LeaseHeldError while somebody leads."""
+    with reading(engine) as connection:
+        for number, _ in registry.base_dirs(connection):
+            leases.last(connection, number)
+        return bool(connection.execute(select(exists().select_from(base_dir))).scalar())
+
+
+def _restore_file(path: Path, source: Path) -> None:
+    if path.exists() and path.samefile(source):
+        raise LineageStoreError(f"{source} is the store itself.", hint="Name a backup.")
+    with replacing(path, PRIVATE) as beside:
+        copy_file(source, beside)
+        _check_file(beside)
+        _close(path)
+
+
+def _check_file(path: Path) -> None:
+    """Raise LineageStoreError unless it is a store, and whole."""
+    url = f"sqlite:///{path}"
+    if upgrade.current(url) is None:
+        raise upgrade.no_store(url)
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise LineageStoreError(f"The SQLite store is damaged: {found}.", hint="Use an older backup.")
+
+
+def _close(path: Path) -> None:
+    """Take the write-ahead log of the old file in and away, which nobody else can while it is open."""
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=1)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        readers = ", ".join(map(str, readers_of(path)))
+        raise DatabaseUnavailableError(
+            f"The SQLite store {path} is in use{f' by process {readers}' if readers else ''}: {error}.",
+            hint="Stop the daemon, and whoever else has it open; then restore.",
+            cause="locked",
+        ) from error
+
+
+def _check_archive(engine: Engine, archive: Path) -> None:
+    """Raise LineageStoreError unless it has every table of a store."""
+    listed = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False)
+    entries = [line.split() for line in listed.splitlines()]
+    there = {words[5] for words in entries if words[3:4] == ["TABLE"]}
+    for table in [upgrade.VERSION_TABLE, *metadata.tables]:
+        if table not in there:
+            raise LineageStoreError(f"{archive} is no backup of a store: it has no table {table}.")
+
+
+def _restore_database(engine: Engine, archive: Path) -> None:
+    _check_archive(engine, archive)
+    whole = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
+    client_programs.run(engine, "pg_restore", *whole, str(archive))

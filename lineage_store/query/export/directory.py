@@ -1,0 +1,145 @@
+"""A directory of exported files: each whole when it has its name, and a manifest when all are.
+
+In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with rows,
+bytes and SHA-256 of each. Promises: a directory without manifest is an unfinished export; no more files are open than
+`_MOST_OPEN`, however many there come to be. Does not know formats, nor the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from lineage_store.errors import LineageParamValueError
+from lineage_store.query.export.formats import Format, Writer
+from lineage_store.query.export.partitions import Partition, split_arrow, split_rows
+from lineage_store.query.export.sources import Source
+
+MANIFEST = "manifest.json"
+_MOST_OPEN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """One file of an export."""
+
+    path: str
+    """Below the directory."""
+    name: str
+    """Of the view, or `query`."""
+    base_dir: str | None
+    month: str | None
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is written to, under a temporary name."""
+
+    path: Path
+    file: BinaryIO
+    writer: Writer
+    rows: int = 0
+
+    @property
+    def temporary(self) -> Path:
+        return _temporary(self.path)
+
+
+class ExportDirectory:
+    """An export that is being written; without `finish` it stays unfinished."""
+
+    def __init__(self, directory: Path, format_: Format) -> None:
+        self._directory, self._format = directory, format_
+        self._open: dict[tuple[str, Partition], _Open] = {}
+        self.files: list[ExportedFile] = []
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            told = "holds an export" if (directory / MANIFEST).exists() else "is not empty"
+            raise LineageParamValueError(
+                f"{directory} {told}.",
+                hint="Export into a new or an empty directory; one without manifest.json is unfinished, remove it.",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for each in self._open.values():
+            each.file.close()
+            each.temporary.unlink(missing_ok=True)
+
+    def write(self, source: Source, columns: Any, batches: Iterable[Any]) -> None:
+        """Write a source; one without rows is a file without rows, which has its columns."""
+        split = split_arrow if self._format.takes_arrow else split_rows
+        before = len(self.files)
+        for batch in batches:
+            for partition, part in split(source, batch):
+                opened = self._opened(source, columns, partition)
+                opened.writer.write(part)
+                opened.rows += len(part)
+        for key in list(self._open):
+            self._finish(key)
+        if len(self.files) == before:
+            self._opened(source, columns, Partition())
+            self._finish((source.name, Partition()))
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Write the manifest: the export is whole."""
+        manifest = {**facts, "files": [asdict(each) for each in self.files]}
+        path = self._directory / MANIFEST
+        with _temporary(path).open("xb") as file:
+            file.write(json.dumps(manifest, indent=2).encode() + b"\n")
+            _sync(file)
+        _temporary(path).rename(path)
+
+    def _opened(self, source: Source, columns: Any, partition: Partition) -> _Open:
+        key = source.name, partition
+        found = self._open.pop(key, None)
+        if found is None:
+            if len(self._open) == _MOST_OPEN:
+                self._finish(next(iter(self._open)))
+            path = self._free(partition.path(source.name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = _temporary(path).open("xb")
+            found = _Open(path, file, self._format.open(file, columns))
+        self._open[key] = found  # the last one that was written to is the last to be closed
+        return found
+
+    def _free(self, name: str) -> Path:
+        """A name that no file has yet: what was closed to make room goes on in a second one."""
+        number, path = 1, self._directory / f"{name}.{self._format.suffix}"
+        while path.exists():
+            number += 1
+            path = self._directory / f"{name}.{number}.{self._format.suffix}"
+        return path
+
+    def _finish(self, key: tuple[str, Partition]) -> None:
+        done = self._open[key]
+        done.writer.close()
+        _sync(done.file)
+        done.file.close()
+        with done.temporary.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = done.temporary.stat().st_size
+        done.temporary.rename(done.path)
+        del self._open[key]
+        (name, (base_dir, month)), path = key, done.path.relative_to(self._directory)
+        self.files.append(ExportedFile(str(path), name, base_dir, month, done.rows, size, digest))
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.unfinished")
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,169 @@
+"""What is exported: a view, or what a statement gave, in batches of a bounded size.
+
+In: an open read transaction, a view, which jobs count. Out: rows as the view has them, or Arrow record batches of them,
+in no order. Promises: memory for a batch, whatever the length; NULL, NaN and infinities stay what they are. Does not
+know files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Select, and_, column, or_, select
+
+from lineage_store.errors import LineageParamValueError, LineageStoreError
+from lineage_store.query.views import view_select
+from lineage_store.store.schema.tables import base_dir, train_job
+from lineage_store.store.schema.views import VIEWS
+from lineage_store.store.schema.views.model import ColumnType
+from lineage_store.texts import closest
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS_AT_A_TIME = 50_000
+Rows = Sequence[Sequence[Any]]
+Since = int | Mapping[str, int]
+"""A revision that holds for all base dirs, or one for each (stored path); those that are not named are new."""
+_BY_NAME = {view.name: view for view in VIEWS}
+_TIMES = ("wall_at", "evaluated_at", "started_at")
+"""The columns by whose month files are divided, where a view has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Columns of a name and, of a view, a type."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[ColumnType, ...] | None = None
+
+    @property
+    def base_dir(self) -> int | None:
+        """The column by which files are divided."""
+        return self.columns.index("base_dir") if self.types and "base_dir" in self.columns else None
+
+    @property
+    def time(self) -> int | None:
+        """The column by whose month they are divided, too."""
+        named = [self.columns.index(name) for name in _TIMES if self.types and name in self.columns]
+        return named[0] if named else None
+
+
+def of_view(name: str) -> Source:
+    """A view by its name. Raises LineageParamValueError."""
+    if name not in _BY_NAME:
+        close = closest(name, _BY_NAME)
+        raise LineageParamValueError(
+            f"There is no view {name!r}." + (f" Did you mean {close}?" if close else ""),
+            hint=f"The views are {', '.join(_BY_NAME)}; anything else is a SELECT.",
+        )
+    columns = _BY_NAME[name].columns
+    return Source(name, tuple(each.name for each in columns), tuple(each.type for each in columns))
+
+
+def of_statement(columns: Sequence[str]) -> Source:
+    """The answer to a statement. Raises LineageParamValueError where two columns have one name."""
+    twice = sorted({name for name in columns if list(columns).count(name) > 1})
+    if twice:
+        raise LineageParamValueError(
+            f"The statement has several columns of the name {twice[0]!r}.", hint="Give each a name by AS."
+        )
+    return Source("query", tuple(columns))
+
+
+def revisions(connection: Connection) -> dict[str, int]:
+    """The revision of each base dir (stored path): the next export may begin behind it."""
+    rows = connection.execute(select(base_dir.c.path, base_dir.c.revision).where(~base_dir.c.leaving))
+    return {row.path: row.revision for row in rows}
+
+
+def changed_jobs(since: Since) -> Select[Any]:
+    """The ids of jobs that changed behind a revision."""
+    jobs = select(train_job.c.id).join(base_dir, base_dir.c.id == train_job.c.base_dir_id)
+    if isinstance(since, int):
+        return jobs.where(train_job.c.revision > since)
+    known = [and_(base_dir.c.path == path, train_job.c.revision <= last) for path, last in since.items()]
+    return jobs.where(~or_(*known)) if known else jobs
+
+
+def view_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> Iterator[Rows]:
+    """A view's rows: times as datetimes, truth as bool, on either database.
+
+    With `jobs`, of a view about jobs, those of these alone.
+    """
+    query = view_select(source.name)
+    if jobs is not None and source.columns[:3] == ("base_dir", "train_id", "job_id"):
+        query = query.where(column("job_id").in_(jobs))
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
+        yield from rows.partitions()
+
+
+def statement_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[Rows]:
+    """A statement's rows, as they come."""
+    while some := list(islice(rows, ROWS_AT_A_TIME)):
+        yield some
+
+
+def as_arrow(source: Source, batches: Iterable[Rows]) -> tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]:
+    """The same as record batches. What a statement has for types, its first rows tell."""
+    batches = iter(batches)
+    first = next(batches, ())
+    schema = arrow_schema(source) if source.types else _inferred(source, first)
+    return schema, (_record_batch(schema, rows) for rows in chain([first] if first else [], batches))
+
+
+def arrow_schema(source: Source) -> pyarrow.Schema:
+    """The types of a view."""
+    import pyarrow as pa
+
+    types = {
+        "text": pa.string(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+        "double precision": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamptz": pa.timestamp("us", tz="UTC"),
+    }
+    return pa.schema(
+        [(name, types[each]) for name, each in zip(source.columns, source.types or (), strict=True)]
+    )
+
+
+def _inferred(source: Source, rows: Rows) -> pyarrow.Schema:
+    import pyarrow as pa
+
+    fields = []
+    for place, name in enumerate(source.columns):
+        found = _array(name, [row[place] for row in rows]).type
+        if pa.types.is_decimal(found):  # the digits of the first rows say nothing about the next ones'
+            found = pa.float64()
+        fields.append((name, pa.string() if pa.types.is_null(found) else found))
+    return pa.schema(fields)
+
+
+def _record_batch(schema: pyarrow.Schema, rows: Rows) -> pyarrow.RecordBatch:
+    import pyarrow as pa
+
+    arrays = []
+    for field, values in zip(schema, zip(*rows, strict=True), strict=True):
+        if pa.types.is_floating(field.type):
+            values = tuple(float(value) if isinstance(value, Decimal) else value for value in values)
+        arrays.append(_array(field.name, values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(name: str, values: Sequence[Any], type_: Any = None) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise LineageStoreError(
+            f"The column {name!r} holds values of several types: {error}.",
+            hint="Give it one by CAST in the statement, or export csv or jsonl.",
+        ) from error

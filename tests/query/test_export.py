@@ -1,0 +1,213 @@
+"""What an export writes is what the views say, in every format, on both databases."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import text
+
+from helpers.databases import plain_role
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError, LineageStoreError
+from lineage_store.query.export import directory, scalar_columns, sources
+from lineage_store.query.views import view_rows
+from lineage_store.store.database.engine import reading
+from lineage_store.store.schema.views import VIEWS
+
+NOW = ("quiet_s", "last_cycle_age_s")
+"""Columns that say something else each time."""
+VALUES = [1.0, math.nan, math.inf, -math.inf, 0.0, 1e-40]
+TIMES = [1_700_000_000.123456, 1_702_592_000.9999996, 0.0, math.nan, -5.0, 1_700_000_003.0]
+
+
+@pytest.fixture
+def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+    """Two base dirs: a job that was restarted, with odd values and times, and one whose texts look like formulas."""
+    first, second = tmp_path / "one" / "base", tmp_path / "two" / "base"
+    log = Log().version()
+    for step, (value, time) in enumerate(zip(VALUES, TIMES, strict=True), 1):
+        log.scalar(step, "loss", value, wall_time=time)
+    log.write_summary(first / "odd", timestamp=1_700_000_000)
+    again = Log().version().scalar(5, "loss", 0.5).scalar(6, "accuracy", 0.25)
+    again.write_summary(first / "odd", timestamp=1_700_000_500)
+    formula = Log().train(network="=1+1", optimizer="@SUM(A1)", learning_rate=-0.5, epoch=-3, loss=math.nan)
+    formula.evaluation({"accuracy": math.inf, "note": "-2"}).write_lineage(second / "formula")
+    Log().version().scalar(1, "loss", 2.0).write_summary(second / "formula")
+    with LineageStore(database_url) as store:
+        store.ingest(first)
+        store.ingest(second)
+        yield store
+
+
+@pytest.fixture
+def asked(store: LineageStore) -> Iterator[LineageStore]:
+    """The same, by a role whom a READ ONLY transaction binds."""
+    if store.engine.dialect.name == "sqlite":
+        yield store
+        return
+    url = store.engine.url.render_as_string(hide_password=False)
+    with plain_role(url) as role, LineageStore(role) as asked:
+        yield asked
+
+
+def of_view(store: LineageStore, name: str) -> list[dict[str, Any]]:
+    with reading(store.engine) as connection:
+        rows = view_rows(connection, name, {})
+    return sorted(({k: v for k, v in row.items() if k not in NOW} for row in rows), key=repr)
+
+
+def exported(at: Path, name: str) -> list[dict[str, Any]]:
+    rows = [
+        row
+        for file in sorted((at / name).rglob("*.parquet"))
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]
+    return sorted(({k: v for k, v in row.items() if k not in NOW} for row in rows), key=repr)
+
+
+def test_parquet_has_every_row_of_every_view_as_the_view_has_it(store: LineageStore, tmp_path: Path) -> None:
+    report = store.export(to=tmp_path / "out")
+    known = {view.name: of_view(store, view.name) for view in VIEWS}
+    assert {view.name: exported(tmp_path / "out", view.name) for view in VIEWS} == known
+    assert report.rows == sum(map(len, known.values()))
+
+
+def test_samples_are_the_same_however_few_are_read_at_a_time(
+    store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scalar_columns, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(scalar_columns, "_FETCHED", 1)
+    monkeypatch.setattr(scalar_columns, "_MOST_SERIES", 1)
+    monkeypatch.setattr(scalar_columns, "_GROUPS_AT_A_TIME", 1)
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(directory, "_MOST_OPEN", 1)
+    store.export(to=tmp_path / "out")
+    for name in ("v_scalar", "v_series", "v_log_file"):
+        assert exported(tmp_path / "out", name) == of_view(store, name)
+
+
+def test_the_manifest_comes_last_and_tells_rows_bytes_and_digests(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    store.export(to=tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    found = {
+        str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()
+    }
+    assert found == {"manifest.json"} | {each["path"] for each in manifest["files"]}
+    for each in manifest["files"]:
+        data = (tmp_path / "out" / each["path"]).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (each["bytes"], each["sha256"])
+        assert pq.ParquetFile(io.BytesIO(data)).metadata.num_rows == each["rows"]
+    months = {each["month"] for each in manifest["files"] if each["name"] == "v_scalar"}
+    assert {"1970-01", "2023-11", "2023-12", "unknown"} <= months
+    assert len({each["base_dir"] for each in manifest["files"] if each["name"] == "v_job"}) == 2
+
+
+def test_an_export_that_fails_leaves_no_manifest_and_nothing_that_looks_whole(
+    asked: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LineageParamValueError, match="several columns"):
+        asked.export("SELECT 1 AS a, 2 AS a", to=tmp_path / "twice")
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 1)
+    with pytest.raises(LineageQuerySummaryDataError):
+        asked.export(
+            "SELECT abs(n) AS a FROM (VALUES (1), (-9223372036854775807 - 1)) t(n)", to=tmp_path / "out"
+        )
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    asked.export("SELECT 1 AS a", to=tmp_path / "whole")
+    with pytest.raises(LineageParamValueError, match="holds an export"):
+        asked.export("SELECT 1 AS a", to=tmp_path / "whole")
+
+
+def test_a_column_of_several_types_asks_for_a_cast(sqlite_url: str, tmp_path: Path) -> None:
+    with LineageStore(sqlite_url) as store, pytest.raises(LineageStoreError, match="CAST"):
+        store.export("SELECT 1 AS a UNION ALL SELECT 'x'", to=tmp_path / "mixed")
+
+
+def test_an_increment_has_the_jobs_that_changed_since_and_no_other(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    store.export(to=tmp_path / "whole")
+    revision = max(row["revision"] for row in exported(tmp_path / "whole", "v_job"))
+    base_dir = next(path for path in store.base_dirs() if Path(path).parent.name == "two")
+    store.annotate(base_dir, "./formula", remark="again")
+    for number, since in enumerate((revision, tmp_path / "whole")):
+        at = tmp_path / f"more-{number}"
+        store.export(to=at, since=since)
+        for name in ("v_job", "v_scalar", "v_metric"):
+            assert exported(at, name) == [row for row in of_view(store, name) if row["base_dir"] == base_dir]
+        assert exported(at, "v_base_dir") == of_view(store, "v_base_dir")
+
+
+def test_csv_starts_no_formula_and_keeps_numbers(store: LineageStore) -> None:
+    out = io.BytesIO()
+    store.export("v_job", to=out, format="csv")
+    rows = {row["train_id"]: row for row in csv.DictReader(io.StringIO(out.getvalue().decode()))}
+    told = [
+        rows["./formula"][name] for name in ("network", "optimizer", "learning_rate", "epoch", "loss_kind")
+    ]
+    assert told == ["'=1+1", "'@SUM(A1)", "-0.5", "-3", "nan"]
+    out = io.BytesIO()
+    store.export("v_scalar", to=out, format="csv")
+    values = {row["value"] for row in csv.DictReader(io.StringIO(out.getvalue().decode()))}
+    assert {"", "Infinity", "-Infinity", "0.5"} <= values
+
+
+def test_json_lines_and_arrow_hold_the_same_rows(store: LineageStore, tmp_path: Path) -> None:
+    lines, stream = io.BytesIO(), io.BytesIO()
+    store.export("v_scalar", to=lines, format="jsonl")
+    store.export("v_scalar", to=stream, format="arrow")
+    table = pa.ipc.open_stream(stream.getvalue()).read_all()
+    assert sorted(table.to_pylist(), key=repr) == of_view(store, "v_scalar")
+    steps = [(row["train_id"], row["step"]) for row in map(json.loads, lines.getvalue().splitlines())]
+    assert sorted(steps) == sorted(zip(table["train_id"].to_pylist(), table["step"].to_pylist(), strict=True))
+    store.export("v_job", to=tmp_path / "out", format="arrow")
+    (file, *_) = sorted((tmp_path / "out" / "v_job").iterdir())
+    assert pa.ipc.open_stream(file.read_bytes()).read_all().num_rows == 1
+
+
+def test_a_statement_is_exported_with_the_types_of_its_answer(asked: LineageStore, tmp_path: Path) -> None:
+    asked.export(
+        "SELECT train_id, count(*) AS n, max(value) AS most FROM v_scalar GROUP BY train_id",
+        to=tmp_path / "q",
+    )
+    table = pq.ParquetFile(tmp_path / "q" / "query" / "all.parquet").read()
+    assert sorted(zip(*(table[name].to_pylist() for name in ("train_id", "n", "most")), strict=True)) == [
+        ("./formula", 1, 2.0),
+        ("./odd", 8, math.inf),
+    ]
+    assert [str(field.type) for field in table.schema] == ["string", "int64", "double"]
+
+
+def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_path: Path) -> None:
+    for what, options, told in (
+        ("v_scaler", {}, "Did you mean v_scalar"),
+        ("v_job", {"format": "parket"}, "Did you mean parquet"),
+        ("SELECT 1 AS a", {"since": 1}, "since is for views"),
+        ("v_job", {"format": "openlineage"}, "of all jobs"),
+        ("v_job", {"since": tmp_path / "none"}, "no manifest"),
+    ):
+        with pytest.raises(LineageParamValueError, match=told):
+            store.export(what, to=tmp_path / "out", **options)
+    with pytest.raises(LineageParamValueError, match="A stream takes one"):
+        store.export(to=io.BytesIO())
+
+
+def test_series_of_a_base_dir_that_is_being_forgotten_are_not_exported(store: LineageStore) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE base_dir SET leaving = true WHERE path LIKE '%one/base'"))
+    stream = io.BytesIO()
+    store.export("v_scalar", to=stream, format="arrow")
+    assert pa.ipc.open_stream(stream.getvalue()).read_all()["train_id"].to_pylist() == ["./formula"]
