@@ -205,6 +205,12 @@ _BASE_DIRS = (
         "Ingest {parent}; if {path} is in the store already, `lineage-store forget` it first.",
     ),
     Kind(
+        "known_twice",
+        _NOTE,
+        "{jobs:,} of its jobs are known in the base dir {other} too.",
+        "If one was renamed to the other, `lineage-store forget` the new one, then `lineage-store move OLD NEW`.",
+    ),
+    Kind(
         "deeper_log_files",
         _NOTE,
         "Log files lie deeper than ingest looks, such as in {where}.",

@@ -43,9 +43,14 @@ def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]
 
 
 def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
-    """The error that names a base dir which the store does not know, and those that it does."""
-    from lineage_store.store.catalog import registry
+    """The error that names a base dir which the store does not know: where it is now, or those that are known."""
+    from lineage_store.store.catalog import moved, registry
 
+    if found := moved.moved_to(connection, to_stored(str(path))):
+        now = from_stored(found[1])
+        return LineageParamSummaryPathError(
+            f"The base dir {path} was moved to {now}.", hint=f"Ask for {now}."
+        )
     known = ", ".join(from_stored(other) for _, other in registry.base_dirs(connection)) or "none"
     return LineageParamSummaryPathError(
         f"The store does not know the base dir {path}.", hint=f"Ingest it first. Known base dirs: {known}."

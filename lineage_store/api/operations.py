@@ -6,7 +6,8 @@ name and its docstring. Knows no SQL: `operations` and `query` do the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from lineage_store.texts import from_stored, to_stored
 if TYPE_CHECKING:
     from lineage_store.findings import Finding
     from lineage_store.operations.measures import Measures
+    from lineage_store.operations.move import Move
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
@@ -241,7 +243,13 @@ class Operations(OpenedStore):
                     str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
                 )
 
-    def remove_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Total:
+    def remove_jobs(
+        self,
+        clean_up: CleanUp,
+        base_dir: PathLike | None = None,
+        *,
+        progress: Callable[[Total], None] = lambda _: None,
+    ) -> Total:
         """Remove jobs from the store, and leave tombstones, so that ingest does not bring them back.
 
         It may be killed at any moment: a job is there, or out of everybody's sight, or gone. What is left of those that
@@ -255,6 +263,7 @@ class Operations(OpenedStore):
             rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
             for page in remove.remove(self._engine, place.id, rules, self.settings):
                 done = done.plus(remove.total(page))
+                progress(done)
         return done
 
     def removed_jobs(
@@ -304,6 +313,34 @@ class Operations(OpenedStore):
 
         path = real_path(base_dir)
         return self._known(path, forget.forget(self._engine, path, self.settings))
+
+    def plan_move(self, old: PathLike, new: PathLike) -> Move:
+        """What `move` would do. Raises as it does, but for what is led or lacks log files."""
+        from lineage_store.operations import move
+
+        place = self._left(old)
+        return move.plan(self._engine, place.id, place.path, real_path(new))
+
+    def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
+        """Tell the store that a base dir is at another path: all that it holds of it stays, and nothing is read again.
+
+        In one transaction. `force`: also where log files that were read are not there. Raises
+        LineageParamSummaryPathError when the store does not know `old`, or knows `new`, or `new` is no directory, lies
+        in another base dir or lacks log files; LeaseHeldError when an ingester leads `old`.
+        """
+        from lineage_store.operations import move
+
+        place = self._left(old)
+        return move.move(self._engine, place.id, place.path, real_path(new), self.settings, force=force)
+
+    def _left(self, old: PathLike) -> BaseDir:
+        """The base dir at a path that may be a link to its new one by now."""
+        named = Path(os.path.normpath(absolute_path(old)))
+        with self._reading(self._engine) as connection:
+            known = base_dirs.find_all(connection, None)
+            return next((place for place in known if place.path == named), None) or base_dirs.find(
+                connection, old
+            )
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:

@@ -78,14 +78,20 @@ def grant(
     *,
     dry_run: bool = False,
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Let PostgreSQL roles do what is theirs: the roles, and the statements that do it (`dry_run`: would)."""
+    """Let PostgreSQL roles do what is theirs: the roles, and the statements that are left (`dry_run`: all of them).
+
+    Left is at most one, which sets the limits of readers and analysts: only who may alter these roles can run it.
+    """
     from lineage_store.store.admin import roles
     from lineage_store.store.schema import upgrade
 
     wanted = roles.Roles(owner, ingest, tuple(readers), tuple(analysts))
     with _engine(settings) as engine:
         upgrade.check(engine)
-        return list(wanted), (roles.statements if dry_run else roles.grant)(engine, wanted)
+        if dry_run:
+            return list(wanted), roles.statements(engine, wanted)
+        left = roles.grant(engine, wanted)
+        return list(wanted), [left] if left else []
 
 
 def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:

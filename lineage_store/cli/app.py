@@ -59,6 +59,7 @@ VERBS = {
     "verify": "verifying",
     "gc": "cleaning",
     "forget": "forget",
+    "move": "move",
     "publish": "setup",
     "backup": "keeping",
     "restore": "keeping",

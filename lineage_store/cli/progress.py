@@ -1,4 +1,4 @@
-"""A progress bar for ingest: on stderr, and only when that is a terminal."""
+"""How far something has come: on stderr, and only when that is a terminal."""
 
 from __future__ import annotations
 
@@ -31,3 +31,19 @@ def progress_bar(total_bytes: int, *, wanted: bool = True) -> Iterator[Callable[
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=max(total_bytes, 1), events=0)
         yield lambda progress: bar.update(task, completed=progress.bytes_read, events=progress.events)
+
+
+@contextmanager
+def working(what: str, *, wanted: bool = True) -> Iterator[Callable[[str], None]]:
+    """Show what is done, for how long, and how far it says to have come; nothing where nobody would see it."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what)
+        yield lambda far: bar.update(task, description=f"{what}: {far}")

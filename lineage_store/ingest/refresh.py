@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,7 +69,8 @@ def ingest(
     """
     require_writable(engine)
     started = time.monotonic()
-    if not base_dirs.is_known(engine, base_dir):
+    is_known = base_dirs.is_known(engine, base_dir)
+    if not is_known:
         base_dirs.refuse_unfit(engine, base_dir)
         if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
             found = _listed(base_dir, lambda: find(base_dir, settings))
@@ -83,7 +85,8 @@ def ingest(
             counts = _listed(base_dir, lambda: pipeline.run_pass(this))
             finish(counts)
         commit.heartbeat(engine, lease, searched=True)
-    return _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
+    report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
+    return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
 
 
 def refresh_lineage(

@@ -30,6 +30,8 @@ class IngestReport:
     pending_bytes: int
     problems: int
     seconds: float
+    known_at: str | None = None
+    """Another base dir, where the store knew jobs of this one before it knew this one."""
 
     @property
     def complete(self) -> bool:
@@ -53,6 +55,11 @@ class IngestReport:
             lines.append(
                 f"{ONE_JOB} To have {parent} as the base dir: `lineage-store forget {self.base_dir}`, then "
                 f"`lineage-store ingest {parent}`."
+            )
+        if self.known_at:
+            lines.append(
+                f"Its jobs are known at {self.known_at} too. If that was renamed: `lineage-store forget "
+                f"{self.base_dir}`, then `lineage-store move {self.known_at} {self.base_dir}`."
             )
         if counts.too_deep:
             lines.append(

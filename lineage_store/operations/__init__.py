@@ -1,1 +1,1 @@
-"""What people who run a store ask for: is it well, why is something missing, read it again, remove, forget, verify."""
+"""What people who run a store ask for: is it well, why is it missing, read it again, remove, forget, move, verify."""

@@ -26,7 +26,7 @@ from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
 from lineage_store.store.admin import partitioning, replay, wal
-from lineage_store.store.catalog import registry
+from lineage_store.store.catalog import moved, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.schema import partitions, upgrade
@@ -62,6 +62,7 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
             yield _schema(engine)
             if not upgrade.is_empty(engine):
                 yield from _layout(engine)
+                yield from _known_twice(engine)
             yield from _server(engine)
             if settings.read_database_url and engine.dialect.name == "postgresql":
                 yield _standby(engine, settings.read_database_url)
@@ -93,6 +94,15 @@ def _schema(engine: Engine) -> Finding:
         return _ok("schema", "There is no store there yet; the first ingest makes it.")
     upgrade.check(engine)
     return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
+
+
+def _known_twice(engine: Engine) -> Iterator[Finding]:
+    with reading(engine) as connection:
+        paths = {number: from_stored(path) for number, path in registry.base_dirs(connection)}
+        for number, path in paths.items():
+            for other, jobs in moved.same_jobs(connection, number).items():
+                if number < other:
+                    yield finding("known_twice", path, jobs=jobs, other=paths[other])
 
 
 def layout_of(engine: Engine) -> str:

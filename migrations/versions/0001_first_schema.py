@@ -57,6 +57,7 @@ def upgrade() -> None:
         sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("shards", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("moved_from", sa.Text()),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.program import Run
+from helpers.program import Run, on_terminal
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError
 
@@ -91,3 +91,10 @@ def test_it_wants_to_know_which_jobs(run: Run, stored: Path, arguments: list[str
 def test_an_age_that_is_none_is_refused(age: float) -> None:
     with pytest.raises(LineageParamValueError, match=re.escape(f"older than {age} s")):
         CleanUp(older_than_s=age)
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(finished: Path, on_each: str) -> None:
+    shown = on_terminal("gc", "--older-than", "0s", "--yes", url=on_each)
+    assert "Removing: 2 jobs (" in shown
+    assert "2 jobs (" in shown.splitlines()[-1]
+    assert "Verifying" in on_terminal("verify", url=on_each)

@@ -22,6 +22,7 @@ NEEDS_A_STORE = [
     "filter",
     "filter .",
     "forget . --yes",
+    "move . ..",
     "gc --missing --dry-run",
     "histograms ./run weights --to files",
     "images ./run input --to files",

@@ -7,6 +7,7 @@ CREATE TABLE base_dir (
   revision BIGINT DEFAULT 0 NOT NULL,
   leaving BOOLEAN DEFAULT 0 NOT NULL,
   shards INTEGER DEFAULT 1 NOT NULL,
+  moved_from TEXT,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );

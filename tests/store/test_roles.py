@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -167,6 +168,47 @@ def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
         with psycopg.connect(plain(granted), autocommit=True) as superuser:
             superuser.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER")
             for role in reversed(made):
+                superuser.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
+                superuser.execute(f"DROP OWNED BY {role}")
+                superuser.execute(f"DROP ROLE {role}")
+
+
+def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: str) -> None:
+    needs_databases(granted)
+    database = make_url(granted).database
+    made = ("test_plain_owner", "test_plain_ingest", "test_plain_reader", "test_plain_analyst")
+    with psycopg.connect(plain(granted), autocommit=True) as superuser:
+        for role in made:
+            superuser.execute(f"CREATE ROLE {role} LOGIN")
+        superuser.execute(f"ALTER DATABASE {database} OWNER TO {made[0]}")
+    superusers = open_engine(granted)
+    assert grant(superusers, Roles(owner=made[0])) is None
+    superusers.dispose()
+    try:
+        engine = open_engine(make_url(granted).set(username=made[0]).render_as_string(False))
+        left = grant(engine, Roles(ingest=made[1], readers=(made[2],), analysts=(made[3],)))
+        engine.dispose()
+        assert left is not None
+        for role, query, allowed in (
+            (made[1], "DELETE FROM annotation", True),
+            (made[2], "SELECT * FROM train_job", True),
+            (made[2], "CREATE TEMP TABLE t (i int)", False),
+            (made[3], "SELECT * FROM v_job", True),
+            (made[3], "SELECT * FROM train_job", False),
+        ):
+            with psycopg.connect(plain(granted), user=role) as connection, ExitStack() as refused:
+                if not allowed:
+                    refused.enter_context(pytest.raises(DENIED))
+                connection.execute(query)
+        with psycopg.connect(plain(granted), autocommit=True) as superuser:
+            superuser.execute(left)
+        for role in made[2:]:
+            with psycopg.connect(plain(granted), user=role) as connection:
+                assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
+    finally:
+        with psycopg.connect(plain(granted), autocommit=True) as superuser:
+            superuser.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER")
+            for role in made:
                 superuser.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
                 superuser.execute(f"DROP OWNED BY {role}")
                 superuser.execute(f"DROP ROLE {role}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 
 @click.command("init")
@@ -179,12 +180,13 @@ def grant_verb(
     readers: tuple[str, ...],
     analysts: tuple[str, ...],
     dry_run: bool,
-) -> None:
+) -> int:
     """Let PostgreSQL roles do what is theirs, and no more.
 
     The roles must exist. Readers use every verb that only asks, analysts `sql` on the views; both with limits on time.
-    Run it as an administrator (a superuser, or the owner of the database who may alter the roles), and again after an
-    upgrade that brings new tables or views.
+    Run it as the owner of the database and its tables, or as a superuser, and again after an upgrade that brings new
+    tables or views. Who may not alter the roles cannot set the limits: the one statement that a superuser must run is
+    printed then, and the exit code is 3.
 
     \b
     lineage-store db grant --owner lineage_owner --ingest lineage_ingest --reader lineage_reader
@@ -198,6 +200,11 @@ def grant_verb(
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:
         click.echo(f"Granted: {', '.join(roles)}.")
+        if statements:
+            session.note("Without limits on time yet: only a superuser may alter these roles. Let one run:")
+            click.echo(f"{statements[0]};")
+            return ExitCode.PARTLY_DONE
+    return ExitCode.OK
 
 
 @click.command("publish")

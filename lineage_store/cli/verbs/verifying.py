@@ -11,6 +11,7 @@ import click
 from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json
+from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 
@@ -40,11 +41,13 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
     """
     files = different = unreadable = size = ingested = quarantined = pending = 0
     shown = []
-    with session.open_store() as store:
+    wanted = session.verbosity >= 0
+    with session.open_store() as store, working("Verifying", wanted=wanted) as tell:
         for verdict in _verdicts(store, place, sample):
             files, size = files + 1, size + verdict.size_bytes
             ingested, quarantined = ingested + verdict.ingested_bytes, quarantined + verdict.quarantined_bytes
             pending += verdict.pending_bytes
+            tell(f"{files:,} log files, {size:,} bytes")
             different += bool(verdict.differences)
             unreadable += verdict.unreadable is not None
             if as_json:

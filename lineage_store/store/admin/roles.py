@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import ProgrammingError
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.engine import reading, writing
@@ -30,9 +31,11 @@ READING_LIMITS = {
 """Set for the sessions of readers and analysts in this database. An administrator may set others afterwards.
 
 Two views have up to nine tables, and PostgreSQL seeks the best order of eight."""
+_DENIED = "42501"
+"""PostgreSQL's code for a privilege that is lacking."""
 _WHO_GRANTS = (
-    "A superuser grants, or the owner of database and tables who may alter these roles (CREATEROLE, ADMIN "
-    "OPTION and SET on each): `lineage-store db grant … --dry-run` prints the SQL for one."
+    "A superuser grants, or the owner of database and tables, who gives tables only to roles that he may SET: "
+    "`lineage-store db grant … --dry-run` prints the SQL for one."
 )
 
 
@@ -51,8 +54,8 @@ class Roles:
         )
 
 
-def grant(engine: Engine, roles: Roles) -> list[str]:
-    """Grant in one transaction; returns the statements.
+def grant(engine: Engine, roles: Roles) -> str | None:
+    """Grant in one transaction; the one statement that is left to who may alter the roles, None where none is.
 
     Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser;
     PermissionDeniedError when this user may not grant.
@@ -60,11 +63,30 @@ def grant(engine: Engine, roles: Roles) -> list[str]:
     found = statements(engine, roles)
     try:
         with writing(engine) as connection:
-            for statement in found:
-                connection.exec_driver_sql(statement)
+            _refuse_stranger(connection)
+            left = [statement for statement in found if not _is_run(connection, statement)]
     except PermissionDeniedError as error:
         raise PermissionDeniedError(error.message, hint=_WHO_GRANTS, cause=error.cause) from error
-    return found
+    return f"DO $limits$ BEGIN {'; '.join(left)}; END $limits$" if left else None
+
+
+def _is_run(connection: Connection, statement: str) -> bool:
+    """Run a statement; False for one that alters a role which this user may not."""
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(statement)
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) == _DENIED and statement.startswith("ALTER ROLE"):
+            return False
+        raise
+    return True
+
+
+def _refuse_stranger(connection: Connection) -> None:
+    """Raise PermissionDeniedError for who does not own the tables: PostgreSQL would warn, and grant nothing."""
+    owns = text("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = CAST(:name AS regclass)")
+    if not connection.execute(owns, {"name": VERSION_TABLE}).scalar():
+        raise PermissionDeniedError("The tables belong to another role.")
 
 
 def statements(engine: Engine, roles: Roles) -> list[str]:

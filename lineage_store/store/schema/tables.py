@@ -142,6 +142,9 @@ base_dir = Table(
         server_default=text("1"),
         comment="into how many parts its jobs are divided, each with a leader of its own",
     ),
+    Column(
+        "moved_from", Text, comment="paths that it had before, as a JSON list; NULL for one that never moved"
+    ),
     comment="a directory that holds job directories",
 )
 event.listen(base_dir, "after_create", _ANALYSED_WHEN_SMALL.execute_if(dialect="postgresql"))

@@ -1,0 +1,131 @@
+"""Move a base dir to another path: what the store holds of it stays, and is told under the new name.
+
+In: an engine, the stored path of a base dir, and where its job directories are now. Out: what was moved. Promises:
+nobody ingests into it meanwhile, by the lease; one transaction, so that whoever is interrupted leaves it at either path
+whole; ingest reads nothing again, for it knows files by their place beneath the base dir. Log files are not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.ingest import base_dirs
+from lineage_store.ingest.base_dirs import stored_path
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.states import FileState
+from lineage_store.store import leases
+from lineage_store.store.catalog import moved, registry
+from lineage_store.store.database.engine import reading, require_writable, writing
+from lineage_store.store.writes import forgetting, moving
+from lineage_store.store.writes.forgetting import Holdings
+from lineage_store.texts import from_stored
+
+_GONE = (FileState.MISSING, FileState.REPLACED)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A base dir that changes its path."""
+
+    old: str
+    new: str
+    holdings: Holdings
+    """Jobs, and those of them that have a label or a remark: all of them stay."""
+    files: int
+    """Log files that the store knows and has not missed."""
+    absent: int
+    """Those of them that are not at the new path, or shorter there than what was read."""
+    example: str | None
+    """One of these."""
+
+
+def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
+    """What `move` would do. Raises LineageParamSummaryPathError where the store knows the new path already."""
+    with reading(engine) as connection:
+        _refuse_known(connection, base_dir_id, old, new)
+        holdings = forgetting.holdings(connection, [base_dir_id])
+    base_dirs.refuse_unfit(engine, new, besides=base_dir_id)
+    files, absent = _compared(engine, base_dir_id, new)
+    return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
+
+
+def move(
+    engine: Engine, base_dir_id: int, old: Path, new: Path, settings: Settings, *, force: bool = False
+) -> Move:
+    """Give a base dir another path; `force`: also where log files are not there.
+
+    Raises LeaseHeldError while an ingester leads it, LineageParamSummaryPathError for a path that is no directory, lies
+    in another base dir, is known already, or (without `force`) lacks log files.
+    """
+    require_writable(engine)
+    planned = plan(engine, base_dir_id, old, new)
+    if planned.absent and not force:
+        raise LineageParamSummaryPathError(
+            f"{planned.absent:,} of the {planned.files:,} log files of {old} are not below {new} as they were read, "
+            f"such as {planned.example}.",
+            hint="Give the directory that holds the same job directories; or, if those files are gone, --force.",
+        )
+    with (
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        _refuse_known(connection, base_dir_id, old, new)
+        moving.rename(connection, base_dir_id, stored_path(old), stored_path(new))
+        base_dirs.drop_empty_neighbours(connection, new)
+    return planned
+
+
+def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path) -> None:
+    """Raise LineageParamSummaryPathError where the store holds something at the new path; LeaseHeldError if led."""
+    ids = forgetting.ids_of(connection, stored_path(new))
+    if not ids:
+        return
+    for each in ids:
+        leases.last(connection, each)
+    held = forgetting.holdings(connection, ids)
+    if old == new:
+        raise LineageParamSummaryPathError(
+            f"The store knows {old} by this name already.", hint="There is nothing to do."
+        )
+    same = moved.same_jobs(connection, ids[0]).get(base_dir_id, 0)
+    if held.jobs and same == held.jobs and not held.annotated:
+        is_there = f"its {held.jobs:,} jobs are the same files as those of {old}, without labels or remarks"
+        hint = f"They were read twice: `lineage-store forget {new}`, then move {old} there."
+    else:
+        is_there = (
+            f"{held.jobs:,} jobs, {same:,} of them the same files as those of {old}, "
+            f"{held.annotated:,} with a label or remark"
+        )
+        hint = f"Keep one of the two; labels and remarks that `lineage-store forget {new}` takes exist nowhere else."
+    if held.jobs or held.annotated or len(ids) > 1:
+        raise LineageParamSummaryPathError(f"The store knows {new} already: {is_there}.", hint=hint)
+
+
+def _compared(engine: Engine, base_dir_id: int, new: Path) -> tuple[int, list[str]]:
+    """How many log files there are to be, and those that are not there as they were read."""
+    files, absent, after = 0, list[str](), ""
+    last: str | None = ""
+    while last is not None:
+        with reading(engine) as connection:
+            known, last = registry.next_known(connection, base_dir_id, after, None)
+        after = last or after
+        for file in known:
+            if file.state not in _GONE:
+                files += 1
+                path = new / from_stored(file.train_id) / from_stored(file.name)
+                if not _holds(path, file.byte_offset):
+                    absent.append(str(path))
+    return files, absent
+
+
+def _holds(path: Path, size_bytes: int) -> bool:
+    try:
+        return path.stat().st_size >= size_bytes
+    except OSError:
+        return False

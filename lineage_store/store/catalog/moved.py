@@ -1,0 +1,41 @@
+"""Base dirs at two paths: those that were moved, and jobs that the store knows twice. Only reads.
+
+In: a connection, a stored path or a base dir. Out: where it is now, or which other base dirs hold the same jobs.
+Promises: jobs count as the same only where id, a log file's name and the digest of its first frame agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, func, select
+
+from lineage_store.store.schema.tables import base_dir, log_file, train_job
+
+
+def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
+    """The base dir, as (id, stored path), that was at a path before; None for one that none has left."""
+    moved = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from).where(
+        base_dir.c.moved_from.is_not(None)
+    )
+    rows = connection.execute(moved.where(~base_dir.c.leaving).order_by(base_dir.c.id))
+    return next(((row.id, row.path) for row in rows if path in json.loads(row.moved_from)), None)
+
+
+def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
+    """By the id of each other base dir that holds jobs of this one too, how many."""
+    mine, other = train_job.alias("mine"), train_job.alias("other")
+    file, again = log_file.alias("file"), log_file.alias("again")
+    same = (again.c.job_id == other.c.id) & (again.c.name == file.c.name)
+    found = (
+        select(other.c.base_dir_id, func.count(mine.c.id.distinct()))
+        .select_from(mine)
+        .join(base_dir, base_dir.c.id != mine.c.base_dir_id)
+        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == mine.c.train_id))
+        .join(file, file.c.job_id == mine.c.id)
+        .join(again, same & (again.c.fingerprint == file.c.fingerprint))
+        .where(mine.c.base_dir_id == base_dir_id)
+        .group_by(other.c.base_dir_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(found)}
