@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection, Select, literal_column
 
 from lineage_store.query.search.compiler import (
     BaseDirs,
@@ -92,4 +92,5 @@ def _indexed(node: Node) -> Iterator[Leaf]:
 
 @lru_cache
 def _more_than_few(leaf: Leaf) -> Select[Any]:
-    return jobs_of(leaf).limit(1).offset(_FEW)
+    found = jobs_of(leaf).with_only_columns(literal_column("1"), maintain_column_froms=True)
+    return found.limit(1).offset(_FEW)

@@ -31,7 +31,7 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
     found = (
         select(other.c.base_dir_id, func.count(mine.c.id.distinct()))
         .select_from(mine)
-        .join(base_dir, base_dir.c.id != mine.c.base_dir_id)
+        .join(base_dir, (base_dir.c.id != mine.c.base_dir_id) & ~base_dir.c.leaving)
         .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == mine.c.train_id))
         .join(file, file.c.job_id == mine.c.id)
         .join(again, same & (again.c.fingerprint == file.c.fingerprint))
