@@ -201,7 +201,7 @@ def test_what_is_written_while_samples_are_copied_is_not_lost(
         found = [
             finding for finding in examine(_url(engine), Settings(), []) if finding.severity is Severity.NOTE
         ]
-        assert [(finding.kind, finding.subject) for finding in found] == [("unfinished_layout", THE_STORE)]
+        assert [finding.kind for finding in found if finding.subject == THE_STORE] == ["unfinished_layout"]
     forget(engine, tmp_path / "forgotten", Settings())
     before = natural_contents(engine)
     assert lay_out(engine, by_jobs)

@@ -92,5 +92,5 @@ def _indexed(node: Node) -> Iterator[Leaf]:
 
 @lru_cache
 def _more_than_few(leaf: Leaf) -> Select[Any]:
-    found = jobs_of(leaf).with_only_columns(literal_column("1"), maintain_column_froms=True)
+    found: Select[Any] = jobs_of(leaf).with_only_columns(literal_column("1"), maintain_column_froms=True)
     return found.limit(1).offset(_FEW)
