@@ -41,6 +41,7 @@ def test_since_takes_a_revision_or_an_earlier_export(run: Run, stored: Path, tmp
         (["v_jobs", "--to", "-"], "Did you mean v_job"),
         (["--to", "-"], "A stream takes one view or statement"),
         (["v_job", "--to", "-", "--format", "parqet"], "Did you mean parquet"),
+        (["v_job", "--to", "jobs.csv"], "give a directory"),
         (["DELETE FROM train_job", "--to", "-", "--format", "csv"], "refused"),
     ],
 )

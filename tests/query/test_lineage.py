@@ -205,3 +205,12 @@ def test_a_base_dir_without_jobs_does_not_change_the_shape_of_answers(connection
     add_base_dir(connection, "/two")
     assert filter_lineage(connection, parse({}), None) == before
     assert "base_dir" not in before["object"][0]
+
+
+def test_a_label_is_compared_with_numbers_of_any_size(connection: Connection) -> None:
+    base_dir_id = add_base_dir(connection)
+    add_job(connection, StoredJob("./a", label=3), base_dir_id)
+    add_job(connection, StoredJob("./b"), base_dir_id)
+    assert _ids(connection, {"tag": {"lt": 2**31}}) == ["./a"]
+    for operator in ("eq", "gt"):
+        assert _ids(connection, {"tag": {operator: 2**31}}) == []

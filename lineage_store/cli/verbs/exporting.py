@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -10,6 +11,7 @@ from lineage_store.cli.option_values import one_of
 from lineage_store.cli.session import Session, pass_session
 
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "openlineage")
+_SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
 
 
 @click.command("export")
@@ -42,6 +44,10 @@ def export_verb(session: Session, what: str | None, to: str, format_: str, since
     lineage-store export v_metric --format csv --to - > metrics.csv
     lineage-store export --format openlineage --to - > events.jsonl
     """
+    if Path(to).suffix in _SUFFIXES:
+        raise click.BadParameter(
+            f"{to} is named as a file is; give a directory, or --to - > {to}.", param_hint="--to"
+        )
     behind = int(since) if since is not None and since.isdecimal() else since
     with session.open_store() as store:
         if to == "-":
@@ -49,4 +55,5 @@ def export_verb(session: Session, what: str | None, to: str, format_: str, since
             sys.stdout.buffer.flush()
             return
         report = store.export(what, to=to, format=format_, since=behind)
-    click.echo(f"{report.rows:,} rows in {len(report.files):,} files in {to}.")
+    files = len(report.files)
+    click.echo(f"{report.rows:,} rows in {files:,} {'file' if files == 1 else 'files'} in {to}.")

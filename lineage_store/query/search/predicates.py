@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     FromClause,
@@ -26,6 +27,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    type_coerce,
 )
 
 from lineage_store import texts
@@ -140,7 +142,8 @@ def _field_operand(subject: Subject) -> Operand:
         indexed = prefix(column) if column.table is lineage else None
         return Operand(column.is_(None), text=column, prefix=indexed)
     if subject.type in ("integer", "time"):
-        return Operand(column.is_(None), number=column)
+        # Labels are narrower than the numbers that they are compared with.
+        return Operand(column.is_(None), number=type_coerce(column, BigInteger))
     kind = kind_column(subject)
     return Operand(kind.is_(None), number=column, kind=kind)
 
