@@ -27,7 +27,7 @@ from lineage_store.store.admin.replacing import replacing
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.locks import readers_of
-from lineage_store.store.schema import upgrade
+from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 
 PRIVATE = 0o600
@@ -76,6 +76,8 @@ def restore(
             )
         _refuse_contents(engine, replace)
         path = _file_of(engine)
+        if path is None:
+            _refuse_partitions(engine)
         engine.dispose()
         with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
             if path is not None:
@@ -127,6 +129,18 @@ def _refuse_contents(engine: Engine, replace: bool) -> None:
             f"The store {safe_url(engine.url)} has contents, which the backup would replace.",
             hint="`--replace` does so. What only this store knows is then lost: back it up first.",
         )
+
+
+def _refuse_partitions(engine: Engine) -> None:
+    """pg_restore drops constraints before tables, which partitions do not allow."""
+    if upgrade.is_empty(engine):
+        return
+    with reading(engine) as connection:
+        if partitions.is_partitioned(connection):
+            raise LineageStoreError(
+                f"The store {safe_url(engine.url)} is partitioned, and cannot be replaced where it is.",
+                hint="Restore into a new database, and name that in database_url.",
+            )
 
 
 def _has_contents(engine: Engine) -> bool:

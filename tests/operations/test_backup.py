@@ -19,12 +19,14 @@ from sqlalchemy.engine import make_url
 
 from helpers import databases
 from helpers.contents import natural_contents
+from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
+from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.engine import open_engine
 
@@ -77,6 +79,12 @@ def grown(base_dir: Path) -> None:
     Log().version().scalar(1, "loss", 7.0).write_summary(base_dir / "new")
 
 
+in_one_piece = pytest.mark.skipif(
+    BY_JOBS > 0, reason="a partitioned store is restored into a new database only"
+)
+
+
+@in_one_piece
 def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_once(
     url: str, base_dir: Path, tmp_path: Path
 ) -> None:
@@ -118,6 +126,7 @@ def test_a_store_is_restored_where_there_was_none(
         store.annotate(tmp_path / "base", "./job_2", tag=1)  # it can be written
 
 
+@in_one_piece
 def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None:
     file = back_up(url, tmp_path / "backup")
     engine = open_engine(url)
@@ -126,6 +135,24 @@ def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None
         restore(url, file, replace=True)
     engine.dispose()
     restore(url, file, replace=True)
+
+
+def test_a_partitioned_store_is_restored_into_a_new_database_only(
+    postgres_url: str, base_dir: Path, tmp_path: Path, postgres_server: str
+) -> None:
+    databases.needs_databases(postgres_url)
+    with LineageStore(postgres_url) as store:
+        store.ingest(base_dir)
+    if not BY_JOBS:
+        on_engine(postgres_url, lay_out, 2)
+    file = back_up(postgres_url, tmp_path / "backup")
+    before = on_engine(postgres_url, natural_contents)
+    with pytest.raises(LineageStoreError, match="is partitioned") as refused:
+        restore(postgres_url, file, replace=True)
+    assert "a new database" in str(refused.value.hint)
+    with databases.postgres_database(postgres_server) as other:
+        assert restore(other, file).jobs == 3
+        assert on_engine(other, natural_contents) == before
 
 
 def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Path) -> None:
