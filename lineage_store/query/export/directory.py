@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -74,6 +75,8 @@ class ExportDirectory:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         for each in self._open.values():
+            with suppress(Exception):  # it failed already; left open, it would write into a closed file later
+                each.writer.close()
             each.file.close()
             each.temporary.unlink(missing_ok=True)
 
