@@ -138,19 +138,22 @@ def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None
 
 
 def test_a_partitioned_store_is_restored_into_a_new_database_only(
-    postgres_url: str, base_dir: Path, tmp_path: Path, postgres_server: str
+    postgres_server: str, postgres_template: str, base_dir: Path, tmp_path: Path
 ) -> None:
-    databases.needs_databases(postgres_url)
-    with LineageStore(postgres_url) as store:
-        store.ingest(base_dir)
-    if not BY_JOBS:
-        on_engine(postgres_url, lay_out, 2)
-    file = back_up(postgres_url, tmp_path / "backup")
-    before = on_engine(postgres_url, natural_contents)
-    with pytest.raises(LineageStoreError, match="is partitioned") as refused:
-        restore(postgres_url, file, replace=True)
-    assert "a new database" in str(refused.value.hint)
-    with databases.postgres_database(postgres_server) as other:
+    databases.needs_databases(postgres_server)
+    with (
+        databases.postgres_database(postgres_server, template=postgres_template) as url,
+        databases.postgres_database(postgres_server) as other,
+    ):
+        with LineageStore(url) as store:
+            store.ingest(base_dir)
+        if not BY_JOBS:
+            on_engine(url, lay_out, 2)
+        file = back_up(url, tmp_path / "backup")
+        before = on_engine(url, natural_contents)
+        with pytest.raises(LineageStoreError, match="is partitioned") as refused:
+            restore(url, file, replace=True)
+        assert "a new database" in str(refused.value.hint)
         assert restore(other, file).jobs == 3
         assert on_engine(other, natural_contents) == before
 
