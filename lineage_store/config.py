@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lineage_store.errors import ConfigError
-from lineage_store.texts import closest
+from lineage_store.texts import meant
 
 MEBIBYTE = 1 << 20
 MOST_SHARDS = 64
@@ -240,9 +240,7 @@ def _number(wanted: type[int] | type[float], value: Any) -> float | None:
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """What is said to a name that is unknown: the known one that is like it, or all."""
     names = sorted(known)
-    if close := closest(name, names):
-        return f"Did you mean {prefix}{close}?"
-    return f"Known settings: {', '.join(prefix + each for each in names)}."
+    return meant(name, names, prefix) or f"Known settings: {', '.join(prefix + each for each in names)}."
 
 
 def user_directory(kind: str) -> Path | None:

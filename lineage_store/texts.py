@@ -92,6 +92,12 @@ def closest(word: str, names: Iterable[str]) -> str | None:
     return next((folded[each] for each in get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)), None)
 
 
+def meant(word: str, names: Iterable[str], before: str = "") -> str:
+    """`Did you mean …?`, with what stands before the name there; nothing where no name comes close."""
+    close = closest(word, names)
+    return f"Did you mean {before}{close}?" if close else ""
+
+
 def canonical_json(value: object) -> str:
     """JSON in one spelling, so that equal values have equal text; ASCII only, NaN and infinities as bare words."""
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)

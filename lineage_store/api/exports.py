@@ -73,10 +73,7 @@ class Exports(Operations):
         if is_statement:
             with self.sql(what or "", timeout_s=timeout_s) as answer:
                 sources = exporting.statement(answer.columns, answer.rows, found)
-                if not is_directory:
-                    return exporting.into_stream(to, found, sources)  # type: ignore[arg-type]
-                facts = exporting.facts(None, found, None)
-                return exporting.into_directory(Path(to), found, sources, facts)  # type: ignore[arg-type]
+                return exporting.written(to, found, sources, exporting.facts(None, found, None))
         with self._long_reading() as connection:
             facts = exporting.facts(connection, found, behind)
             names = [view.name for view in VIEWS] if what is None else [what.strip()]
@@ -85,9 +82,7 @@ class Exports(Operations):
                 if is_lineage
                 else exporting.views(connection, names, found, behind)
             )
-            if not is_directory:
-                return exporting.into_stream(to, found, sources)  # type: ignore[arg-type]
-            return exporting.into_directory(Path(to), found, sources, facts)  # type: ignore[arg-type]
+            return exporting.written(to, found, sources, facts)
 
     @contextmanager
     def _long_reading(self) -> Iterator[Connection]:

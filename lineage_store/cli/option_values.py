@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.texts import closest
+from lineage_store.texts import meant
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -39,6 +39,5 @@ def one_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, 
 
 def refusal(word: str, words: Collection[str], *, also: Collection[str] = ()) -> str:
     """What to say of a word that is not allowed; `also` are words that could be meant, too many to be listed."""
-    close = closest(word, [*words, *also])
-    guess = f" Did you mean {escaped(close)}?" if close else ""
-    return f"{word!r} is none of {', '.join(words)}.{guess}"
+    guess = escaped(meant(word, [*words, *also]))
+    return f"{word!r} is none of {', '.join(words)}. {guess}".rstrip()

@@ -28,7 +28,7 @@ from lineage_store.query.search.tree import SearchCondition, Subject
 from lineage_store.query.status import read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.views import VIEW_COLUMNS
-from lineage_store.texts import closest, from_stored, to_stored
+from lineage_store.texts import from_stored, meant, to_stored
 
 ABOUT: Mapping[str, Kind] = {
     "base_dir": "text",
@@ -80,9 +80,8 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
     names = [from_stored(row["name"]) for row in rows]
     wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
     if wanted is not None and wanted not in names:
-        close = closest(wanted, names)
         raise SampleNotFoundError(
-            f"The job {place[1]} has no metric {wanted!r}." + (f" Did you mean {close}?" if close else ""),
+            f"The job {place[1]} has no metric {wanted!r}. {meant(wanted, names)}".rstrip(),
             hint=f"There are {', '.join(dict.fromkeys(names))}." if names else "It was never evaluated.",
         )
     chosen = [(name, row) for name, row in zip(names, rows, strict=True) if wanted in (None, name)]
@@ -177,9 +176,8 @@ def _subject(column: str, names: Mapping[str, Sequence[str]]) -> Subject:
     try:
         return read_subject(column)
     except LineageSearchConditionParamError as error:
-        close = closest(str(column), _everything(names))
         raise LineageParamValueError(
-            f"columns: {column!r} is no column." + (f" Did you mean {close}?" if close else ""),
+            f"columns: {column!r} is no column. {meant(str(column), _everything(names))}".rstrip(),
             hint=f"There are {', '.join(_everything(dict.fromkeys(PREFIXES, ())))}, metric/NAME and "
             "user_defined/NAME.",
         ) from error

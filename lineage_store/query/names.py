@@ -18,7 +18,7 @@ from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import VALUED
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
 from lineage_store.store.schema.tables import metric, metric_summary, user_info
-from lineage_store.texts import closest, from_stored, key
+from lineage_store.texts import from_stored, key, meant
 
 _TABLES: dict[SubjectType, tuple[Table, str, str]] = {
     "metric": (metric, METRIC_PREFIX, "metric"),
@@ -65,10 +65,9 @@ def _names(connection: Connection, table: Table) -> list[str]:
 
 
 def _refused(name: str, prefix: str, kind: str, known: list[str]) -> LineageSearchConditionParamError:
-    close = closest(name, known)
     shown = ", ".join(f"{prefix}{each}" for each in known[:_SHOWN_NAMES])
     more = f" and {len(known) - _SHOWN_NAMES:,} more" if len(known) > _SHOWN_NAMES else ""
     return LineageSearchConditionParamError(
-        f"No job of the store has a {kind} {name!r}." + (f" Did you mean {prefix}{close}?" if close else ""),
+        f"No job of the store has a {kind} {name!r}. {meant(name, known, prefix)}".rstrip(),
         hint=f"There are {shown}{more}." if known else f"No job has any {kind}.",
     )

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.texts import closest
+from lineage_store.texts import meant
 
 PROBLEM, LAG, FINISHED, METRIC = KINDS = ("problem", "lag", "finished", "metric")
 _HOLDS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
@@ -61,8 +61,7 @@ def plan_of(settings: Settings) -> Plan | None:
     address = _address(settings.notify_url) if settings.notify_url else None
     kinds = frozenset(_listed(settings.notify_on))
     for kind in kinds.difference(KINDS):
-        near = closest(kind, KINDS)
-        hint = f"Did you mean {near}?" if near else f"Known: {', '.join(KINDS)}."
+        hint = meant(kind, KINDS) or f"Known: {', '.join(KINDS)}."
         raise ConfigError(f"Setting notify_on has {kind!r}, which is nothing that is told.", hint=hint)
     bounds = tuple(map(_bound, _listed(settings.notify_metrics)))
     command = _command(settings.notify_command)

@@ -6,6 +6,7 @@ of an export are of one moment; memory for a batch and for what the open files h
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -87,7 +88,19 @@ def facts(connection: Connection | None, format_: Format, since: Since | None) -
     }
 
 
-def into_directory(
+def written(
+    to: str | os.PathLike[str] | BinaryIO,
+    format_: Format,
+    sources: Iterator[Batches],
+    told: Mapping[str, Any],
+) -> ExportReport:
+    """Write into a directory, or one source into a stream, which has no manifest."""
+    if isinstance(to, str | os.PathLike):
+        return _into_directory(Path(to), format_, sources, told)
+    return _into_stream(to, format_, sources)
+
+
+def _into_directory(
     directory: Path, format_: Format, sources: Iterator[Batches], told: Mapping[str, Any]
 ) -> ExportReport:
     """Write files, and what is told of them behind the last one."""
@@ -98,7 +111,7 @@ def into_directory(
         return ExportReport(sum(each.rows for each in written.files), tuple(written.files))
 
 
-def into_stream(stream: BinaryIO, format_: Format, sources: Iterator[Batches]) -> ExportReport:
+def _into_stream(stream: BinaryIO, format_: Format, sources: Iterator[Batches]) -> ExportReport:
     """Write one source as one stream."""
     rows = 0
     for _, columns, batches in sources:

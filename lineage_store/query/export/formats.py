@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Protocol
 from lineage_store.csv_values import csv_text, for_csv, rows_for_csv
 from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.json_values import for_json
-from lineage_store.texts import closest
+from lineage_store.texts import meant
 
 _BY_SAMPLE = ("step", "wall_at", "elapsed_s", "value")
 """Columns that hardly repeat: a dictionary of their values would be made in vain."""
@@ -127,9 +127,8 @@ FORMATS = {
 def find(name: str) -> Format:
     """A format by its name. Raises LineageParamValueError; LineageStoreError where its library is missing."""
     if name not in FORMATS:
-        close = closest(name, FORMATS)
-        guess = f" Did you mean {close}?" if close else ""
-        raise LineageParamValueError(f"format = {name!r} is none of {', '.join(FORMATS)}.{guess}")
+        guess = meant(name, FORMATS)
+        raise LineageParamValueError(f"format = {name!r} is none of {', '.join(FORMATS)}. {guess}".rstrip())
     found = FORMATS[name]
     if found.takes_arrow:
         try:

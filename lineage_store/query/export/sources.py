@@ -20,7 +20,7 @@ from lineage_store.query.views import view_select
 from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.model import ColumnType
-from lineage_store.texts import closest
+from lineage_store.texts import meant
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,9 +57,8 @@ class Source:
 def of_view(name: str) -> Source:
     """A view by its name. Raises LineageParamValueError."""
     if name not in _BY_NAME:
-        close = closest(name, _BY_NAME)
         raise LineageParamValueError(
-            f"There is no view {name!r}." + (f" Did you mean {close}?" if close else ""),
+            f"There is no view {name!r}. {meant(name, _BY_NAME)}".rstrip(),
             hint=f"The views are {', '.join(_BY_NAME)}; anything else is a SELECT.",
         )
     columns = _BY_NAME[name].columns

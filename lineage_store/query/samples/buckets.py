@@ -110,9 +110,13 @@ def curves(
     steps = [step for _, pieces in asked for piece in pieces for step in (piece.first, piece.last)]
     width = _width(max(steps, default=0) - min(steps, default=0), points)
     return [
-        Curve(*key, _columns(connection, pieces, width, points), _restarts(of_tag, key[1]), _began_at(of_tag))
+        Curve(
+            *key,
+            _columns(connection, pieces, width, points),
+            _restarts(tags[key[0]], key[1]),
+            _began_at(tags[key[0]]),
+        )
         for key, pieces in asked
-        for of_tag in [tags[key[0]]]
     ]
 
 

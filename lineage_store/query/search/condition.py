@@ -204,8 +204,7 @@ def _check_words(where: str, subject: Subject, value: Value) -> None:
 
 
 def _meant(word: object, known: Iterable[str]) -> str | None:
-    close = texts.closest(word, known) if isinstance(word, str) else None
-    return f"Did you mean {close}?" if close else None
+    return texts.meant(word, known) or None if isinstance(word, str) else None
 
 
 def _spellings(path: str) -> Iterable[str]:
