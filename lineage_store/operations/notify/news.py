@@ -16,16 +16,16 @@ from sqlalchemy import Connection, column, func, select, table
 
 from lineage_store.json_values import for_json, iso
 from lineage_store.operations.notify.plan import FINISHED, LAG, METRIC, PROBLEM, Plan
-from lineage_store.query.change_cursor import Cursor
+from lineage_store.query.change_cursor import decode, encode
 from lineage_store.query.changes import ChangeKind, read_changes
 from lineage_store.query.status import problem_of
 from lineage_store.states import JobState
 from lineage_store.store.database.dialects import among, among_rows
 from lineage_store.store.database.types import Key, UtcTime
+from lineage_store.store.notified import REMEMBERED, Place
 from lineage_store.store.schema.tables import base_dir, metric, train_job
 from lineage_store.texts import from_stored, key, to_stored
 
-REMEMBERED = timedelta(days=7)
 _MARGIN = timedelta(hours=1)
 """So long after a problem was first seen it may be committed, and after a job grew last it may be closed."""
 _JOBS_AT_A_TIME = 500
@@ -65,21 +65,12 @@ class Event:
         return told
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """How far was looked."""
-
-    cursor: Cursor
-    at: datetime
-    begun_at: datetime
-
-
 def read_news(
-    connection: Connection, plan: Plan, before: Looked, now: datetime
-) -> tuple[list[Event], Looked, bool]:
+    connection: Connection, plan: Plan, before: Place, now: datetime
+) -> tuple[list[Event], Place, bool]:
     """What happened since `before`; how far that is; and whether there is more already."""
     since = max(before.begun_at, now - REMEMBERED)
-    page = read_changes(connection, before.cursor, limit=_JOBS_AT_A_TIME)
+    page = read_changes(connection, decode(before.since), limit=_JOBS_AT_A_TIME)
     names = [
         (to_stored(change.base_dir), to_stored(change.train_id or ""))
         for change in page.changes
@@ -90,7 +81,7 @@ def read_news(
         found += _problems(connection, max(since, before.at - _MARGIN))
     if LAG in plan.kinds:
         found += _lags(connection, now, plan.lag_s)
-    return found, Looked(page.cursor, now, before.begun_at), page.more
+    return found, Place(encode(page.cursor), now, before.begun_at), page.more
 
 
 def _of_jobs(

@@ -16,19 +16,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.operations.notify.deliver import NotTakenError, deliver
-from lineage_store.operations.notify.news import REMEMBERED, Event, Looked, read_news
+from lineage_store.operations.notify.news import Event, read_news
 from lineage_store.operations.notify.plan import Plan
-from lineage_store.query.change_cursor import decode, encode
+from lineage_store.query.change_cursor import encode
 from lineage_store.query.changes import current
-from lineage_store.store.database.dialects import among, upsert
+from lineage_store.store import notified
 from lineage_store.store.database.engine import apart, database_time, identity, reading, writing
-from lineage_store.store.holders import holder_name, lives
-from lineage_store.store.schema.tables import notified, notifier
+from lineage_store.store.holders import holder_name
+from lineage_store.store.notified import Place
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Notifier:
         self._plan: Plan | None = None
         self._used: Plan | None = None
         """The one that the rest is about."""
-        self._looked: Looked | None = None
+        self._looked: Place | None = None
         self._expires_at: datetime | None = None
         self._woken, self._ended = threading.Event(), False
         self._failures, self._logged = 0, float("-inf")
@@ -96,8 +96,7 @@ class Notifier:
         if self._expires_at is None:
             return
         with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
-            mine = update(notifier).where(notifier.c.holder == self._holder)
-            connection.execute(mine.values(expires_at=database_time(connection)))
+            notified.release(connection, self._holder)
 
     def _once(self) -> float:
         """Look, and tell; how long to wait then."""
@@ -138,7 +137,7 @@ class Notifier:
                     return
                 deliver(plan, _message(identity(self._engine.url), some))
                 with writing(self._engine) as connection:
-                    _remember(connection, plan.name, some)
+                    notified.remember(connection, plan.name, [event.key for event in some])
             self._looked = looked
 
     def _holds(self, plan: Plan) -> bool:
@@ -148,51 +147,20 @@ class Notifier:
         if self._looked is not None and self._expires_at is not None and self._expires_at - now > _RENEWED:
             return True
         with writing(self._engine) as connection:
-            self._looked = _take(connection, plan.name, self._holder, self._looked)
+            _begin(connection, plan.name)
+            self._looked = notified.take(connection, plan.name, self._holder, _HELD, self._looked)
         self._expires_at = now + _HELD
         return self._looked is not None
 
 
 def _begin(connection: Connection, name: str) -> None:
-    now = database_time(connection)
-    row = {"name": name, "since": encode(current(connection)), "looked_at": now, "begun_at": now}
-    connection.execute(upsert(connection, notifier, ["name"]), {**row, "holder": "", "expires_at": now})
-
-
-def _take(connection: Connection, name: str, holder: str, looked: Looked | None) -> Looked | None:
-    """Be who tells for a while, and write down how far was looked; how far that is, None where another one tells."""
-    _begin(connection, name)
-    row = connection.execute(select(notifier).where(notifier.c.name == name).with_for_update()).one()
-    now = database_time(connection)
-    if row.holder != holder and row.expires_at > now and lives(row.holder) is not False:
-        return None
-    if row.holder != holder or looked is None:
-        looked = Looked(decode(row.since), row.looked_at, row.begun_at)
-    values = {
-        "since": encode(looked.cursor),
-        "looked_at": looked.at,
-        "holder": holder,
-        "expires_at": now + _HELD,
-    }
-    connection.execute(update(notifier).where(notifier.c.name == name).values(values))
-    old = (notified.c.notifier == name) & (notified.c.told_at < now - REMEMBERED)
-    connection.execute(notified.delete().where(old))
-    return looked
+    notified.begin(connection, name, encode(current(connection)))
 
 
 def _untold(connection: Connection, name: str, events: Sequence[Event]) -> list[Event]:
-    if not events:
-        return []
     by_key = {event.key: event for event in events}
-    told = select(notified.c.event_key).where(notified.c.notifier == name)
-    known = set(connection.execute(told.where(among(connection, notified.c.event_key, by_key))).scalars())
-    return [event for key, event in by_key.items() if key not in known]
-
-
-def _remember(connection: Connection, name: str, events: Sequence[Event]) -> None:
-    now = database_time(connection)
-    rows = [{"notifier": name, "event_key": event.key, "told_at": now} for event in events]
-    connection.execute(upsert(connection, notified, ["notifier", "event_key"]), rows)
+    new = notified.untold(connection, name, by_key) if by_key else ()
+    return [event for key, event in by_key.items() if key in new]
 
 
 def _message(store: str, events: Sequence[Event]) -> bytes:
