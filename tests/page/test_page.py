@@ -69,6 +69,21 @@ def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:
     expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("4")
 
 
+def test_a_remark_is_written_to_its_end_while_jobs_change(page: Any, served: httpx.Client) -> None:
+    page.goto("/jobs?cols=remark,label")
+    expect(page.get_by_text("● live")).to_be_visible()
+    row(page, "sweep_4").get_by_role("button").click()
+    page.keyboard.type("half ")
+    with page.expect_response(lambda response: "/api/v1/jobs?" in response.url) as reloaded:
+        served.put(f"/api/v1/jobs/{key_of(served)}/sweep_6/annotation", json={"tag": 7}).raise_for_status()
+    reloaded.value.finished()
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    page.keyboard.type("and half")
+    page.keyboard.press("Enter")
+    expect(row(page, "sweep_4")).to_contain_text("half and half")
+    expect(row(page, "sweep_6").get_by_role("combobox")).to_have_value("7")
+
+
 def test_what_is_shown_is_downloaded_exactly_and_safe_for_spreadsheets(page: Any, tmp_path: Path) -> None:
     page.goto("/jobs?cols=learning_rate,user_defined/owner&where=metric/accuracy>=0.8")
     with page.expect_download() as download:

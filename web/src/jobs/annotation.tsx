@@ -1,6 +1,7 @@
 // Label and remark of a job, written where they are shown and kept by the server.
 
 import { useSignal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { JobId } from "../api";
 import { jobPath, Problem, sent } from "../client";
 
@@ -14,33 +15,38 @@ export function Remark({
   job,
   value,
   editing,
+  onEdit,
   onDone,
 }: {
   job: JobId;
   value: string;
   editing: boolean;
+  onEdit: () => void;
   onDone: (text: string) => void;
 }) {
+  if (editing) return <Draft job={job} value={value} onDone={onDone} />;
+  return (
+    <button type="button" class="plain" title={value || "Write a remark (e)"} onClick={onEdit}>
+      {value || "…"}
+    </button>
+  );
+}
+
+/** What is being typed stays here: jobs that grow meanwhile draw the table anew. */
+function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (text: string) => void }) {
+  const text = useSignal(value);
   const problem = useSignal("");
-  const wanted = useSignal(editing);
-  if (!editing && !wanted.value) {
-    return (
-      <button
-        type="button"
-        class="plain"
-        title={value || "Write a remark (e)"}
-        onClick={() => (wanted.value = true)}
-      >
-        {value || "…"}
-      </button>
-    );
-  }
-  const finish = async (text: string) => {
+  const over = useRef(false);
+  const input = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => input.current?.focus(), []);
+  const finish = async () => {
+    if (over.current) return;
+    over.current = true;
     try {
-      if (text !== value) await keep(job, { remark: text });
-      wanted.value = false;
-      onDone(text);
+      if (text.value !== value) await keep(job, { remark: text.value });
+      onDone(text.value);
     } catch (error) {
+      over.current = false;
       problem.value = error instanceof Problem ? `${error.message} ${error.remedy}` : String(error);
     }
   };
@@ -51,17 +57,20 @@ export function Remark({
       maxLength={128}
       title={problem.value}
       aria-invalid={problem.value !== ""}
-      value={value}
-      ref={(element) => element?.focus()}
+      value={text.value}
+      ref={input}
+      onInput={(event) => {
+        text.value = event.currentTarget.value;
+      }}
       onKeyDown={(event) => {
         event.stopPropagation();
-        if (event.key === "Enter") finish(event.currentTarget.value);
+        if (event.key === "Enter") finish();
         if (event.key === "Escape") {
-          wanted.value = false;
+          over.current = true;
           onDone(value);
         }
       }}
-      onBlur={(event) => !problem.value && finish(event.currentTarget.value)}
+      onBlur={() => !problem.value && finish()}
     />
   );
 }

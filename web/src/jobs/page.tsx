@@ -1,7 +1,7 @@
 // Jobs: a condition, parallel coordinates, a table; groups, a scatter plot and what goes with a metric.
 
 import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { idText, type JobId, type Names } from "../api";
 import { get, url } from "../client";
 import { type Columns, sorted, within, wordOf } from "../columns";
@@ -265,9 +265,12 @@ interface TableProps {
   hovered: { value: number | null };
 }
 
-function JobTable({ columns, names, rows, keys, idOf, open, choose, selected, hovered }: TableProps) {
+function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loaded }: TableProps) {
   const at = useSignal<number | null>(null);
-  const editing = useSignal(false);
+  const editing = useSignal<string | null>(null);
+  const still = useRef(loaded); // while a remark is written, no row moves away under the hands
+  if (editing.value === null) still.current = loaded;
+  const { columns, rows } = still.current;
   const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
   const shown = useComputed<TableColumn[]>(() => [
     { name: "select", title: "", width: 30, hint: "Select" },
@@ -290,7 +293,7 @@ function JobTable({ columns, names, rows, keys, idOf, open, choose, selected, ho
         open(row);
       else if (event.key === "e" && row !== null) {
         event.preventDefault();
-        editing.value = true;
+        editing.value = idText(idOf(row!));
       } else if (event.key === "c") document.querySelector<HTMLAnchorElement>("#compare")?.click();
       else if (event.key === "Escape") set({ brush: null });
     };
@@ -322,16 +325,18 @@ function JobTable({ columns, names, rows, keys, idOf, open, choose, selected, ho
     }
     const kept = written.value.get(id);
     if (name === "remark") {
-      const editingThis = editing.value && at.value === place;
       const done = (remark: string) => {
         note(id, { remark });
-        editing.value = false;
+        editing.value = null;
       };
       return (
         <Remark
           job={job}
           value={kept?.remark ?? word(columns, "remark", row)}
-          editing={editingThis}
+          editing={editing.value === id}
+          onEdit={() => {
+            editing.value = id;
+          }}
           onDone={done}
         />
       );
