@@ -235,6 +235,7 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         *,
         state: str | None = None,
+        outcome: str | None = None,
         train_ids: Iterable[str] | None = None,
         with_samples: bool = False,
         limit: int = LISTED_JOBS,
@@ -248,6 +249,7 @@ class Questions(OpenedStore):
 
         Args:
             state: only those that are live, stalled, finished or missing.
+            outcome: only those whose training completed, failed or was interrupted (`interrupted`).
             train_ids: only those of these ids.
             with_samples: only those that recorded scalars, histograms, images and the like.
             limit: so many a page.
@@ -268,6 +270,7 @@ class Questions(OpenedStore):
                 connection,
                 ids,
                 state=state,
+                outcome=outcome,
                 train_ids=named,
                 with_samples=with_samples,
                 after=after,

@@ -42,7 +42,7 @@ class Tables(Questions, Samples, Operations):
 
         Args:
             condition: the documented search_condition, whose paging keys are ignored; None for all jobs.
-            columns: `base_dir`, `summary_dir`, `state`, `tag`, `remark`, `host`, `first_started_at`,
+            columns: `base_dir`, `summary_dir`, `state`, `outcome`, `tag`, `remark`, `host`, `first_started_at`,
                 `last_started_at`, `last_event_at`, `updated_at`, fields, `metric/NAME`, `user_defined/NAME`. None for
                 all of these, of names the hundred that most jobs have, where any of the jobs has a value.
             base_dir: None for all base dirs.

@@ -16,6 +16,7 @@ from lineage_store.collect.arguments import type_name
 from lineage_store.collect.batches import Entry
 from lineage_store.collect.custom_values import UserValue, UserValues
 from lineage_store.fields import OUTCOME
+from lineage_store.states import Outcome
 
 
 def user_defined_info(given: Mapping[str, UserValue]) -> Any:
@@ -37,9 +38,10 @@ def user_defined_info(given: Mapping[str, UserValue]) -> Any:
 def ending(error: BaseException | None, last_step: int) -> UserValues:
     """How a training ended; by what is no Exception (Ctrl-C, SystemExit) it is interrupted."""
     if error is None:
-        return {OUTCOME: "completed", "end/last_step": last_step}
+        return {OUTCOME: Outcome.COMPLETED.value, "end/last_step": last_step}
+    outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.INTERRUPTED
     return {
-        OUTCOME: "failed" if isinstance(error, Exception) else "interrupted",
+        OUTCOME: outcome.value,
         "end/error_class": type_name(error),
         "end/last_step": last_step,
     }

@@ -34,6 +34,7 @@ ABOUT: Mapping[str, Kind] = {
     "base_dir": "text",
     "summary_dir": "text",
     "state": "text",
+    "outcome": "text",
     "tag": "integer",
     "remark": "text",
     "host": "text",

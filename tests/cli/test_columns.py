@@ -74,11 +74,28 @@ def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> Non
     assert [each["summary_dir"] for each in both] == ["./good", "./poor"]
 
 
+def test_jobs_are_listed_and_found_by_how_their_trainings_ended(
+    run: Run, base_dir: Path, stored: Path
+) -> None:
+    failed = Log().dataset_graph({"op_type": "Batch"}).user_info(**{"end/outcome": "failed"})
+    failed.write_lineage(base_dir / "broken").chmod(0o400)
+    assert run("ingest", stored).code == 3
+    (found,) = _rows(run("filter", "--where", "outcome=failed", "--columns", "summary_dir,outcome", "--csv"))
+    assert found == {"summary_dir": "./broken", "outcome": "failed"}
+    (listed,) = _rows(run("jobs", "--outcome", "failed", "--columns", "job,outcome", "--csv"))
+    assert listed == {"job": "./broken", "outcome": "failed"}
+    (best,) = _rows(run("filter", "--sort", "outcome:desc", "--limit", 1, "--csv"))
+    assert best["summary_dir"] == "./broken"
+    wrong = run("jobs", "--outcome", "faild")
+    assert (wrong.code, "Did you mean failed?" in wrong.err) == (2, True)
+
+
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     ("where", "told"),
     [
         ("state=finishd", "Did you mean finished?"),
+        ("outcome=faild", "Did you mean failed?"),
         ("Optimiser=Adam", "Did you mean optimizer?"),
         ("updated > 2026-11-01", "Did you mean updated_at?"),
         ("metric/Acuracy>0.5", "Did you mean metric/accuracy?"),

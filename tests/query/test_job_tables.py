@@ -32,7 +32,7 @@ def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
     base = tmp_path / "base"
     good = Log().train(network="LeNet5", optimizer="Adam", learning_rate=0.5, epoch=3)
     good.evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.9, "recall": math.nan})
-    good.user_info(team="vision", seed=7).write_lineage(base / "good")
+    good.user_info(team="vision", seed=7).write_lineage(base / "good").chmod(0o400)
     poor = Log().train(network="LeNet5", optimizer="SGD", learning_rate=math.nan, epoch=5)
     poor.evaluation({"accuracy": 0.25}).write_lineage(base / "poor")
     Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", math.nan).write_summary(base / "curve")
@@ -55,6 +55,7 @@ def test_all_jobs_come_with_all_columns(store: LineageStore, tmp_path: Path) -> 
     assert (good["first_started_at"], good["epoch"], good["metric/accuracy"]) == (BEGUN, 3, 0.9)
     assert math.isnan(good["metric/recall"])
     assert math.isnan(rows["./poor"]["learning_rate"])
+    assert {row["outcome"] for row in rows.values()} == {None, "completed"}
     assert (rows["./poor"]["user_defined/seed"], rows["./curve"]["network"]) == (None, None)
 
 

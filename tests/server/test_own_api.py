@@ -127,6 +127,13 @@ def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: Li
     answer = got(client, "train-jobs")["jobs"]
     assert [(job["train_id"], job["state"]) for job in answer] == expected
     assert got(client, "train-jobs", state="missing")["jobs"] == []
+    completed = [job.train_id for job in store.train_jobs(outcome="completed")]
+    assert completed
+    told = got(client, "train-jobs", outcome="completed")["jobs"]
+    assert [(job["train_id"], job["outcome"]) for job in told] == [(each, "completed") for each in completed]
+    shown = got(client, "jobs", where="outcome=completed", fields="outcome", limit=100)["jobs"]
+    assert {job["train_id"] for job in shown} <= set(completed)
+    assert all(job["fields"] == {"outcome": "completed"} for job in shown)
 
 
 def test_wrong_questions_are_refused_with_what_is_allowed(client: httpx.Client) -> None:

@@ -98,6 +98,7 @@ async def train_jobs(
     ask: Ask,
     base: BaseKey = None,
     state: Literal["live", "stalled", "finished", "missing"] | None = None,
+    outcome: Literal["completed", "failed", "interrupted"] | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     page: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> Response:
@@ -105,7 +106,7 @@ async def train_jobs(
 
     def answer(store: LineageStore) -> dict[str, Any]:
         base_dir = None if base is None else base_dir_of(store, base)
-        found = store.train_jobs(base_dir, state=state, limit=limit, page=page)
+        found = store.train_jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
         return {"jobs": [_described(job.base_dir, job.train_id, job) for job in found]}
 
     return await unless_known(request, ask, answer)
@@ -167,6 +168,7 @@ def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, 
         "train_id": to_stored(train_id),
         "url": url_of(base_dir, train_id),
         "state": job.state if job else None,
+        "outcome": job.outcome if job else None,
         "updated_at": iso(job.updated_at) if job else None,
     }
 

@@ -74,6 +74,9 @@ class Job(BaseModel):
     train_id: str
     url: str = Field(description="Where there is more of it, below /api/v1/.")
     state: str | None = Field(description="live, stalled, finished or missing; null: it has just gone.")
+    outcome: str | None = Field(
+        description="completed, failed or interrupted; null: it is live, or nobody knows."
+    )
     updated_at: datetime | None
 
 
