@@ -28,7 +28,7 @@ USER_PREFIX = "user_defined/"
 PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 """How the names begin that are no fields, by the part of an answer that shows them."""
 SUMMARY_PREFIXES = {"metric_best/": "best/", "metric_first/": "first/"}
-"""How conditions name what all evaluations of a job come to, and how `metric_summary` does."""
+"""How conditions and columns name what all evaluations of a job come to, and how `metric_summary` does."""
 
 FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
 """What the kind of a float says."""

@@ -89,7 +89,8 @@ class Questions(OpenedStore):
 
         Args:
             condition: the documented search_condition; paging keys are ignored.
-            names: fields, `metric/NAME`, `user_defined/NAME`: a column of values for each.
+            names: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`, `user_defined/NAME`: a column of
+                values for each.
             every: with jobs of which no lineage was written (yet); not where an order is asked for.
         """
         from lineage_store.query.search.columns import job_columns
@@ -162,7 +163,10 @@ class Questions(OpenedStore):
             require(connection, asked)
 
     def names(self) -> dict[str, list[str]]:
-        """Names of the metrics (`metric`) and user-defined values (`user_defined`): those that most jobs have first."""
+        """Names by what stands before them in conditions and columns, those that most jobs have first.
+
+        Of metrics (`metric`; `metric_best` and `metric_first`) and user-defined values (`user_defined`).
+        """
         from lineage_store.query.names import all_names
 
         with self._reading() as connection:

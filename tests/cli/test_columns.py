@@ -60,6 +60,22 @@ def test_a_misspelt_column_is_told_with_the_closest(run: Run, verb: list[str], c
 
 
 @pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("paged", [["--limit", 5], ["--all"]], ids=["a page", "all"])
+def test_filter_shows_the_best_and_the_first_of_a_metric(
+    run: Run, base_dir: Path, paged: list[object]
+) -> None:
+    log = Log().train(network="N").evaluation({"accuracy": 0.25}).evaluation({"accuracy": 0.75})
+    log.evaluation({"accuracy": 0.5}).write_lineage(base_dir / "thrice")
+    run("ingest", base_dir)
+    columns = "metric/accuracy,metric_best/accuracy,metric_first/accuracy,state"
+    found = _rows(run("filter", "--where", "network=N", "--columns", columns, "--csv", *paged))
+    values = {"metric/accuracy": "0.5", "metric_best/accuracy": "0.75", "metric_first/accuracy": "0.25"}
+    assert found == [{**values, "state": "live"}]
+    told = run("filter", "--columns", "metric_best/acuracy")
+    assert (told.code, "Did you mean metric_best/accuracy?" in told.err) == (2, True)
+
+
+@pytest.mark.usefixtures("stored")
 def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> None:
     run("annotate", "./good", "--label", 3, "--remark", "the one in the paper")
     wanted = ["--where", "label=3", "--where", "remark like %paper%", "--where", "updated_at last 7 days"]

@@ -69,6 +69,14 @@ def test_columns_limit_and_order_are_those_asked_for(store: LineageStore) -> Non
     assert "metric/recall" not in store.jobs({"epoch": {"eq": 5}}).columns
 
 
+def test_the_best_and_the_first_of_a_metric_are_columns_where_asked_for(store: LineageStore) -> None:
+    asked = ["summary_dir", "metric_best/accuracy", "metric_first/accuracy"]
+    assert sorted(store.jobs({"epoch": {"gt": 0}}, columns=asked).rows) == [
+        ("./good", 0.9, 0.5),
+        ("./poor", 0.25, 0.25),
+    ]
+
+
 def test_a_frame_has_times_and_whole_numbers(store: LineageStore) -> None:
     pytest.importorskip("pandas")
     frame = store.jobs().to_pandas().set_index("summary_dir")
@@ -87,6 +95,7 @@ def test_a_frame_has_times_and_whole_numbers(store: LineageStore) -> None:
         (["optimiser"], r"Did you mean optimizer\?"),
         (["update_at"], r"Did you mean updated_at\?"),
         (["metric/acuracy"], r"Did you mean metric/accuracy\?"),
+        (["metric_best/acuracy"], r"Did you mean metric_best/accuracy\?"),
     ],
 )
 def test_a_column_that_there_is_not_is_refused_with_the_closest(

@@ -71,6 +71,17 @@ def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
     assert (list(job["fields"]), list(job["metric"]), job["user_defined"]) == (["network"], ["accuracy"], {})
 
 
+def test_the_best_of_a_metric_is_a_field_where_it_is_asked_for(
+    client: httpx.Client, store: LineageStore
+) -> None:
+    best = "metric_best/accuracy"
+    asked = {"fields": best, "where": f"{best} is not null", "sort": f"{best}:desc"}
+    jobs = got(client, "jobs", limit=5, **asked)["jobs"]
+    table = store.jobs({"sorted_name": best, "sorted_type": "descending"}, columns=[best], limit=5)
+    assert [job["fields"] for job in jobs] == [{best: value} for (value,) in table.rows]
+    assert got(client, "values", name=best)["values"]
+
+
 def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
     answer = got(client, "jobs", form="columns", fields=["network", "metric/accuracy", "epoch"])
     columns = {column["name"]: column for column in answer["columns"]}
@@ -86,7 +97,8 @@ def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
 
 def test_what_conditions_may_name_and_compare_with(client: httpx.Client, store: LineageStore) -> None:
     names = got(client, "names")
-    assert {"metric": names["metric"], "user_defined": names["user_defined"]} == store.names()
+    assert {kind: known for kind, known in names.items() if kind != "fields"} == store.names()
+    assert set(names) == {"fields", "metric", "metric_best", "metric_first", "user_defined"}
     known = got(client, "values", name="optimizer", part="o", limit=1)["values"]
     assert [(each["value"], each["jobs"]) for each in known] == store.known_values("optimizer", "o", most=1)
     assert refused(client, "values", name="optimiser") == (400, "lineage_search_condition_param")
