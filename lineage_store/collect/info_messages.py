@@ -55,8 +55,8 @@ def parameter_entries(given: UserValues) -> Iterator[Entry]:
         )
 
 
-def metric_entries(metrics: object, *, as_scalars: bool) -> Iterator[Entry]:
-    """What a record writes of one evaluation: its results as lineage and, where asked for, numbers as scalars.
+def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
+    """What a record writes of one evaluation: its results as lineage and, of a step, numbers as scalars.
 
     Raises LineageParamTypeError for anything but a dict.
     """
@@ -64,8 +64,8 @@ def metric_entries(metrics: object, *, as_scalars: bool) -> Iterator[Entry]:
 
     results = custom_values.recordable("metrics", metrics)
     if results:
-        message = lineage_pb2.EvaluationLineage(metric=json.dumps(results))
+        message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
         yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))
     for name, value in results.items():
-        if as_scalars and not isinstance(value, str):
+        if step is not None and not isinstance(value, str):
             yield Entry("scalar", values.tag_of(name), values.held("scalar", name, value))

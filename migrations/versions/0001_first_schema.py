@@ -154,6 +154,8 @@ def upgrade() -> None:
         sa.Column("wall_time", sa.Double()),
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("evaluation_no", sa.Integer()),
+        sa.Column("epoch", sa.BigInteger()),
+        sa.Column("step", sa.BigInteger()),
         sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", name="pk_lineage_event"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],

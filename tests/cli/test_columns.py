@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,8 @@ def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> Non
 def test_jobs_are_listed_and_found_by_how_their_trainings_ended(
     run: Run, base_dir: Path, stored: Path
 ) -> None:
-    failed = Log().dataset_graph({"op_type": "Batch"}).user_info(**{"end/outcome": "failed"})
+    ended: dict[str, Any] = {"end/outcome": "failed"}
+    failed = Log().dataset_graph({"op_type": "Batch"}).user_info(**ended)
     failed.write_lineage(base_dir / "broken").chmod(0o400)
     assert run("ingest", stored).code == 3
     (found,) = _rows(run("filter", "--where", "outcome=failed", "--columns", "summary_dir,outcome", "--csv"))

@@ -116,12 +116,31 @@ def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -
         store.jobs(base_dir=tmp_path / "other")
 
 
+def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    log = (
+        Log()
+        .train(network="Net")
+        .evaluation({"acc": 0.1}, epoch=1, step=100)
+        .evaluation({"acc": 0.2}, step=2**40)
+    )
+    log.evaluation({"acc": 0.3}, epoch=0).evaluation({"acc": 0.4}).write_lineage(tmp_path / "base" / "told")
+    store.ingest(tmp_path / "base")
+    table = store.evaluations("./told", "acc")
+    assert table["epoch"] == [1, None, 0, None]
+    assert table["step"] == [100, 2**40, None, None]
+    assert table["value"] == [0.1, 0.2, 0.3, 0.4]
+    assert [verdict.path for verdict in store.verify() if verdict.differences] == []
+
+
 def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, tmp_path: Path) -> None:
     table = store.evaluations("./good", "accuracy")
     assert table["metric"] == ["accuracy", "accuracy"]
     assert (table["evaluation_no"], table["value"], table["is_latest"]) == ([1, 2], [0.5, 0.9], [False, True])
     assert table["evaluated_at"] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
     assert store.evaluations(tmp_path / "base" / "good", "metric/accuracy").rows == table.rows
+    assert (table["epoch"], table["step"]) == ([None, None], [None, None])
     every = store.evaluations((tmp_path / "base", "good"))
     assert every["metric"] == ["accuracy", "accuracy", "recall"]
     assert math.isnan(every["value"][2])

@@ -93,6 +93,8 @@ CREATE TABLE lineage_event (
   wall_time DOUBLE PRECISION,
   content TEXT NOT NULL,
   evaluation_no INTEGER,
+  epoch BIGINT,
+  step BIGINT,
   CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
   CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
@@ -498,7 +500,9 @@ SELECT
       WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
         AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
-  ) AS is_latest
+  ) AS is_latest,
+  e.epoch AS epoch,
+  e.step AS step
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current

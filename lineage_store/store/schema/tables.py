@@ -269,6 +269,12 @@ lineage_event = Table(
     Column("wall_time", Float64, comment="when it was written, unix s"),
     Column("content", Text, nullable=False, comment="JSON"),
     Column("evaluation_no", Integer, comment="number of the evaluation within its log file, from 1"),
+    Column(
+        "epoch", BigInteger, comment="epoch of the training at an evaluation; NULL where the file tells none"
+    ),
+    Column(
+        "step", BigInteger, comment="step of the training at an evaluation; NULL where the file tells none"
+    ),
     _belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
 )

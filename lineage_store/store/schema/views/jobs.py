@@ -133,6 +133,12 @@ V_METRIC = View(
         boolean(
             "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
         ),
+        bigint(
+            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
+        ),
+        bigint(
+            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
+        ),
     ),
     f"""
 FROM evaluation_metric m
