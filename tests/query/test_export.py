@@ -19,6 +19,7 @@ from sqlalchemy import text
 from helpers.databases import plain_role
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api.reports import ExportProgress
 from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError, LineageStoreError
 from lineage_store.query.export import directory, scalar_columns, sources
 from lineage_store.query.views import view_rows
@@ -149,6 +150,24 @@ def test_an_increment_has_the_jobs_that_changed_since_and_no_other(
         for name in ("v_job", "v_scalar", "v_metric"):
             assert exported(at, name) == [row for row in of_view(store, name) if row["base_dir"] == base_dir]
         assert exported(at, "v_base_dir") == of_view(store, "v_base_dir")
+
+
+def test_after_each_batch_it_says_how_far_it_has_come(
+    store: LineageStore, asked: LineageStore, tmp_path: Path
+) -> None:
+    seen: list[ExportProgress] = []
+    store.export(to=tmp_path / "out", progress=seen.append)
+    last = {far.name: far for far in seen}
+    for view in VIEWS:
+        count = len(of_view(store, view.name))
+        expected = count if view.name in ("v_scalar", "v_histogram", "v_payload") else None
+        assert last.get(view.name) == (ExportProgress(view.name, count, expected) if count else None)
+    asked.export("SELECT 1 AS a", to=tmp_path / "statement", progress=seen.append)
+    assert seen[-1] == ExportProgress("query", 1, None)
+    base_dir = next(path for path in store.base_dirs() if Path(path).parent.name == "two")
+    store.annotate(base_dir, "./formula", remark="again")
+    store.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
+    assert seen[-1] == ExportProgress("v_scalar", 1, 1)
 
 
 def test_csv_starts_no_formula_and_keeps_numbers(store: LineageStore) -> None:

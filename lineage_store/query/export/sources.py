@@ -13,13 +13,15 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, and_, column, or_, select
+from sqlalchemy import Connection, Select, and_, column, func, or_, select, table
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
+from lineage_store.plugins import HISTOGRAM, PLUGINS, SCALAR
 from lineage_store.query.views import view_select
 from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.model import ColumnType
+from lineage_store.store.schema.views.samples import V_HISTOGRAM, V_PAYLOAD, V_SCALAR
 from lineage_store.texts import meant
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ Since = int | Mapping[str, int]
 _BY_NAME = {view.name: view for view in VIEWS}
 _TIMES = ("wall_at", "evaluated_at", "started_at")
 """The columns by whose month files are divided, where a view has one."""
+_PLUGINS = {
+    V_SCALAR.name: [SCALAR],
+    V_HISTOGRAM.name: [HISTOGRAM],
+    V_PAYLOAD.name: [plugin.name for plugin in PLUGINS if not plugin.has_value],
+}
+"""Whose samples the views of samples show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,17 @@ def changed_jobs(since: Since) -> Select[Any]:
         return jobs.where(train_job.c.revision > since)
     known = [and_(base_dir.c.path == path, train_job.c.revision <= last) for path, last in since.items()]
     return jobs.where(~or_(*known)) if known else jobs
+
+
+def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> int | None:
+    """How many rows a view of samples has, as its series have counted them; None for any other."""
+    if source.name not in _PLUGINS:
+        return None
+    samples: Select[Any] = select(func.sum(column("sample_count"))).select_from(table("v_series"))
+    counted = samples.where(column("plugin").in_(_PLUGINS[source.name]))
+    if jobs is not None:
+        counted = counted.where(column("job_id").in_(jobs))
+    return int(connection.execute(counted).scalar() or 0)
 
 
 def view_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> Iterator[Rows]:
