@@ -69,7 +69,8 @@ def views(
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
         else:
-            yield _of_rows(source, view_rows(connection, source, jobs), format_)
+            rows = view_rows(connection, source, jobs, as_stored=format_.takes_arrow)
+            yield _of_rows(source, rows, format_)
 
 
 def events(connection: Connection, since: Since | None) -> Iterator[Batches]:

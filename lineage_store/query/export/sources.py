@@ -109,12 +109,14 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
     return int(connection.execute(counted).scalar() or 0)
 
 
-def view_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> Iterator[Rows]:
-    """A view's rows: times as datetimes, truth as bool, on either database.
+def view_rows(
+    connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
+) -> Iterator[Rows]:
+    """A view's rows: times as datetimes, truth as bool, on either database, unless they may be `as_stored`.
 
     With `jobs`, of a view about jobs, those of these alone.
     """
-    query = view_select(source.name)
+    query = view_select(source.name, as_stored=as_stored)
     if jobs is not None and source.columns[:3] == ("base_dir", "train_id", "job_id"):
         query = query.where(column("job_id").in_(jobs))
     with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
@@ -132,7 +134,7 @@ def as_arrow(source: Source, batches: Iterable[Rows]) -> tuple[pyarrow.Schema, I
     batches = iter(batches)
     first = next(batches, ())
     schema = arrow_schema(source) if source.types else _inferred(source, first)
-    return schema, (_record_batch(schema, rows) for rows in chain([first] if first else [], batches))
+    return schema, (_record_batch(source, schema, rows) for rows in chain([first] if first else [], batches))
 
 
 def arrow_schema(source: Source) -> pyarrow.Schema:
@@ -164,22 +166,34 @@ def _inferred(source: Source, rows: Rows) -> pyarrow.Schema:
     return pa.schema(fields)
 
 
-def _record_batch(schema: pyarrow.Schema, rows: Rows) -> pyarrow.RecordBatch:
+def _record_batch(source: Source, schema: pyarrow.Schema, rows: Rows) -> pyarrow.RecordBatch:
     import pyarrow as pa
 
     arrays = []
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
-        if pa.types.is_floating(field.type):
+        if source.types is None and pa.types.is_floating(field.type):
             values = tuple(float(value) if isinstance(value, Decimal) else value for value in values)
         arrays.append(_array(field.name, values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(name: str, values: Sequence[Any], type_: Any = None) -> Any:
+def stored_array(values: Sequence[Any], type_: Any = None) -> pyarrow.Array:
+    """A column as the database has it: SQLite has texts for points in time, and numbers for truth."""
+    import pyarrow as pa
+
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, str) and pa.types.is_timestamp(type_ or pa.string()):
+        return pa.array(values, pa.string()).cast(type_)
+    if type(first) is int and pa.types.is_boolean(type_ or pa.int64()):
+        return pa.array(values, pa.int8()).cast(type_)
+    return pa.array(values, type_)
+
+
+def _array(name: str, values: Sequence[Any], type_: Any = None) -> pyarrow.Array:
     import pyarrow as pa
 
     try:
-        return pa.array(values, type_)
+        return stored_array(values, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise LineageStoreError(
             f"The column {name!r} holds values of several types: {error}.",
