@@ -98,6 +98,16 @@ def test_samples_are_the_same_however_few_are_read_at_a_time(
         assert exported(tmp_path / "out", name) == of_view(store, name)
 
 
+def test_a_file_that_has_many_rows_goes_on_in_a_second_one(
+    store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 1)
+    monkeypatch.setattr(directory, "_MOST_ROWS", 2)
+    found = store.export("v_series", to=tmp_path / "out").files
+    assert max(each.rows for each in found) == 2
+    assert exported(tmp_path / "out", "v_series") == of_view(store, "v_series")
+
+
 def test_the_manifest_comes_last_and_tells_rows_bytes_and_digests(
     store: LineageStore, tmp_path: Path
 ) -> None:
