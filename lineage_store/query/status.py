@@ -64,10 +64,16 @@ def read_status(
     unresolved = {**here, "resolved_at": None}
     opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    shards = view_rows(connection, "v_shard", here, "base_dir", "shard")
+    shards = read_shards(connection, base_dir)
     last_cycles = [row for found in cycles for row in found]
     twice = list(moved.known_twice(connection, base_dir_id))
     return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice)
+
+
+def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
+    """Who leads each shard of one base dir (stored path), or of all."""
+    here = {} if base_dir is None else {"base_dir": base_dir}
+    return view_rows(connection, "v_shard", here, "base_dir", "shard")
 
 
 def read_problems(
