@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from lineage_store.findings import Finding, severity_of
 from lineage_store.query.views import view_rows
-from lineage_store.store.catalog import moved
+from lineage_store.store.catalog import moved, tombstones
 from lineage_store.store.database.paging import ALL, Page
 
 Row = Mapping[str, Any]
@@ -34,6 +34,8 @@ class StoreStatus:
     """v_shard."""
     known_twice: Sequence[Finding]
     """Base dirs that hold jobs of another one too, as after a mount was renamed."""
+    removed_by_policy: Sequence[Row]
+    """base_dir, policy, jobs, last_removed_at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def read_status(
     shards = read_shards(connection, base_dir)
     last_cycles = [row for found in cycles for row in found]
     twice = list(moved.known_twice(connection, base_dir_id))
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice)
+    removed = tombstones.by_policy(connection, base_dir)
+    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice, removed)
 
 
 def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
