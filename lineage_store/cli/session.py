@@ -61,11 +61,11 @@ class Session:
             with suppress(OSError):  # a stderr that is full keeps nobody from what was asked for
                 click.echo(escaped(text, keep_lines=True), err=True)
 
-    def working(self, what: str) -> AbstractContextManager[Callable[[str], None]]:
+    def working(self, what: str, *, wanted: bool = True) -> AbstractContextManager[Callable[[str], None]]:
         """Show on a terminal what is done, for how long, and how far it is said to have come; not where it is quiet."""
         from lineage_store.cli.progress import working
 
-        return working(what, wanted=self.verbosity >= 0)
+        return working(what, wanted=wanted and self.verbosity >= 0)
 
 
 pass_session = click.make_pass_decorator(Session)
