@@ -211,6 +211,12 @@ _BASE_DIRS = (
         "If one was renamed to the other, `lineage-store forget` the new one, then `lineage-store move OLD NEW`.",
     ),
     Kind(
+        "other_best",
+        _NOTE,
+        "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
+        "They were read when it said otherwise: `lineage-store reingest JOB` chooses anew, as a new evaluation does.",
+    ),
+    Kind(
         "deeper_log_files",
         _NOTE,
         "Log files lie deeper than ingest looks, such as in {where}.",

@@ -21,7 +21,6 @@ from lineage_store.cli.output import (
     style_options,
     write_rows,
 )
-from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.times import instant
@@ -130,7 +129,7 @@ def _remove(
         if not _agreed(f"Remove {going} from the store? Log files stay."):
             session.note("Nothing was removed.")
             return 1
-    with working("Removing", wanted=session.verbosity >= 0) as tell:
+    with session.working("Removing") as tell:
 
         def show(total: Total) -> None:
             tell(_shown(total))
