@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_store.fields import FLOAT_KINDS, OUTCOME, VIEWED, FieldType, LineageField
-from lineage_store.states import FileState, JobState
+from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
+from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -47,20 +47,6 @@ _RESTARTS = """(
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
   )"""
 
-# Of the files that have a training's end, or its begin, which is the pipeline, the newest decides. (No LIMIT: Citus.)
-_OUTCOME = f"""CASE WHEN j.state <> '{JobState.LIVE}' THEN coalesce(
-    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = '{OUTCOME}'),
-    (
-      SELECT CASE
-        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
-        WHEN j.state = '{JobState.FINISHED}' AND count(*) > 0 THEN 'interrupted'
-      END
-      FROM file_lineage t
-      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
-      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-    )
-  ) END"""  # noqa: S608 - our own words
-
 _OPEN_PROBLEMS = f"""(
     SELECT count(*) FROM ingest_problem p
     LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
@@ -76,7 +62,7 @@ V_JOB = View(
         text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
         text(
             "outcome",
-            _OUTCOME,
+            "j.outcome",
             "completed, failed (it raised) or interrupted (closed without a training's end); NULL: live or unknown",
         ),
         instant("first_started_at", "{instant:j.first_file_time}", "when its first log file was begun"),
@@ -146,6 +132,12 @@ V_METRIC = View(
         ),
         boolean(
             "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
+        ),
+        bigint(
+            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
+        ),
+        bigint(
+            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
         ),
     ),
     f"""
