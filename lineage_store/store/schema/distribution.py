@@ -33,7 +33,7 @@ _JOBS = (
     *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
     *(tables.lineage, tables.metric, tables.metric_summary, tables.user_info, tables.series),
 )
-_COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation)
+_COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation, tables.ingest_problem)
 """Small, and joined to jobs: each worker has them all."""
 _IS_THERE = text("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 _DISTRIBUTED = text(
@@ -81,12 +81,15 @@ def distributed(connection: Connection) -> set[str]:
 
 
 def dropped_references(part: Part) -> Iterator[tuple[Table, ForeignKeyConstraint]]:
-    """The foreign keys that Citus does not take: between tables that stay, are copied, and are distributed."""
+    """The foreign keys between tables that stay, are copied, and are distributed.
+
+    Citus would take those of distributed tables to copied ones; but then a transaction that has changed the former on
+    several workers must not change the latter, as each does that brings new pipelines.
+    """
     kind = dict.fromkeys(by_job(part), "distributed") | dict.fromkeys(copied(part), "copied")
-    allowed = {("distributed", "distributed"), ("distributed", "copied"), ("copied", "copied"), (None, None)}
     for table in metadata.sorted_tables:
         for constraint in sorted(table.foreign_key_constraints, key=lambda each: str(each.name)):
-            if (kind.get(table), kind.get(constraint.referred_table)) not in allowed:
+            if kind.get(table) != kind.get(constraint.referred_table):
                 yield table, constraint
 
 
