@@ -330,6 +330,16 @@ _STORE = (
         "takes back what it has done.",
     ),
     Kind(
+        "citus_setting",
+        _NOTE,
+        "Its tables are distributed, and {name} is {found} on the coordinator.",
+        "Set it to auto or prefer-local: every view joins jobs to their base dir, which is on the coordinator.",
+        remedies={
+            "max_prepared_transactions": "Set it to {least} or more, on the workers too: what has written on several "
+            "of them is committed in two phases."
+        },
+    ),
+    Kind(
         "large_write_ahead_log",
         _NOTE,
         "The write-ahead log has {size_bytes:,} bytes; reads get slower, and the disk may fill.",
