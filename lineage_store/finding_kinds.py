@@ -293,6 +293,13 @@ _STORE = (
         remedies={"paused": "Its replay is paused: SELECT pg_wal_replay_resume()."},
     ),
     Kind(
+        "standby_is_primary",
+        _NOTE,
+        "It is the primary itself, which libpq took of the servers in read_database_url: it answers all questions.",
+        "Does a standby among them answer? With target_session_attrs=standby in place of prefer-standby, questions "
+        "fail until one does.",
+    ),
+    Kind(
         "standby_promoted",
         _SOME,
         "It is no standby any more: it shows nothing that is written to {primary}.",
