@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from benchmarks import corpora
-from benchmarks.databases import LIFETIME, Database, fresh, settle
+from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics, settle
 from benchmarks.many_rows import add_jobs
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
 from benchmarks.rows.footprint import child
@@ -59,8 +59,7 @@ def _store_of(database: Database, jobs: int, samples: int) -> LineageStore:
     url = LIFETIME.enter_context(fresh(database))
     store = LIFETIME.enter_context(LineageStore(url, settings=UNTIMED))
     _add(store, _OTHERS, jobs, samples)
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("ANALYZE" if database == "sqlite" else "VACUUM ANALYZE")
+    gather_statistics(store.engine)
     settle(database)
     return store
 

@@ -48,15 +48,17 @@ class Operations(OpenedStore):
     # --- how it stands --------------------------------------------------------------------------------------------
 
     def status(self, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
-        """Lag, jobs by state, leader, last pass and open problems of one base dir, or of all.
+        """Lag, jobs by state, leader, last pass, open problems, and jobs known twice, of one base dir or of all.
 
         Raises LineageParamSummaryPathError when the store does not know the base dir.
         """
         from lineage_store.query import status as statuses
 
         with self._reading(self._informed) as connection:
-            path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
-            return statuses.read_status(connection, path, problems=problems)
+            if base_dir is None:
+                return statuses.read_status(connection, problems=problems)
+            place = base_dirs.find(connection, base_dir)
+            return statuses.read_status(connection, to_stored(str(place.path)), place.id, problems=problems)
 
     def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
         """What is not well with ingest, of one base dir or of all; nothing when it is.

@@ -15,7 +15,7 @@ from lineage_store.operations.why import Verdict
 from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.contents import JobContents
 from lineage_store.query.export.directory import ExportedFile
-from lineage_store.query.export.exporting import ExportReport
+from lineage_store.query.export.exporting import ExportProgress, ExportReport
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.search.columns import JobColumns
@@ -34,6 +34,7 @@ __all__ = [
     "CleanUp",
     "Curve",
     "DaemonStatus",
+    "ExportProgress",
     "ExportReport",
     "ExportedFile",
     "FileVerdict",

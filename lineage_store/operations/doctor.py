@@ -62,7 +62,8 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
             yield _schema(engine)
             if not upgrade.is_empty(engine):
                 yield from _layout(engine)
-                yield from _known_twice(engine)
+                with reading(engine) as connection:
+                    yield from moved.known_twice(connection)
             yield from _server(engine)
             if settings.read_database_url and engine.dialect.name == "postgresql":
                 yield _standby(engine, settings.read_database_url)
@@ -94,15 +95,6 @@ def _schema(engine: Engine) -> Finding:
         return _ok("schema", "There is no store there yet; the first ingest makes it.")
     upgrade.check(engine)
     return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
-
-
-def _known_twice(engine: Engine) -> Iterator[Finding]:
-    with reading(engine) as connection:
-        paths = {number: from_stored(path) for number, path in registry.base_dirs(connection)}
-        for number, path in paths.items():
-            for other, jobs in moved.same_jobs(connection, number).items():
-                if number < other:
-                    yield finding("known_twice", path, jobs=jobs, other=paths[other])
 
 
 def layout_of(engine: Engine) -> str:

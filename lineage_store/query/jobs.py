@@ -39,6 +39,8 @@ class TrainJob:
     """`./name` below the base dir."""
     state: str
     """live, stalled, finished or missing."""
+    outcome: str | None
+    """completed, failed or interrupted; None while it is live, or where nobody knows."""
     source_present: bool
     """Whether its log files are still on disk."""
     host: str | None
@@ -62,6 +64,7 @@ def train_jobs(
     base_dir_ids: Sequence[int] | None,
     *,
     state: str | None = None,
+    outcome: str | None = None,
     train_ids: Collection[str] | None = None,
     with_samples: bool = False,
     after: str | None = None,
@@ -74,6 +77,8 @@ def train_jobs(
     query = _of_base_dirs(_JOBS, base_dir_ids)
     if state is not None:
         query = query.where(train_job.c.state == state)
+    if outcome is not None:
+        query = query.where(train_job.c.outcome == outcome)
     if train_ids is not None:
         query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
     if with_samples:
@@ -136,6 +141,7 @@ _TIMES = (
 _SHOWN = (
     train_job.c.train_id,
     train_job.c.state,
+    train_job.c.outcome,
     train_job.c.source_present,
     train_job.c.host,
     train_job.c.log_bytes,
@@ -160,6 +166,7 @@ def _train_job(
     paths: Mapping[int, str],
     train_id: str,
     state: str,
+    outcome: str | None,
     source_present: bool,
     host: str | None,
     log_bytes: int,
@@ -172,6 +179,7 @@ def _train_job(
         from_stored(paths[base_dir_id]),
         from_stored(train_id),
         state,
+        outcome,
         bool(source_present),
         host,
         updated_at or datetime.max.replace(tzinfo=UTC),

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_column, select
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import METRIC_PREFIX, PREFIXES, USER_PREFIX
+from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import VALUED
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
@@ -47,8 +47,13 @@ def require(connection: Connection, asked: Iterable[Subject]) -> None:
 
 
 def all_names(connection: Connection) -> dict[str, list[str]]:
-    """The names of metrics and of user-defined values, up to so many of each: those that most jobs have first."""
-    return {kind: _names(connection, VALUED[kind]) for kind in PREFIXES}
+    """Up to so many names of each kind of value that has names, by what stands before them; the most frequent first."""
+    names = {kind: _names(connection, VALUED[kind]) for kind in PREFIXES}
+    summaries = _names(connection, metric_summary)
+    for public, stored in SUMMARY_PREFIXES.items():
+        found = [name.removeprefix(stored) for name in summaries if name.startswith(stored)]
+        names[public.removesuffix("/")] = found
+    return names
 
 
 def _names(connection: Connection, table: Table) -> list[str]:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from lineage_store.findings import Finding, severity_of
 from lineage_store.query.views import view_rows
+from lineage_store.store.catalog import moved
 from lineage_store.store.database.paging import ALL, Page
 
 Row = Mapping[str, Any]
@@ -31,6 +32,8 @@ class StoreStatus:
     """v_ingest_cycle, the last of each base dir."""
     shards: Sequence[Row]
     """v_shard."""
+    known_twice: Sequence[Finding]
+    """Base dirs that hold jobs of another one too, as after a mount was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,14 @@ class JobReport:
     """The open ones of v_ingest_problem."""
 
 
-def read_status(connection: Connection, base_dir: str | None = None, *, problems: int = 10) -> StoreStatus:
-    """The state of one base dir (stored path), or of all; at most so many problems."""
+def read_status(
+    connection: Connection,
+    base_dir: str | None = None,
+    base_dir_id: int | None = None,
+    *,
+    problems: int = 10,
+) -> StoreStatus:
+    """The state of one base dir (stored path, and its id), or of all; at most so many problems."""
     here = {} if base_dir is None else {"base_dir": base_dir}
     base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
     unresolved = {**here, "resolved_at": None}
@@ -57,7 +66,8 @@ def read_status(connection: Connection, base_dir: str | None = None, *, problems
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
     shards = view_rows(connection, "v_shard", here, "base_dir", "shard")
     last_cycles = [row for found in cycles for row in found]
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards)
+    twice = list(moved.known_twice(connection, base_dir_id))
+    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice)
 
 
 def read_problems(

@@ -18,6 +18,7 @@ CREATE TABLE train_job (
   train_id TEXT NOT NULL,
   train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
+  outcome TEXT,
   source_present BOOLEAN NOT NULL,
   host TEXT,
   update_time BIGINT NOT NULL,
@@ -36,6 +37,8 @@ CREATE TABLE train_job (
 CREATE INDEX ix_train_job_host ON train_job (base_dir_id, host);
 
 CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
+
+CREATE INDEX ix_train_job_outcome ON train_job (base_dir_id, outcome);
 
 CREATE INDEX ix_train_job_revision ON train_job (base_dir_id, revision);
 
@@ -91,6 +94,8 @@ CREATE TABLE lineage_event (
   wall_time DOUBLE,
   content TEXT NOT NULL,
   evaluation_no INTEGER,
+  epoch BIGINT,
+  step BIGINT,
   CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
   CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
@@ -449,19 +454,7 @@ SELECT
   l.model_size AS model_size_bytes,
   l.dataset_mark AS dataset_mark,
   j.state AS state,
-  CASE WHEN j.state <> 'live' THEN coalesce(
-    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = 'end/outcome'),
-    (
-      SELECT CASE
-        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
-        WHEN j.state = 'finished' THEN 'interrupted'
-      END
-      FROM file_lineage t
-      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
-      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-      GROUP BY t.job_id
-    )
-  ) END AS outcome,
+  j.outcome AS outcome,
   CASE WHEN (j.first_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.first_file_time) * 1e6) AS bigint) - CAST(round((j.first_file_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.first_file_time) * 1e6) AS bigint) % 1000000) END AS first_started_at,
   CASE WHEN (j.last_file_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.last_file_time) * 1e6) AS bigint) - CAST(round((j.last_file_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.last_file_time) * 1e6) AS bigint) % 1000000) END AS last_started_at,
   CASE WHEN (j.last_wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.last_wall_time) * 1e6) AS bigint) - CAST(round((j.last_wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.last_wall_time) * 1e6) AS bigint) % 1000000) END AS last_event_at,
@@ -518,7 +511,9 @@ SELECT
       WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
         AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
-  ) AS boolean) AS is_latest
+  ) AS boolean) AS is_latest,
+  e.epoch AS epoch,
+  e.step AS step
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current

@@ -119,6 +119,8 @@ describe("conditions", () => {
       { name: "loss", type: "float", meaning: "" },
     ],
     metric: ["accuracy"],
+    metric_best: ["accuracy"],
+    metric_first: [],
     user_defined: ["owner"],
   };
   const of = (...values: (string | number)[]) => values.map((value) => ({ value, jobs: 1 }));
@@ -133,7 +135,7 @@ describe("conditions", () => {
 
   it("are completed: names, then operators, then known values", () => {
     expect(shown("op")).toEqual(["optimizer"]);
-    expect(shown("acc")).toEqual(["metric/accuracy"]);
+    expect(shown("acc")).toEqual(["metric/accuracy", "metric_best/accuracy"]);
     expect(shown("optimizer")).toContain("not in");
     expect(shown("optimizer=ad")).toEqual(["Adam", "AdamW"]);
     expect(completions("loss>1 and optimizer in SGD,Ad", names, values("optimizer="))[0]!.text).toBe(

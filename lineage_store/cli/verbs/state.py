@@ -108,13 +108,14 @@ def status_verb(
             "daemons": [asdict(status) for status in daemons],
             "last_cycles": passes,
             "problems": [asdict(problem) for problem in found.problems],
+            "known_twice": [asdict(each) for each in found.known_twice],
             "write_ahead_log": None if log is None else asdict(log),
             "standby": None if standby is None else asdict(standby),
         }
         write_json(report)
         return 0
     click.echo(f"Store: {url}" if standby is None else f"Store: {url}\nStandby: {standby}")
-    for finding in filter(None, (each and each.finding for each in (log, standby))):
+    for finding in filter(None, (*(each and each.finding for each in (log, standby)), *found.known_twice)):
         session.note(str(finding))
     if not found.base_dirs:
         session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")

@@ -7,11 +7,14 @@ Promises: jobs count as the same only where id, a log file's name and the digest
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Connection, func, select
 
+from lineage_store.findings import Finding, finding
+from lineage_store.store.catalog import registry
 from lineage_store.store.schema.tables import base_dir, log_file, train_job
+from lineage_store.texts import from_stored
 
 
 def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
@@ -40,3 +43,13 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
         .group_by(other.c.base_dir_id)
     )
     return {row[0]: row[1] for row in connection.execute(found)}
+
+
+def known_twice(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+    """The base dirs that hold jobs of another one too, each pair once; of one base dir, or of all."""
+    paths = {number: from_stored(path) for number, path in registry.base_dirs(connection)}
+    asked = paths if base_dir_id is None else [base_dir_id]
+    for number in asked if len(paths) > 1 else ():
+        for other, jobs in same_jobs(connection, number).items():
+            if base_dir_id is not None or number < other:
+                yield finding("known_twice", paths[number], jobs=jobs, other=paths[other])

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_store.fields import FLOAT_KINDS, OUTCOME, VIEWED, FieldType, LineageField
-from lineage_store.states import JobState
+from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -49,21 +48,6 @@ _RESTARTS = """coalesce((
     GROUP BY older.job_id
   ), 0)"""
 
-# Of the files that have a training's end, or its begin, which is the pipeline, the newest decides.
-_OUTCOME = f"""CASE WHEN j.state <> '{JobState.LIVE}' THEN coalesce(
-    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = '{OUTCOME}'),
-    (
-      SELECT CASE
-        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
-        WHEN j.state = '{JobState.FINISHED}' THEN 'interrupted'
-      END
-      FROM file_lineage t
-      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
-      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-      GROUP BY t.job_id
-    )
-  ) END"""  # noqa: S608 - our own words
-
 _OPEN_PROBLEMS = """coalesce((
     SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
   ), 0)"""
@@ -77,7 +61,7 @@ V_JOB = View(
         text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
         text(
             "outcome",
-            _OUTCOME,
+            "j.outcome",
             "completed, failed (it raised) or interrupted (closed without a training's end); NULL: live or unknown",
         ),
         instant("first_started_at", "{instant:j.first_file_time}", "when its first log file was begun"),
@@ -148,6 +132,12 @@ V_METRIC = View(
         ),
         boolean(
             "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
+        ),
+        bigint(
+            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
+        ),
+        bigint(
+            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
         ),
     ),
     f"""
