@@ -22,8 +22,10 @@ from helpers.fake_citus import pretend
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.operations.doctor import examine
 from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.views import VIEWS
 
@@ -96,6 +98,13 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         store.ingest(base)
         _ask(store, base)
         list(examine(url, settings, []))
+        follower = Follower(store.engine, base, settings)
+        follower.tick()
+        follower.close()
+        store.export(to=tmp_path / "export", format="csv")
+        store.export(to=tmp_path / "changed", format="csv", since=tmp_path / "export")
+        store.export(to=tmp_path / "events", format="openlineage")
+        copy_store(url, f"sqlite:///{tmp_path / 'copy.db'}")
         store.retry(base)
         store.reingest(base, "./own_1")
         assert not [each for found in store.verify(base) for each in found.differences]
@@ -137,6 +146,12 @@ def _ask(store: LineageStore, base: Path) -> None:
         if plugin == "scalar":
             store.scalars(base, job.train_id, tags[0])
             store.recorded_scalars(base, job.train_id, tags[0])
+            store.buckets([(base, job.train_id, tags[0])], points=2, superseded=True)
+            store.curves([(base, job.train_id)], tags[0])
+        if plugin == "histogram":
+            store.histograms(base, job.train_id, tags[0])
+    store.jobs(columns=["summary_dir", "metric/acc", "user_defined/team"])
+    list(store.removable_jobs(CleanUp(older_than_s=0.0)))
 
 
 @contextmanager
