@@ -118,6 +118,7 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
     jobs = view_rows(connection, "v_job", this)
     if not jobs:
         return None
+    this = {"job_id": jobs[0]["job_id"]}
     problems = view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path")
     return JobReport(
         job=jobs[0],
