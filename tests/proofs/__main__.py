@@ -23,13 +23,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from proofs import (
+    backups,
     bounds,
+    copying,
     damage,
     fence,
     hostile,
     identity,
     kill,
     ledger,
+    moving,
     neighbours,
     nfs_like,
     partitioning,
@@ -59,6 +62,9 @@ PROOFS: Sequence[Proof] = [
     torn.PROOF,
     removal.PROOF,
     partitioning.PROOF,
+    copying.PROOF,
+    backups.PROOF,
+    moving.PROOF,
     nfs_like.PROOF,
     ledger.PROOF,
 ]
