@@ -42,6 +42,7 @@ from proofs import (
     shards,
     stream,
     stuck,
+    takeover,
     torn,
 )
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
@@ -58,6 +59,7 @@ PROOFS: Sequence[Proof] = [
     fence.PROOF,
     shards.PROOF,
     powercut.PROOF,
+    takeover.PROOF,
     damage.PROOF,
     torn.PROOF,
     removal.PROOF,

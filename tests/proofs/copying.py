@@ -66,12 +66,13 @@ def _prove_preloaded(run: Run) -> Outcome:
 
 def _attack(run: Run, source_kind: str, target_kind: str) -> _Attacked:
     name, attacked = f"{source_kind}_{target_kind}", _Attacked()
-    chance, aim = run.chance(name), Aim()
+    chance, aim = run.chance(name), Aim(0.5, 500.0)
     with run.store(source_kind) as source:
         fill(source, run.directory(name), jobs=chance.randint(4, 9), steps=chance.randint(3, 12))
         before = rows_of(source)
         while attacked.kills < run.size:
-            with emptied(run, target_kind) as target:
+            new = run.store if chance.random() < 0.7 else partial(emptied, run)
+            with new(target_kind) as target:
                 said = run.scratch / f"{name}.txt"
                 copy = partial(_copy, said, source, target)
                 while (ended := aim.kill(chance, copy)) == KILLED:
