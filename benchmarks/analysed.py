@@ -12,7 +12,7 @@ from functools import cache
 
 from sqlalchemy import text
 
-from benchmarks.databases import LIFETIME, Database, fresh
+from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics
 from lineage_store import LineageStore, texts
 
 BEGAN = 1_756_684_800
@@ -113,6 +113,5 @@ def store_of(database: Database, jobs: int, steps: int) -> LineageStore:
             for name, number in given.items():
                 statement = statement.replace(f":{name}", str(number))
             connection.execute(text(statement))
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("ANALYZE" if database == "sqlite" else "VACUUM ANALYZE")
+    gather_statistics(store.engine)
     return store

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Literal
 
 import psycopg
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL, Engine, make_url
 
 from benchmarks.corpora import CACHE
+from lineage_store.store.admin.analyze import analyse
 
 Database = Literal["sqlite", "postgresql"]
 SETTINGS = (
@@ -53,6 +54,14 @@ def fresh(database: Database) -> Iterator[str]:
         yield _server().set(database=name).render_as_string(hide_password=False)
     finally:
         _administer(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def gather_statistics(engine: Engine) -> None:
+    """As after a large pass; PostgreSQL also learns what all may see, as its own vacuum tells it in time."""
+    analyse(engine)
+    if engine.dialect.name == "postgresql":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM ANALYZE")
 
 
 def settle(database: Database) -> None:

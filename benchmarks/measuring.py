@@ -58,6 +58,8 @@ class Sizes:
     removed_samples: int = 10_000_000
     copied_samples: int = 1_000_000
     vanished_jobs: int = 5_000
+    partition_jobs: int = 1_000
+    partition_samples: int = 1_000_000
     listed_files: int = 1_000_000
     analysed_jobs: int = 20_000
     analysed_steps: int = 167
@@ -88,6 +90,8 @@ QUICK = Sizes(
     removed_samples=20_000,
     copied_samples=50_000,
     vanished_jobs=400,
+    partition_jobs=50,
+    partition_samples=20_000,
     listed_files=4_000,
     analysed_jobs=2_000,
     analysed_steps=20,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table
 
-from benchmarks.databases import LIFETIME, Database, fresh
+from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics
 from lineage_store import LineageStore, texts
 from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.store.records import StoredEvent
@@ -42,8 +42,7 @@ def store_of(database: Database, job_count: int) -> LineageStore:
         while part := list(islice(jobs, _JOBS_AT_ONCE)):
             for table in part[0]:
                 insert(connection, table, [row for rows in part for row in rows[table]])
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("ANALYZE" if database == "sqlite" else "VACUUM ANALYZE")
+    gather_statistics(store.engine)
     return store
 
 

@@ -10,11 +10,11 @@ Metrics and user-defined values have names of their own, under the two prefixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from lineage_store.states import JobState
+from lineage_store.states import JobState, Outcome
 
 FieldType = Literal["text", "integer", "float", "time"]
 Table = Literal["lineage", "train_job", "annotation"]
@@ -28,7 +28,7 @@ USER_PREFIX = "user_defined/"
 PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 """How the names begin that are no fields, by the part of an answer that shows them."""
 SUMMARY_PREFIXES = {"metric_best/": "best/", "metric_first/": "first/"}
-"""How conditions name what all evaluations of a job come to, and how `metric_summary` does."""
+"""How conditions and columns name what all evaluations of a job come to, and how `metric_summary` does."""
 
 FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
 """What the kind of a float says."""
@@ -211,6 +211,13 @@ FIELDS: tuple[LineageField, ...] = (
         long=True,
     ),
     _of_job("state", ("train_job", "state"), "text", "how the job stands", words=tuple(JobState)),
+    _of_job(
+        "outcome",
+        ("train_job", "outcome"),
+        "text",
+        "how the training ended; none while the job is live, or where nobody knows",
+        words=tuple(Outcome),
+    ),
     _of_job("host", ("train_job", "host"), "text", "host in the name of the newest log file"),
     _of_job("updated_at", ("train_job", "update_time"), "time", "when a log file was last modified"),
     _of_job(
@@ -262,13 +269,14 @@ PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.pri
 """The fields that `lineage-store filter` prints by itself."""
 
 
-def is_less_better(metric: str, words: Collection[str]) -> bool:
-    """Whether a metric is the better the less it is: one of the words is a part of its name, as in `val_loss`."""
-    return any(part.lower() in words for part in _PARTS.findall(metric))
+def less_is_better(words: str) -> Callable[[str], bool]:
+    """Whether a metric is the better the less it is: one of these words is a part of its name, as in `val_loss`."""
+    parts = {word.strip().lower() for word in words.split(",")}
+    return lambda metric: any(part.lower() in parts for part in _PARTS.findall(metric))
 
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
 """The names of a condition that say what to answer, not of which jobs; no field may have such a name."""
 
 OUTCOME = "end/outcome"
-"""The user-defined key under which our callbacks say how a training ended: completed, failed or interrupted."""
+"""The user-defined key under which our callbacks say how a training ended, an `Outcome`."""

@@ -55,6 +55,14 @@ class JobState(StrEnum):
     MISSING = "missing"
 
 
+class Outcome(StrEnum):
+    """How a training ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
 class JobEvent(StrEnum):
     """What happens to a job."""
 

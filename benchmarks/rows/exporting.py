@@ -2,7 +2,8 @@
 
 Both read a store of very many samples, on SQLite the same file: DuckDB through its SQLite extension, which is loaded
 from PyPI's package. It runs in a process of its own, for two SQLite libraries must not open one file in one process,
-and on one core, as we do. What counts is the seconds until the files are closed.
+and on one core, as we do. What counts is the seconds until the files are closed. Memory is the high-water mark of a
+process of its own, all libraries included.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.analysed import store_of
 from benchmarks.corpora import CACHE
 from benchmarks.databases import Database
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, stopwatch
+from benchmarks.rows.footprint import child
 from lineage_store import LineageStore
 
 _COPY = """
@@ -33,6 +35,14 @@ connection.execute("USE store")
 began = time.perf_counter()
 connection.execute(f"COPY (SELECT * FROM v_scalar) TO '{sys.argv[2]}' (FORMAT parquet)")
 print(time.perf_counter() - began)
+"""
+_EXPORT = """
+import sys
+from pathlib import Path
+from lineage_store import LineageStore
+with LineageStore(sys.argv[1]) as store:
+    store.export("v_scalar", to=sys.argv[2])
+print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 """
 _WITH_DUCKDB = Path(__file__).parents[2] / ".venv-clients" / "bin" / "python"
 """Of `make environments`; where it is missing, there is no baseline."""
@@ -52,6 +62,22 @@ def _copied(python: str, path: str) -> float:
     done = subprocess.run([python, "-c", _COPY, path, target], check=True, capture_output=True, text=True)
     target.unlink()
     return float(done.stdout)
+
+
+def _mebibytes(store: LineageStore) -> float:
+    target = CACHE / "exported"
+    shutil.rmtree(target, ignore_errors=True)
+    url = store.engine.url.render_as_string(hide_password=False)
+    kibibytes = float(child(_EXPORT, url, str(target)))
+    shutil.rmtree(target)
+    return kibibytes / 1024
+
+
+def _memory(sizes: Sizes) -> Samples:
+    jobs, steps = sizes.analysed_jobs, sizes.analysed_steps
+    few, many = (_mebibytes(store_of("sqlite", jobs, times * steps)) for times in (1, 10))
+    note = f"{many:.0f} MiB for {30 * jobs * steps:,} samples, {few:.0f} for a tenth"
+    return Samples((many / few,), note=note)
 
 
 def _measure(database: Database, sizes: Sizes) -> Samples:
@@ -83,5 +109,13 @@ ROWS = [
         None,
         shown="figure",
         unit="samples/s",
+    ),
+    Row(
+        "export-memory-sqlite",
+        "peak memory of a process that exports v_scalar to Parquet, against a tenth of the samples",
+        _memory,
+        Bound(1.1),
+        shown="figure",
+        group="long",
     ),
 ]

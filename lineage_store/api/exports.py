@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,7 +20,7 @@ from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from lineage_store.query.export.exporting import ExportReport
+    from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
 _NAME = re.compile(r"\s*\w+\s*")
@@ -37,6 +37,7 @@ class Exports(Operations):
         format: str = "parquet",  # noqa: A002 - what everybody calls it
         since: int | PathLike | None = None,
         timeout_s: float = 60.0,
+        progress: Callable[[ExportProgress], None] = lambda _: None,
     ) -> ExportReport:
         """Write views, or the answer to a statement, as files.
 
@@ -48,6 +49,7 @@ class Exports(Operations):
             since: of views about jobs, only jobs that changed behind this revision; or behind an earlier export, by
                 its directory or manifest.json. Other views are written whole.
             timeout_s: how long a statement may take to its first row.
+            progress: called after every batch of rows.
 
         Raises:
             LineageParamValueError: there is no such view or format, or the directory is not empty.
@@ -73,6 +75,7 @@ class Exports(Operations):
         if is_statement:
             with self.sql(what or "", timeout_s=timeout_s) as answer:
                 sources = exporting.statement(answer.columns, answer.rows, found)
+                sources = exporting.watched(sources, None, None, progress)
                 return exporting.written(to, found, sources, exporting.facts(None, found, None))
         with self._long_reading() as connection:
             facts = exporting.facts(connection, found, behind)
@@ -82,6 +85,7 @@ class Exports(Operations):
                 if is_lineage
                 else exporting.views(connection, names, found, behind)
             )
+            sources = exporting.watched(sources, connection, behind, progress)
             return exporting.written(to, found, sources, facts)
 
     @contextmanager

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lineage_store.findings import Finding
     from lineage_store.operations.measures import Measures
     from lineage_store.operations.move import Move
+    from lineage_store.operations.policies import ExpiredJob
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
@@ -48,15 +49,17 @@ class Operations(OpenedStore):
     # --- how it stands --------------------------------------------------------------------------------------------
 
     def status(self, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
-        """Lag, jobs by state, leader, last pass and open problems of one base dir, or of all.
+        """Lag, jobs by state, leader, last pass, open problems, and jobs known twice, of one base dir or of all.
 
         Raises LineageParamSummaryPathError when the store does not know the base dir.
         """
         from lineage_store.query import status as statuses
 
         with self._reading(self._informed) as connection:
-            path = None if base_dir is None else to_stored(str(base_dirs.find(connection, base_dir).path))
-            return statuses.read_status(connection, path, problems=problems)
+            if base_dir is None:
+                return statuses.read_status(connection, problems=problems)
+            place = base_dirs.find(connection, base_dir)
+            return statuses.read_status(connection, to_stored(str(place.path)), place.id, problems=problems)
 
     def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
         """What is not well with ingest, of one base dir or of all; nothing when it is.
@@ -262,6 +265,32 @@ class Operations(OpenedStore):
         for place in self._places(base_dir):
             rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
             for page in remove.remove(self._engine, place.id, rules, self.settings):
+                done = done.plus(remove.total(page))
+                progress(done)
+        return done
+
+    def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
+        """The jobs that the policies of the settings (`keep_…`) name, of one base dir or of all, the oldest first.
+
+        `remove_expired_jobs` would remove them, as a daemon does. Raises ConfigError where the settings have no policy,
+        LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.operations import policies
+
+        wanted = policies.required(self.settings)
+        for place in self._places(base_dir):
+            for job in policies.named_by(self._engine, place.id, wanted):
+                yield policies.ExpiredJob.of(str(place.path), job)
+
+    def remove_expired_jobs(
+        self, base_dir: PathLike | None = None, *, progress: Callable[[Total], None] = lambda _: None
+    ) -> Total:
+        """Remove the jobs that the policies of the settings name. All else as for `remove_jobs`; raises likewise."""
+        from lineage_store.operations import policies, remove
+
+        done, wanted = remove.Total(), policies.required(self.settings)
+        for place in self._places(base_dir):
+            for page in policies.carry_out(self._engine, place.id, wanted, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
         return done

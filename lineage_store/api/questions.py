@@ -89,7 +89,8 @@ class Questions(OpenedStore):
 
         Args:
             condition: the documented search_condition; paging keys are ignored.
-            names: fields, `metric/NAME`, `user_defined/NAME`: a column of values for each.
+            names: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`, `user_defined/NAME`: a column of
+                values for each.
             every: with jobs of which no lineage was written (yet); not where an order is asked for.
         """
         from lineage_store.query.search.columns import job_columns
@@ -162,7 +163,10 @@ class Questions(OpenedStore):
             require(connection, asked)
 
     def names(self) -> dict[str, list[str]]:
-        """Names of the metrics (`metric`) and user-defined values (`user_defined`): those that most jobs have first."""
+        """Names by what stands before them in conditions and columns, those that most jobs have first.
+
+        Of metrics (`metric`; `metric_best` and `metric_first`) and user-defined values (`user_defined`).
+        """
         from lineage_store.query.names import all_names
 
         with self._reading() as connection:
@@ -235,6 +239,7 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         *,
         state: str | None = None,
+        outcome: str | None = None,
         train_ids: Iterable[str] | None = None,
         with_samples: bool = False,
         limit: int = LISTED_JOBS,
@@ -248,6 +253,7 @@ class Questions(OpenedStore):
 
         Args:
             state: only those that are live, stalled, finished or missing.
+            outcome: only those whose training completed, failed or was interrupted (`interrupted`).
             train_ids: only those of these ids.
             with_samples: only those that recorded scalars, histograms, images and the like.
             limit: so many a page.
@@ -268,6 +274,7 @@ class Questions(OpenedStore):
                 connection,
                 ids,
                 state=state,
+                outcome=outcome,
                 train_ids=named,
                 with_samples=with_samples,
                 after=after,

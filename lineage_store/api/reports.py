@@ -8,6 +8,7 @@ from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.operations.measures import Measures
+from lineage_store.operations.policies import ExpiredJob
 from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
@@ -15,7 +16,7 @@ from lineage_store.operations.why import Verdict
 from lineage_store.query.changes import Change, ChangeKind, Changes
 from lineage_store.query.contents import JobContents
 from lineage_store.query.export.directory import ExportedFile
-from lineage_store.query.export.exporting import ExportReport
+from lineage_store.query.export.exporting import ExportProgress, ExportReport
 from lineage_store.query.jobs import TrainJob
 from lineage_store.query.samples import Curve, PayloadSample, Recorded
 from lineage_store.query.search.columns import JobColumns
@@ -34,6 +35,8 @@ __all__ = [
     "CleanUp",
     "Curve",
     "DaemonStatus",
+    "ExpiredJob",
+    "ExportProgress",
     "ExportReport",
     "ExportedFile",
     "FileVerdict",

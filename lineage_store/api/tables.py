@@ -42,9 +42,10 @@ class Tables(Questions, Samples, Operations):
 
         Args:
             condition: the documented search_condition, whose paging keys are ignored; None for all jobs.
-            columns: `base_dir`, `summary_dir`, `state`, `tag`, `remark`, `host`, `first_started_at`,
-                `last_started_at`, `last_event_at`, `updated_at`, fields, `metric/NAME`, `user_defined/NAME`. None for
-                all of these, of names the hundred that most jobs have, where any of the jobs has a value.
+            columns: `base_dir`, `summary_dir`, `state`, `outcome`, `tag`, `remark`, `host`, `first_started_at`,
+                `last_started_at`, `last_event_at`, `updated_at`, fields, `metric/NAME`, `metric_best/NAME`,
+                `metric_first/NAME`, `user_defined/NAME`. None for all of these but the best and the first, of names
+                the hundred that most jobs have, where any of the jobs has a value.
             base_dir: None for all base dirs.
             limit: so many jobs at most; None for all.
 

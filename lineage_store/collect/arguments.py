@@ -109,13 +109,13 @@ def check_mode(mode: object) -> None:
         raise LineageParamValueError(f"The mode must be 'train' or 'eval', but is {mode!r}.")
 
 
-def checked_step(step: Any) -> int:
-    """A step as an int that the format can hold; integers of numpy are taken, booleans are not."""
+def checked_step(step: Any, argument: str = "step") -> int:
+    """A step or epoch as an int that the format can hold; integers of numpy are taken, booleans are not."""
     if isinstance(step, bool) or not hasattr(step, "__index__"):
-        raise LineageParamTypeError(f"step must be an int, but is {step!r}.")
+        raise LineageParamTypeError(f"{argument} must be an int, but is {step!r}.")
     number = operator.index(step)
     if not -_MOST_STEPS <= number < _MOST_STEPS:
-        raise LineageParamValueError(f"step must fit into 64 bits, but is {number}.")
+        raise LineageParamValueError(f"{argument} must fit into 64 bits, but is {number}.")
     return number
 
 

@@ -27,7 +27,7 @@ from lineage_store.collect.collecting_steps import (
 from lineage_store.collect.collector_options import parse
 from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.lineage_messages import evaluation_lineage, train_lineage
+from lineage_store.collect.facts.lineage_messages import train_lineage
 from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
 from lineage_store.collect.info_messages import user_defined_info
@@ -212,7 +212,7 @@ class SummaryCollector(RecordingCallback):
         self._attempts.ask("the evaluation's lineage", self._write_evaluation, run)
 
     def _write_evaluation(self, run: RunArguments) -> None:
-        write_lineage(self._record, "eval_lineage", evaluation_lineage(run, self._attempts), step=0)
+        write_lineage(self._record, "eval_lineage", self._evaluation(run), step=0)
 
     def _keep_state(self, run: RunArguments, unit: str) -> None:
         if self._landscape is not None:

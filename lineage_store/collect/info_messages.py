@@ -16,6 +16,7 @@ from lineage_store.collect.arguments import type_name
 from lineage_store.collect.batches import Entry
 from lineage_store.collect.custom_values import UserValue, UserValues
 from lineage_store.fields import OUTCOME
+from lineage_store.states import Outcome
 
 
 def user_defined_info(given: Mapping[str, UserValue]) -> Any:
@@ -37,9 +38,10 @@ def user_defined_info(given: Mapping[str, UserValue]) -> Any:
 def ending(error: BaseException | None, last_step: int) -> UserValues:
     """How a training ended; by what is no Exception (Ctrl-C, SystemExit) it is interrupted."""
     if error is None:
-        return {OUTCOME: "completed", "end/last_step": last_step}
+        return {OUTCOME: Outcome.COMPLETED.value, "end/last_step": last_step}
+    outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.INTERRUPTED
     return {
-        OUTCOME: "failed" if isinstance(error, Exception) else "interrupted",
+        OUTCOME: outcome.value,
         "end/error_class": type_name(error),
         "end/last_step": last_step,
     }
@@ -53,8 +55,8 @@ def parameter_entries(given: UserValues) -> Iterator[Entry]:
         )
 
 
-def metric_entries(metrics: object, *, as_scalars: bool) -> Iterator[Entry]:
-    """What a record writes of one evaluation: its results as lineage and, where asked for, numbers as scalars.
+def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
+    """What a record writes of one evaluation: its results as lineage and, of a step, numbers as scalars.
 
     Raises LineageParamTypeError for anything but a dict.
     """
@@ -62,8 +64,8 @@ def metric_entries(metrics: object, *, as_scalars: bool) -> Iterator[Entry]:
 
     results = custom_values.recordable("metrics", metrics)
     if results:
-        message = lineage_pb2.EvaluationLineage(metric=json.dumps(results))
+        message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
         yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))
     for name, value in results.items():
-        if as_scalars and not isinstance(value, str):
+        if step is not None and not isinstance(value, str):
             yield Entry("scalar", values.tag_of(name), values.held("scalar", name, value))

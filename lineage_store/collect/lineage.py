@@ -16,11 +16,7 @@ from mindspore.train import RunContext
 from lineage_store.collect.arguments import made_directory
 from lineage_store.collect.custom_values import USER_INFO, UserValues, checked_user_info, entries
 from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.lineage_messages import (
-    evaluation_lineage,
-    initial_rate,
-    train_lineage,
-)
+from lineage_store.collect.facts.lineage_messages import initial_rate, train_lineage
 from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments, optimizer_of
 from lineage_store.collect.info_messages import ending, user_defined_info
@@ -182,7 +178,7 @@ class EvalLineage(LineageCallback):
 
     def _end(self, run: RunArguments) -> None:
         self._write_user_info(run)
-        self._write("eval_lineage", evaluation_lineage(run, self._attempts), run)
+        self._write("eval_lineage", self._evaluation(run), run)
 
 
 class _LineageRecord(SummaryRecord):

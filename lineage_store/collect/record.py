@@ -215,10 +215,19 @@ class SummaryRecord:
         """
         self._log(info_messages.parameter_entries(custom_values.recordable("params", params)))
 
-    def log_metrics(self, metrics: Mapping[str, Any], step: SupportsIndex | None = None) -> None:
-        """Write the results of one evaluation now; with a step, its numbers as scalars of that step, too."""
-        entries = info_messages.metric_entries(metrics, as_scalars=step is not None)
-        self._log(entries, 0 if step is None else arguments.checked_step(step))
+    def log_metrics(
+        self,
+        metrics: Mapping[str, Any],
+        step: SupportsIndex | None = None,
+        epoch: SupportsIndex | None = None,
+    ) -> None:
+        """Write the results of one evaluation now, and how far the training was.
+
+        With a step, its numbers are written as scalars of that step, too.
+        """
+        at = None if step is None else arguments.checked_step(step)
+        within = None if epoch is None else arguments.checked_step(epoch, "epoch")
+        self._log(info_messages.metric_entries(metrics, step=at, epoch=within), at or 0)
 
     def flush(self) -> None:
         """Return when everything recorded so far is in the files, for other processes to read."""

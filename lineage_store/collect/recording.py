@@ -15,6 +15,7 @@ from mindspore.train.summary import SummaryRecord as MindSporeRecord
 
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import UserValues
+from lineage_store.collect.facts.lineage_messages import evaluation_lineage
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
 from lineage_store.collect.info_messages import ending
 from lineage_store.collect.record import SummaryRecord
@@ -57,6 +58,7 @@ class RecordingCallback(Callback):
         self._opened: SummaryRecord | None = None
         self._network: object = None
         self._last_step = 0
+        self._last_epoch: int | None = None
 
     def __enter__(self) -> Self:
         self._depth += 1
@@ -73,7 +75,7 @@ class RecordingCallback(Callback):
         if error is not None and not evaluates and not isinstance(error, RecorderInUseError):
             told = ending(error, self._last_step)
             Attempts(self._attempts.owner).ask("how the training ended", self._write_end, told)
-        self._last_step = 0
+        self._last_step, self._last_epoch = 0, None
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -81,7 +83,15 @@ class RecordingCallback(Callback):
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Called by MindSpore after each step, or sunk stretch of steps, of a training."""
         super().on_train_step_end(run_context)
-        self._last_step = run_context.original_args()["cur_step_num"]
+        run = run_context.original_args()
+        self._last_step, self._last_epoch = run["cur_step_num"], run.get("cur_epoch_num")
+
+    def _evaluation(self, run: RunArguments) -> Any:
+        """The message of an evaluation; of one inside a training, as in `Model.fit`, with its epoch and step."""
+        message = evaluation_lineage(run, self._attempts)
+        if self._last_epoch is not None:
+            message.epoch, message.step = self._last_epoch, self._last_step
+        return message
 
     def _write_end(self, told: UserValues) -> None:
         """Write how a training ended that raised; by default nothing."""

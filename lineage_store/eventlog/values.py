@@ -111,7 +111,8 @@ class LineageEvent:
     kind: LineageKind
     content: dict[str, Any]
     """Plain and JSON-able. train: `{group: {key: value}}` with the groups and keys of `fields` · eval: `{"metric": JSON
-    text or None}` · dataset_graph: the last operation, nested by `children` · user_info: `{key: value}`."""
+    text or None}`, and `epoch` and `step` of the training where the file tells them · dataset_graph: the last
+    operation, nested by `children` · user_info: `{key: value}`."""
 
 
 SummaryValue: TypeAlias = Version | ScalarValue | PayloadValue

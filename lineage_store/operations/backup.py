@@ -139,7 +139,8 @@ def _refuse_partitions(engine: Engine) -> None:
         if partitions.is_partitioned(connection):
             raise LineageStoreError(
                 f"The store {safe_url(engine.url)} is partitioned, and cannot be replaced where it is.",
-                hint="Restore into a new database, and name that in database_url.",
+                hint="Make a new database by CREATE DATABASE, run `lineage-store --database postgresql://…/NEW restore "
+                "FILE`, and name it in database_url. This one stays as it is.",
             )
 
 

@@ -34,6 +34,7 @@ ABOUT: Mapping[str, Kind] = {
     "base_dir": "text",
     "summary_dir": "text",
     "state": "text",
+    "outcome": "text",
     "tag": "integer",
     "remark": "text",
     "host": "text",
@@ -178,6 +179,6 @@ def _subject(column: str, names: Mapping[str, Sequence[str]]) -> Subject:
     except LineageSearchConditionParamError as error:
         raise LineageParamValueError(
             f"columns: {column!r} is no column. {meant(str(column), _everything(names))}".rstrip(),
-            hint=f"There are {', '.join(_everything(dict.fromkeys(PREFIXES, ())))}, metric/NAME and "
-            "user_defined/NAME.",
+            hint=f"There are {', '.join(_everything(dict.fromkeys(PREFIXES, ())))}, metric/NAME, "
+            "metric_best/NAME, metric_first/NAME and user_defined/NAME.",
         ) from error

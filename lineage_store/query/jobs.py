@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from itertools import starmap
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.statements import run
@@ -39,6 +39,8 @@ class TrainJob:
     """`./name` below the base dir."""
     state: str
     """live, stalled, finished or missing."""
+    outcome: str | None
+    """completed, failed or interrupted; None while it is live, or where nobody knows."""
     source_present: bool
     """Whether its log files are still on disk."""
     host: str | None
@@ -62,6 +64,7 @@ def train_jobs(
     base_dir_ids: Sequence[int] | None,
     *,
     state: str | None = None,
+    outcome: str | None = None,
     train_ids: Collection[str] | None = None,
     with_samples: bool = False,
     after: str | None = None,
@@ -74,6 +77,8 @@ def train_jobs(
     query = _of_base_dirs(_JOBS, base_dir_ids)
     if state is not None:
         query = query.where(train_job.c.state == state)
+    if outcome is not None:
+        query = query.where(train_job.c.outcome == outcome)
     if train_ids is not None:
         query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
     if with_samples:
@@ -81,7 +86,7 @@ def train_jobs(
     if after is not None:
         query = query.where(_behind(after))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
-    return list(starmap(_train_job, connection.execute(page.of(ordered))))
+    return _jobs_of(connection, connection.execute(page.of(ordered)))
 
 
 def _behind(cursor: str) -> ColumnElement[bool]:
@@ -121,11 +126,9 @@ def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
 def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
     """The jobs of all base dirs that have one of these ids (stored), in no order: by a statement that is kept."""
     dialect = connection.dialect.name
-    return list(starmap(_train_job, run(connection, _named(dialect), wanted=listed(dialect, train_ids))))
+    return _jobs_of(connection, run(connection, _named(dialect), wanted=listed(dialect, train_ids)))
 
 
-# As a join, SQLite would begin with the base dirs, and sort all their jobs.
-_PATH = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
 """True; the index on train ids begins with it."""
 _LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
@@ -138,12 +141,13 @@ _TIMES = (
 _SHOWN = (
     train_job.c.train_id,
     train_job.c.state,
+    train_job.c.outcome,
     train_job.c.source_present,
     train_job.c.host,
     train_job.c.log_bytes,
     train_job.c.base_dir_id,
 )
-_JOBS: Select[Any] = select(_PATH, *_SHOWN, *_TIMES)
+_JOBS: Select[Any] = select(*_SHOWN, *_TIMES)
 
 
 @cache
@@ -152,10 +156,17 @@ def _named(dialect_name: str) -> Select[Any]:
     return _of_base_dirs(_JOBS, None).where(_OF_ANY, wanted)
 
 
+def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
+    """Base dirs are few, and asked for apart: joined to them, SQLite would begin with them and sort all their jobs."""
+    paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
+    return [_train_job(paths, *row) for row in rows]
+
+
 def _train_job(
-    path: str,
+    paths: Mapping[int, str],
     train_id: str,
     state: str,
+    outcome: str | None,
     source_present: bool,
     host: str | None,
     log_bytes: int,
@@ -165,9 +176,10 @@ def _train_job(
 ) -> TrainJob:
     updated_at, first_started_at, last_started_at, last_event_at = map(instant, (update_time, *times))
     return TrainJob(
-        from_stored(path),
+        from_stored(paths[base_dir_id]),
         from_stored(train_id),
         state,
+        outcome,
         bool(source_present),
         host,
         updated_at or datetime.max.replace(tzinfo=UTC),

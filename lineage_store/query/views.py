@@ -21,9 +21,10 @@ VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for v
 """The types of the columns of each view."""
 
 
-def view_select(name: str) -> Select[Any]:
-    """All rows of a view."""
-    columns = [column(item, _TYPES.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
+def view_select(name: str, *, as_stored: bool = False) -> Select[Any]:
+    """All rows of a view; `as_stored`: SQLite's texts for points in time and numbers for truth stay what they are."""
+    types = {} if as_stored else _TYPES
+    columns = [column(item, types.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
     return select(*columns).select_from(table(name))
 
 

@@ -57,6 +57,9 @@ class LineageRow(NamedTuple):
     """How many user-defined values it sets."""
     evaluation_no: int | None = None
     """Of an evaluation that is taken in: its number within the file."""
+    epoch: int | None = None
+    step: int | None = None
+    """Of an evaluation whose log file tells it: how far the training was."""
 
 
 class FileLineage(NamedTuple):

@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("train_id", NAME, nullable=False),
         sa.Column("train_key", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.Text()),
         sa.Column("source_present", sa.Boolean(), nullable=False),
         sa.Column("host", sa.Text()),
         sa.Column("update_time", sa.BigInteger(), nullable=False),
@@ -87,6 +88,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("base_dir_id", "train_id", name="uq_train_job_base_dir_id_train_id"),
     )
     op.create_index("ix_train_job_state", "train_job", ["base_dir_id", "state"])
+    op.create_index("ix_train_job_outcome", "train_job", ["base_dir_id", "outcome"])
     op.create_index("ix_train_job_host", "train_job", ["base_dir_id", "host"])
     op.create_index("ix_train_job_revision", "train_job", ["base_dir_id", "revision"])
     op.create_index("ix_train_job_update_time", "train_job", ["base_dir_id", "update_time", "train_id"])
@@ -152,6 +154,8 @@ def upgrade() -> None:
         sa.Column("wall_time", sa.Double()),
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("evaluation_no", sa.Integer()),
+        sa.Column("epoch", sa.BigInteger()),
+        sa.Column("step", sa.BigInteger()),
         sa.PrimaryKeyConstraint("job_id", "file_no", "byte_offset", name="pk_lineage_event"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
@@ -423,6 +427,7 @@ def upgrade() -> None:
         sa.Column("id", KEY, nullable=False),
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("job_id", KEY),
+        sa.Column("train_id", NAME),
         sa.Column("file_no", sa.Integer()),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),

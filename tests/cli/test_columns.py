@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,22 @@ def test_a_misspelt_column_is_told_with_the_closest(run: Run, verb: list[str], c
 
 
 @pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("paged", [["--limit", 5], ["--all"]], ids=["a page", "all"])
+def test_filter_shows_the_best_and_the_first_of_a_metric(
+    run: Run, base_dir: Path, paged: list[object]
+) -> None:
+    log = Log().train(network="N").evaluation({"accuracy": 0.25}).evaluation({"accuracy": 0.75})
+    log.evaluation({"accuracy": 0.5}).write_lineage(base_dir / "thrice")
+    run("ingest", base_dir)
+    columns = "metric/accuracy,metric_best/accuracy,metric_first/accuracy,state"
+    found = _rows(run("filter", "--where", "network=N", "--columns", columns, "--csv", *paged))
+    values = {"metric/accuracy": "0.5", "metric_best/accuracy": "0.75", "metric_first/accuracy": "0.25"}
+    assert found == [{**values, "state": "live"}]
+    told = run("filter", "--columns", "metric_best/acuracy")
+    assert (told.code, "Did you mean metric_best/accuracy?" in told.err) == (2, True)
+
+
+@pytest.mark.usefixtures("stored")
 def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> None:
     run("annotate", "./good", "--label", 3, "--remark", "the one in the paper")
     wanted = ["--where", "label=3", "--where", "remark like %paper%", "--where", "updated_at last 7 days"]
@@ -74,11 +91,29 @@ def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> Non
     assert [each["summary_dir"] for each in both] == ["./good", "./poor"]
 
 
+def test_jobs_are_listed_and_found_by_how_their_trainings_ended(
+    run: Run, base_dir: Path, stored: Path
+) -> None:
+    ended: dict[str, Any] = {"end/outcome": "failed"}
+    failed = Log().dataset_graph({"op_type": "Batch"}).user_info(**ended)
+    failed.write_lineage(base_dir / "broken").chmod(0o400)
+    assert run("ingest", stored).code == 3
+    (found,) = _rows(run("filter", "--where", "outcome=failed", "--columns", "summary_dir,outcome", "--csv"))
+    assert found == {"summary_dir": "./broken", "outcome": "failed"}
+    (listed,) = _rows(run("jobs", "--outcome", "failed", "--columns", "job,outcome", "--csv"))
+    assert listed == {"job": "./broken", "outcome": "failed"}
+    (best,) = _rows(run("filter", "--sort", "outcome:desc", "--limit", 1, "--csv"))
+    assert best["summary_dir"] == "./broken"
+    wrong = run("jobs", "--outcome", "faild")
+    assert (wrong.code, "Did you mean failed?" in wrong.err) == (2, True)
+
+
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     ("where", "told"),
     [
         ("state=finishd", "Did you mean finished?"),
+        ("outcome=faild", "Did you mean failed?"),
         ("Optimiser=Adam", "Did you mean optimizer?"),
         ("updated > 2026-11-01", "Did you mean updated_at?"),
         ("metric/Acuracy>0.5", "Did you mean metric/accuracy?"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.program import PROGRAM, Run
+from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store.cli.verbs import exporting
 from lineage_store.query.export import formats
 
@@ -39,6 +39,13 @@ def test_since_takes_a_revision_or_an_earlier_export(run: Run, stored: Path, tmp
         told = run("export", "v_job", "--since", since, "--format", "jsonl", "--to", "-")
         assert (told.code, told.out) == (0, "")
     assert len(run("export", "v_job", "--since", 0, "--format", "jsonl", "--to", "-").out.splitlines()) == 2
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(stored: Path, on_sqlite: str, tmp_path: Path) -> None:
+    shown = on_terminal("export", "v_scalar", "--to", tmp_path / "out", url=on_sqlite)
+    assert "Exporting: v_scalar, 4 of 4 rows" in shown
+    printed = on_terminal("export", "v_scalar", "--format", "csv", "--to", "-", url=on_sqlite)
+    assert "Exporting" not in printed, "rows are what the terminal shows"
 
 
 @pytest.mark.parametrize(

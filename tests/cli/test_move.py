@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from helpers.program import Run
@@ -21,6 +22,19 @@ def test_a_renamed_base_dir_keeps_what_people_wrote(run: Run, stored: Path, tmp_
     assert "why?" in run("show", "./poor").out
     refused = run("status", stored)
     assert (refused.code, f"was moved to {new}" in refused.err) == (2, True)
+
+
+def test_status_tells_of_jobs_that_are_known_in_another_base_dir(
+    run: Run, stored: Path, tmp_path: Path
+) -> None:
+    assert "known in" not in run("status").err
+    new = stored.rename(tmp_path / "new")
+    run("ingest", new)
+    hint = f"{stored}: 2 of its jobs are known in the base dir {new} too."
+    assert hint in run("status").err
+    assert "lineage-store move OLD NEW" in run("status", new).err
+    (told,) = json.loads(run("status", stored, "--json").out)["known_twice"]
+    assert told["subject"] == str(stored)
 
 
 def test_without_the_log_files_it_wants_force(run: Run, stored: Path, tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def test_verbs_show_no_line_that_the_terminal_would_break(many: str, columns: in
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.slow
 def test_numbers_and_ids_stand_on_terminals_as_in_csv(many: str, run: Run, columns: int) -> None:
     question = "SELECT train_id, learning_rate, loss, log_bytes FROM v_job ORDER BY train_id"
     names = "summary_dir,learning_rate,loss,metric/accuracy,metric/top_five,remark"

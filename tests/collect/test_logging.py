@@ -68,6 +68,17 @@ def test_a_script_that_raises_says_so_and_its_error_goes_on(tmp_path: Path, sqli
     assert not any(b"hunter2" in path.read_bytes() for path in log_files(base / "run"))
 
 
+def test_metrics_say_when_they_were_measured(tmp_path: Path, sqlite_url: str) -> None:
+    with SummaryRecord(tmp_path / "base" / "run") as record:
+        record.log_metrics({"accuracy": 0.5}, step=40, epoch=2)
+        record.log_metrics({"accuracy": 0.75}, epoch=3)
+        record.log_metrics({"accuracy": 0.25})
+    rows = asked(
+        sqlite_url, tmp_path / "base", "SELECT value, epoch, step FROM v_metric ORDER BY evaluation_no"
+    )
+    assert rows == [(0.5, 2, 40), (0.75, 3, None), (0.25, None, None)]
+
+
 def test_one_bad_value_costs_itself_with_its_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     record = SummaryRecord(tmp_path)
     record.log_params({"good": 1, "model": object(), "seed": 2**40, "nested": {"bad": None, "fine": "x"}})

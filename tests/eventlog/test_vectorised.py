@@ -242,6 +242,7 @@ def test_segments_of_several_files_are_read_apart(kinds: list[bytes], chance: ra
     "tags", [["a"], ["a", "bb"], ["a", "b", "cc", "dd", "cc"], [str(10**n) for n in range(14)]]
 )
 @given(st.integers(100, 400), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
     tags: list[str], count: int, chance: random.Random
 ) -> None:

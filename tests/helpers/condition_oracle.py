@@ -17,7 +17,7 @@ from lineage_store.texts import to_stored
 
 _COMPARE = {"lt": operator.lt, "gt": operator.gt, "le": operator.le, "ge": operator.ge}
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_OF_JOB = {name: name for name in ("state", "host", "remark")} | {
+_OF_JOB = {name: name for name in ("state", "outcome", "host", "remark")} | {
     "tag": "label",
     "updated_at": "update_time",
     "first_started_at": "first_file_time",

@@ -64,7 +64,11 @@ TEXT_FIELDS = [
     "test_dataset_path",
     "dataset_mark",
 ]
-WORDS = {"state": ["live", "stalled", "finished", "missing"], "host": ["node-1", "node-2", "NODE-1"]}
+WORDS = {
+    "state": ["live", "stalled", "finished", "missing"],
+    "outcome": ["completed", "failed", "interrupted"],
+    "host": ["node-1", "node-2", "NODE-1"],
+}
 REMARKS = ["ok", "the one in the paper", "OK"]
 INTEGER_FIELDS = [
     "epoch",
@@ -104,6 +108,7 @@ def _jobs(count: int) -> list[StoredJob]:
             label=pick.choice([None, 0, 1, 10]),
             remark=pick.choice([None, *REMARKS]),
             state=pick.choice(WORDS["state"]),
+            outcome=pick.choice([None, *WORDS["outcome"]]),
             host=pick.choice([None, *WORDS["host"]]),
             first_file_time=pick.choice([None, 0, 1, 86_400]),
         )

@@ -98,10 +98,12 @@ class Log:
         *,
         path: str | None = None,
         size: int | None = None,
+        epoch: int | None = None,
+        step: int | None = None,
         wall_time: float | None = None,
     ) -> Log:
-        """An evaluation: its metric as a dict or as raw text, and the path and size of its dataset."""
-        evaluation = lineage_pb2.EvaluationLineage()
+        """An evaluation: its metric as a dict or as raw text, path and size of its dataset, and when it was made."""
+        evaluation = lineage_pb2.EvaluationLineage(epoch=epoch, step=step)
         if metric is not None:
             evaluation.metric = metric if isinstance(metric, str) else json.dumps(metric)
         if path is not None:

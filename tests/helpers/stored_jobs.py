@@ -34,6 +34,7 @@ class StoredJob:
     label: int | None = None
     remark: str | None = None
     state: str = "finished"
+    outcome: str | None = None
     host: str | None = None
     first_file_time: int | None = None
     graph: Mapping[str, Any] | None = None
@@ -47,7 +48,9 @@ def add_base_dir(connection: Connection, path: str = "/logs") -> int:
 
 def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
     """Store a job with its lineage; returns its id."""
-    known = {name: getattr(job, name) for name in ("update_time", "state", "host", "first_file_time")}
+    known = {
+        name: getattr(job, name) for name in ("update_time", "state", "outcome", "host", "first_file_time")
+    }
     job_id = add_bare_job(connection, job.train_id, base_dir_id, **known)
     mark = texts.to_stored(job.fields.get("dataset_mark", "none"))
     graph_id = None

@@ -63,6 +63,13 @@ def test_a_training_of_which_no_one_knows_whether_it_ended_has_no_outcome(
     assert outcome_of(engine, tmp_path / "base") is None
 
 
+def test_a_word_that_is_no_outcome_is_none(tmp_path: Path, engine: Engine) -> None:
+    splendid: dict[str, Any] = {"end/outcome": "splendid"}
+    log = Log().dataset_graph(GRAPH).train(network="Net").user_info(**splendid)
+    log.write_lineage(tmp_path / "base" / "job").chmod(0o400)
+    assert outcome_of(engine, tmp_path / "base") == "completed"
+
+
 def outcome_of(engine: Engine, base: Path) -> str | None:
     ingest(engine, base)
     (outcome,) = column(engine, "SELECT outcome FROM v_job")

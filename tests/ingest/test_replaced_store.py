@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -80,7 +81,12 @@ def _execute(url: str, *statements: str) -> None:
 
 @pytest.mark.parametrize("rested_after_s", [1.0, 0.0], ids=["in use", "at rest"])
 def test_a_backup_that_is_put_back_is_brought_up_to_date(
-    engine: Engine, database_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, rested_after_s: float
+    engine: Engine,
+    database_url: str,
+    base_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    rested_after_s: float,
 ) -> None:
     """As is a standby that lacks the last commits, when it takes over from its primary."""
     monkeypatch.setattr(
@@ -93,10 +99,16 @@ def test_a_backup_that_is_put_back_is_brought_up_to_date(
         back_up(database_url)
         Log().scalar(2, "loss", 0.25).write_summary(base_dir / "job", 200).chmod(0o400)
         until(lambda: visible_scalars(engine) == {1: 0.5, 2: 0.25})
+        until(iter((False, True)).__next__)  # it has seen what it wrote last
         restore(database_url)
+        caplog.clear()
+        caplog.set_level(logging.INFO)
         until(lambda: len(_stored(database_url)) == 2)
         assert _stored(database_url) == [0.5, 0.25]
         assert ledger_is_closed(engine)
+    told = {record.message: record.__dict__ for record in caplog.records}
+    assert told["the store is an older one"]["changed_at"] <= told["the store is an older one"]["was"]
+    assert told["reads what came since"]["new_files"] == 1
 
 
 def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought_up_to_date(

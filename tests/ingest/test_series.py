@@ -140,6 +140,7 @@ def test_every_int64_step_is_kept(engine: Engine, base_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_how_many_samples_are_superseded_is_counted_however_files_grow(
     seed: int, engine: Engine, base_dir: Path
 ) -> None:

@@ -445,6 +445,7 @@ def led(engine: Engine) -> dict[int, int]:
     return dict(Counter(int(holder.split(":")[1]) for holder in holders))
 
 
+@pytest.mark.slow
 def test_shards_spread_over_daemons_and_those_of_a_dead_one_are_taken_over(
     engine: Engine, base_dir: Path, start: Start
 ) -> None:
@@ -467,6 +468,7 @@ def test_shards_spread_over_daemons_and_those_of_a_dead_one_are_taken_over(
     until(lambda: sum(led(engine).values()) == 5 and fourth.pid not in led(engine))
 
 
+@pytest.mark.slow
 def test_what_changes_is_told_once_though_several_write(
     database_url: str, base_dir: Path, start: Start
 ) -> None:

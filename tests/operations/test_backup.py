@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from helpers.ingesting import column
 from helpers.log_writer import Log
 from helpers.standby import until
 from lineage_store import LineageStore
+from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
 from lineage_store.store.admin.partitioning import lay_out
@@ -124,6 +128,34 @@ def test_a_store_is_restored_where_there_was_none(
 
 
 @in_one_piece
+def test_the_daemon_says_since_when_a_restored_store_lacks_which_files_and_reads_them(
+    url: str, base_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = back_up(url, tmp_path / "backup")
+    then = on_engine(url, column, "SELECT discovered_at FROM v_base_dir")
+    grown(base_dir)
+    with LineageStore(url) as store:
+        store.ingest(base_dir)
+    restore(url, file, replace=True)
+    engine = open_engine(url)
+    caplog.set_level(logging.INFO)
+    for _ in range(2):
+        follower = Follower(engine, base_dir, Settings())
+        follower.tick()
+        follower.close()
+    assert column(engine, "SELECT count(*) FROM v_scalar") == [6]
+    engine.dispose()
+    (told,) = (record.__dict__ for record in caplog.records if record.message == "reads what came since")
+    assert [datetime.fromisoformat(told["searched_at"])] == [_as_time(each) for each in then]
+    assert (told["new_files"], told["grown_files"], told["missing_files"]) == (2, 1, 0)
+    assert told["bytes"] > 0
+
+
+def _as_time(value: Any) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+@in_one_piece
 def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None:
     file = back_up(url, tmp_path / "backup")
     engine = open_engine(url)
@@ -150,7 +182,7 @@ def test_a_partitioned_store_is_restored_into_a_new_database_only(
         before = on_engine(url, natural_contents)
         with pytest.raises(LineageStoreError, match="is partitioned") as refused:
             restore(url, file, replace=True)
-        assert "a new database" in str(refused.value.hint)
+        assert "restore FILE" in str(refused.value.hint)
         assert restore(other, file).jobs == 3
         assert on_engine(other, natural_contents) == before
 

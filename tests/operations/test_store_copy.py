@@ -104,6 +104,7 @@ def test_every_row_is_in_the_copy_and_ids_go_on_from_there(
 @pytest.mark.parametrize(
     ("source", "target_kind"), [("sqlite", "postgresql"), ("postgresql", "sqlite")], indirect=["source"]
 )
+@pytest.mark.slow
 def test_a_copy_that_is_killed_goes_on_where_it_was(
     source: str, target_kind: str, new_url: Callable[[str], str]
 ) -> None:

@@ -93,6 +93,19 @@ def test_what_is_shown_is_downloaded_exactly_and_safe_for_spreadsheets(page: Any
     assert sorted(rows[1:]) == [["./sweep_8", "0.0001", "'=1+1"], ["./sweep_9", "0.00001", "'=1+1"]]
 
 
+def test_the_best_of_a_metric_and_the_outcome_are_columns_and_conditions(page: Any) -> None:
+    page.goto("/jobs?cols=outcome,metric_best/accuracy&where=metric_best/accuracy>=0.8")
+    expect(page.get_by_role("status").filter(has_text="2 jobs")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="outcome")).to_be_visible()
+    expect(row(page, "sweep_9")).to_contain_text("0.9")
+    condition = page.get_by_role("combobox", name="Condition")
+    offered = page.get_by_role("listbox", name="Completions").get_by_role("option")
+    condition.fill("outc")
+    expect(offered).to_contain_text(["outcome"])
+    condition.fill("metric_first/a")
+    expect(offered).to_contain_text(["metric_first/accuracy"])
+
+
 def test_selected_jobs_are_compared(page: Any) -> None:
     page.goto("/jobs")
     for name in ("sweep_1", "sweep_2"):

@@ -19,6 +19,7 @@ from sqlalchemy import text
 from helpers.databases import plain_role
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api.reports import ExportProgress
 from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError, LineageStoreError
 from lineage_store.query.export import directory, scalar_columns, sources
 from lineage_store.query.views import view_rows
@@ -97,6 +98,16 @@ def test_samples_are_the_same_however_few_are_read_at_a_time(
         assert exported(tmp_path / "out", name) == of_view(store, name)
 
 
+def test_a_file_that_has_many_rows_goes_on_in_a_second_one(
+    store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 1)
+    monkeypatch.setattr(directory, "_MOST_ROWS", 2)
+    found = store.export("v_series", to=tmp_path / "out").files
+    assert max(each.rows for each in found) == 2
+    assert exported(tmp_path / "out", "v_series") == of_view(store, "v_series")
+
+
 def test_the_manifest_comes_last_and_tells_rows_bytes_and_digests(
     store: LineageStore, tmp_path: Path
 ) -> None:
@@ -149,6 +160,24 @@ def test_an_increment_has_the_jobs_that_changed_since_and_no_other(
         for name in ("v_job", "v_scalar", "v_metric"):
             assert exported(at, name) == [row for row in of_view(store, name) if row["base_dir"] == base_dir]
         assert exported(at, "v_base_dir") == of_view(store, "v_base_dir")
+
+
+def test_after_each_batch_it_says_how_far_it_has_come(
+    store: LineageStore, asked: LineageStore, tmp_path: Path
+) -> None:
+    seen: list[ExportProgress] = []
+    store.export(to=tmp_path / "out", progress=seen.append)
+    last = {far.name: far for far in seen}
+    for view in VIEWS:
+        count = len(of_view(store, view.name))
+        expected = count if view.name in ("v_scalar", "v_histogram", "v_payload") else None
+        assert last.get(view.name) == (ExportProgress(view.name, count, expected) if count else None)
+    asked.export("SELECT 1 AS a", to=tmp_path / "statement", progress=seen.append)
+    assert seen[-1] == ExportProgress("query", 1, None)
+    base_dir = next(path for path in store.base_dirs() if Path(path).parent.name == "two")
+    store.annotate(base_dir, "./formula", remark="again")
+    store.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
+    assert seen[-1] == ExportProgress("v_scalar", 1, 1)
 
 
 def test_csv_starts_no_formula_and_keeps_numbers(store: LineageStore) -> None:

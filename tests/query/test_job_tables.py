@@ -32,7 +32,7 @@ def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
     base = tmp_path / "base"
     good = Log().train(network="LeNet5", optimizer="Adam", learning_rate=0.5, epoch=3)
     good.evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.9, "recall": math.nan})
-    good.user_info(team="vision", seed=7).write_lineage(base / "good")
+    good.user_info(team="vision", seed=7).write_lineage(base / "good").chmod(0o400)
     poor = Log().train(network="LeNet5", optimizer="SGD", learning_rate=math.nan, epoch=5)
     poor.evaluation({"accuracy": 0.25}).write_lineage(base / "poor")
     Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", math.nan).write_summary(base / "curve")
@@ -55,6 +55,7 @@ def test_all_jobs_come_with_all_columns(store: LineageStore, tmp_path: Path) -> 
     assert (good["first_started_at"], good["epoch"], good["metric/accuracy"]) == (BEGUN, 3, 0.9)
     assert math.isnan(good["metric/recall"])
     assert math.isnan(rows["./poor"]["learning_rate"])
+    assert {row["outcome"] for row in rows.values()} == {None, "completed"}
     assert (rows["./poor"]["user_defined/seed"], rows["./curve"]["network"]) == (None, None)
 
 
@@ -66,6 +67,14 @@ def test_columns_limit_and_order_are_those_asked_for(store: LineageStore) -> Non
     assert (accuracy, epoch, updated.tzinfo) == (0.25, 5, UTC)
     assert store.jobs({"epoch": {"lt": 4}}, columns="summary_dir").rows == [("./good",)]
     assert "metric/recall" not in store.jobs({"epoch": {"eq": 5}}).columns
+
+
+def test_the_best_and_the_first_of_a_metric_are_columns_where_asked_for(store: LineageStore) -> None:
+    asked = ["summary_dir", "metric_best/accuracy", "metric_first/accuracy"]
+    assert sorted(store.jobs({"epoch": {"gt": 0}}, columns=asked).rows) == [
+        ("./good", 0.9, 0.5),
+        ("./poor", 0.25, 0.25),
+    ]
 
 
 def test_a_frame_has_times_and_whole_numbers(store: LineageStore) -> None:
@@ -86,6 +95,7 @@ def test_a_frame_has_times_and_whole_numbers(store: LineageStore) -> None:
         (["optimiser"], r"Did you mean optimizer\?"),
         (["update_at"], r"Did you mean updated_at\?"),
         (["metric/acuracy"], r"Did you mean metric/accuracy\?"),
+        (["metric_best/acuracy"], r"Did you mean metric_best/accuracy\?"),
     ],
 )
 def test_a_column_that_there_is_not_is_refused_with_the_closest(
@@ -106,12 +116,31 @@ def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -
         store.jobs(base_dir=tmp_path / "other")
 
 
+def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
+    store: LineageStore, tmp_path: Path
+) -> None:
+    log = (
+        Log()
+        .train(network="Net")
+        .evaluation({"acc": 0.1}, epoch=1, step=100)
+        .evaluation({"acc": 0.2}, step=2**40)
+    )
+    log.evaluation({"acc": 0.3}, epoch=0).evaluation({"acc": 0.4}).write_lineage(tmp_path / "base" / "told")
+    store.ingest(tmp_path / "base")
+    table = store.evaluations("./told", "acc")
+    assert table["epoch"] == [1, None, 0, None]
+    assert table["step"] == [100, 2**40, None, None]
+    assert table["value"] == [0.1, 0.2, 0.3, 0.4]
+    assert [verdict.path for verdict in store.verify() if verdict.differences] == []
+
+
 def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, tmp_path: Path) -> None:
     table = store.evaluations("./good", "accuracy")
     assert table["metric"] == ["accuracy", "accuracy"]
     assert (table["evaluation_no"], table["value"], table["is_latest"]) == ([1, 2], [0.5, 0.9], [False, True])
     assert table["evaluated_at"] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
     assert store.evaluations(tmp_path / "base" / "good", "metric/accuracy").rows == table.rows
+    assert (table["epoch"], table["step"]) == ([None, None], [None, None])
     every = store.evaluations((tmp_path / "base", "good"))
     assert every["metric"] == ["accuracy", "accuracy", "recall"]
     assert math.isnan(every["value"][2])

@@ -56,3 +56,5 @@ def test_names_that_most_jobs_have_come_first(store: LineageStore, tmp_path: Pat
     store.ingest(tmp_path / "base")
     assert store.names()["metric"] == ["accuracy", "parts", "a_rare_one"]
     assert store.names()["user_defined"] == ["owner"]
+    assert store.names()["metric_first"] == ["accuracy", "parts", "a_rare_one"]
+    assert store.names()["metric_best"] == ["accuracy", "a_rare_one"]

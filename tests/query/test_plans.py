@@ -270,6 +270,7 @@ def test_pages_follow_one_another_across_the_ranges_of_an_order(engine: Engine) 
 BESIDE_LINEAGE: list[tuple[dict[str, Any], str]] = [
     ({"updated_at": {"gt": 999_000}}, "ix_train_job_newest"),
     ({"state": {"eq": "live"}}, "ix_train_job_state"),
+    ({"outcome": {"in": ["failed"]}}, "ix_train_job_outcome"),
     ({"host": {"in": ["node-1"]}}, "ix_train_job_host"),
     ({"tag": {"eq": 3}}, "annotation"),
     ({"remark": {"like": "%paper%"}}, "annotation"),
@@ -282,7 +283,9 @@ def test_what_is_known_beside_lineage_is_found_without_a_look_at_every_job(
 ) -> None:
     jobs, few = tables.train_job, tables.train_job.c.id <= 20
     with writing(engine) as connection:
-        connection.execute(tables.train_job.update().where(few).values(state="live", host="node-1"))
+        connection.execute(
+            tables.train_job.update().where(few).values(state="live", outcome="failed", host="node-1")
+        )
         notes = select(jobs.c.base_dir_id, jobs.c.train_id, literal(3), literal("paper"), literal(NOW)).where(
             few
         )

@@ -71,6 +71,17 @@ def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
     assert (list(job["fields"]), list(job["metric"]), job["user_defined"]) == (["network"], ["accuracy"], {})
 
 
+def test_the_best_of_a_metric_is_a_field_where_it_is_asked_for(
+    client: httpx.Client, store: LineageStore
+) -> None:
+    best = "metric_best/accuracy"
+    asked = {"fields": best, "where": f"{best} is not null", "sort": f"{best}:desc"}
+    jobs = got(client, "jobs", limit=5, **asked)["jobs"]
+    table = store.jobs({"sorted_name": best, "sorted_type": "descending"}, columns=[best], limit=5)
+    assert [job["fields"] for job in jobs] == [{best: value} for (value,) in table.rows]
+    assert got(client, "values", name=best)["values"]
+
+
 def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
     answer = got(client, "jobs", form="columns", fields=["network", "metric/accuracy", "epoch"])
     columns = {column["name"]: column for column in answer["columns"]}
@@ -86,7 +97,8 @@ def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
 
 def test_what_conditions_may_name_and_compare_with(client: httpx.Client, store: LineageStore) -> None:
     names = got(client, "names")
-    assert {"metric": names["metric"], "user_defined": names["user_defined"]} == store.names()
+    assert {kind: known for kind, known in names.items() if kind != "fields"} == store.names()
+    assert set(names) == {"fields", "metric", "metric_best", "metric_first", "user_defined"}
     known = got(client, "values", name="optimizer", part="o", limit=1)["values"]
     assert [(each["value"], each["jobs"]) for each in known] == store.known_values("optimizer", "o", most=1)
     assert refused(client, "values", name="optimiser") == (400, "lineage_search_condition_param")
@@ -127,6 +139,13 @@ def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: Li
     answer = got(client, "train-jobs")["jobs"]
     assert [(job["train_id"], job["state"]) for job in answer] == expected
     assert got(client, "train-jobs", state="missing")["jobs"] == []
+    completed = [job.train_id for job in store.train_jobs(outcome="completed")]
+    assert completed
+    told = got(client, "train-jobs", outcome="completed")["jobs"]
+    assert [(job["train_id"], job["outcome"]) for job in told] == [(each, "completed") for each in completed]
+    shown = got(client, "jobs", where="outcome=completed", fields="outcome", limit=100)["jobs"]
+    assert {job["train_id"] for job in shown} <= set(completed)
+    assert all(job["fields"] == {"outcome": "completed"} for job in shown)
 
 
 def test_wrong_questions_are_refused_with_what_is_allowed(client: httpx.Client) -> None:

@@ -18,6 +18,7 @@ CREATE TABLE train_job (
   train_id TEXT COLLATE "C" NOT NULL,
   train_key BIGINT DEFAULT 0 NOT NULL,
   state TEXT NOT NULL,
+  outcome TEXT,
   source_present BOOLEAN NOT NULL,
   host TEXT,
   update_time BIGINT NOT NULL,
@@ -36,6 +37,8 @@ CREATE TABLE train_job (
 CREATE INDEX ix_train_job_host ON train_job (base_dir_id, host);
 
 CREATE INDEX ix_train_job_newest ON train_job (update_time, train_id, base_dir_id);
+
+CREATE INDEX ix_train_job_outcome ON train_job (base_dir_id, outcome);
 
 CREATE INDEX ix_train_job_revision ON train_job (base_dir_id, revision);
 
@@ -90,6 +93,8 @@ CREATE TABLE lineage_event (
   wall_time DOUBLE PRECISION,
   content TEXT NOT NULL,
   evaluation_no INTEGER,
+  epoch BIGINT,
+  step BIGINT,
   CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
   CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
@@ -327,6 +332,7 @@ CREATE TABLE ingest_problem (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
   job_id INTEGER,
+  train_id TEXT COLLATE "C",
   file_no INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
@@ -438,25 +444,14 @@ SELECT
   l.model_size AS model_size_bytes,
   l.dataset_mark AS dataset_mark,
   j.state AS state,
-  CASE WHEN j.state <> 'live' THEN coalesce(
-    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = 'end/outcome'),
-    (
-      SELECT CASE
-        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
-        WHEN j.state = 'finished' AND count(*) > 0 THEN 'interrupted'
-      END
-      FROM file_lineage t
-      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
-      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-    )
-  ) END AS outcome,
+  j.outcome AS outcome,
   CASE WHEN (j.first_file_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.first_file_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS first_started_at,
   CASE WHEN (j.last_file_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.last_file_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_started_at,
   CASE WHEN (j.last_wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.last_wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS last_event_at,
   CASE WHEN (j.update_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.update_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS updated_at,
   j.last_wall_time - j.first_file_time AS duration_s,
   extract(epoch FROM clock_timestamp() - (j.last_grown_at))::double precision AS quiet_s,
-  (
+  coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -465,15 +460,14 @@ SELECT
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  ) AS restart_count,
+    GROUP BY older.job_id
+  ), 0) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   j.source_present AS source_present,
-  (
-    SELECT count(*) FROM ingest_problem p
-    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
-  ) AS problem_count,
+  coalesce((
+    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+  ), 0) AS problem_count,
   a.tag AS label,
   a.remark AS remark,
   j.revision AS revision
@@ -492,12 +486,13 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS evaluated_at,
-  e.evaluation_no + (
-    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
+  e.evaluation_no + coalesce((
+    SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  ) AS evaluation_no,
+    GROUP BY other.job_id
+  ), 0) AS evaluation_no,
   (
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
@@ -506,7 +501,9 @@ SELECT
       WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
         AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
     )
-  ) AS is_latest
+  ) AS is_latest,
+  e.epoch AS epoch,
+  e.step AS step
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
@@ -743,7 +740,7 @@ FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.
 CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
-  j.train_id AS train_id,
+  p.train_id AS train_id,
   p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
@@ -754,11 +751,7 @@ SELECT
   p.first_seen_at AS first_seen_at,
   p.last_seen_at AS last_seen_at,
   p.resolved_at AS resolved_at
-FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
-LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-WHERE f.file_no IS NULL OR f.state <> 'replaced';
+FROM ingest_problem p JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_ingest_cycle AS
 SELECT
@@ -787,7 +780,7 @@ SELECT
   coalesce(f.size_bytes, 0) AS log_bytes,
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
-  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
+  (SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp() ORDER BY i.shard LIMIT 1) AS leader,
   b.shards AS shards,
   (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp()) AS led_shards,

@@ -79,6 +79,7 @@ def parts(engine: Engine) -> list[str]:
     return [name.removeprefix("scalar_sample_") for name in column(engine, _PARTS)]
 
 
+@pytest.mark.slow
 def test_a_store_holds_the_same_with_partitions_and_without_them_again(
     engine: Engine, base_dir: Path, corpus: Path
 ) -> None:

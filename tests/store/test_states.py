@@ -140,6 +140,7 @@ HAPPENINGS = [name for name in vars(History) if not name.startswith("_")]
 
 @settings(max_examples=25)
 @given(happenings=st.lists(st.sampled_from(HAPPENINGS), min_size=4, max_size=24))
+@pytest.mark.slow
 def test_every_change_of_state_is_in_the_table(
     happenings: list[str], sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -202,6 +202,7 @@ def test_check_does_not_import_alembic(sqlite_url: str) -> None:
     subprocess.run([sys.executable, "-c", program, sqlite_url], check=True)
 
 
+@pytest.mark.slow
 def test_installed_wheel_upgrades(tmp_path: Path) -> None:
     build = [
         sys.executable,

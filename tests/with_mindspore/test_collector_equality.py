@@ -106,6 +106,10 @@ def test_every_evaluation_in_fit_is_recorded(sides: Sides) -> None:
     evaluations = [event for event in ours if event.what == "evaluation_lineage"]
     assert [json.loads(event.content["metric"]).keys() for event in evaluations] == [{"accuracy", "loss"}] * 2
     assert {event.content["valid_dataset"]["valid_dataset_size"] for event in evaluations} == {8}
+    assert [(event.content["epoch"], event.content["step"]) for event in evaluations] == [
+        ("1", "3"),
+        ("2", "6"),
+    ]
     others = [event for event in ours if event not in evaluations]
     assert others == [event for number, event in enumerate(theirs) if event not in theirs[:number]]
 

@@ -54,6 +54,8 @@ export async function jobColumns(
 export interface Names {
   fields: { name: string; type: "text" | "integer" | "float"; meaning: string }[];
   metric: string[];
+  metric_best: string[];
+  metric_first: string[];
   user_defined: string[];
 }
 

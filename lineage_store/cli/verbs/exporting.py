@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lineage_store.cli.option_values import one_of
 from lineage_store.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import ExportProgress
 
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "openlineage")
 _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
@@ -49,11 +53,22 @@ def export_verb(session: Session, what: str | None, to: str, format_: str, since
             f"{to} is named as a file is; give a directory, or --to - > {to}.", param_hint="--to"
         )
     behind = int(since) if since is not None and since.isdecimal() else since
-    with session.open_store() as store:
-        if to == "-":
-            store.export(what, to=sys.stdout.buffer, format=format_, since=behind)
-            sys.stdout.buffer.flush()
-            return
-        report = store.export(what, to=to, format=format_, since=behind)
+    to_terminal = to == "-" and sys.stdout.isatty()
+    with (
+        session.open_store() as store,
+        session.working("Exporting", wanted=not to_terminal) as tell,
+    ):
+        target = sys.stdout.buffer if to == "-" else to
+        report = store.export(
+            what, to=target, format=format_, since=behind, progress=lambda far: tell(_shown(far))
+        )
+    if to == "-":
+        sys.stdout.buffer.flush()
+        return
     files = len(report.files)
     click.echo(f"{report.rows:,} rows in {files:,} {'file' if files == 1 else 'files'} in {to}.")
+
+
+def _shown(far: ExportProgress) -> str:
+    of = "" if far.expected_rows is None else f" of {far.expected_rows:,}"
+    return f"{far.name}, {far.rows:,}{of} rows"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from lineage_store.cli.output import (
     write_table,
 )
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.states import JobState
+from lineage_store.states import JobState, Outcome
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import JobReport
@@ -29,7 +30,7 @@ base_dir_option = click.option(
     "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
 )
 
-JOB_COLUMNS = ("job", "state", "started", "updated", "bytes", "host", "base_dir")
+JOB_COLUMNS = ("job", "state", "outcome", "started", "updated", "bytes", "host", "base_dir")
 _SERIES_COLUMNS = (
     *(
         "plugin",
@@ -54,6 +55,11 @@ _FILE_COLUMNS = (
 @click.option(
     "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
+@click.option(
+    "--outcome",
+    callback=one_of(tuple(Outcome)),
+    help=f"Only jobs whose training ended so: {', '.join(Outcome)}.",
+)
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs in a page.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="Which page, from 1.")
 @click.option("--after", metavar="CURSOR", help="The page behind this cursor, which the page before tells.")
@@ -64,6 +70,7 @@ def jobs_verb(
     session: Session,
     base_dir: str | None,
     state: str | None,
+    outcome: str | None,
     limit: int,
     page: int,
     after: str | None,
@@ -76,21 +83,26 @@ def jobs_verb(
     \b
     lineage-store jobs
     lineage-store jobs /shared/summaries --state live --json
+    lineage-store jobs --outcome failed
     lineage-store jobs --limit 50 --after WzE3MzE2...
     """
     with session.open_store() as store:
         place = find_base_dir(base_dir)
-        jobs = store.train_jobs(place, state=state, limit=limit, page=page - 1, after=after)
+        of_these = partial(store.train_jobs, place, state=state, outcome=outcome)
+        jobs = of_these(limit=limit, page=page - 1, after=after)
         last = jobs[-1].cursor if len(jobs) == limit else None
-        more = last and store.train_jobs(place, state=state, limit=1, after=last)
+        more = last and of_these(limit=1, after=last)
     rows = [
-        (job.train_id, job.state, job.first_started_at, job.updated_at, job.log_bytes, job.host, job.base_dir)
+        (
+            *(job.train_id, job.state, job.outcome, job.first_started_at, job.updated_at),
+            *(job.log_bytes, job.host, job.base_dir),
+        )
         for job in jobs
     ]
     write_rows(JOB_COLUMNS, rows, style)
     if more:
         session.note(f"There are more: --after {last}")
-    if not jobs and state is None and page == 1 and after is None:
+    if not jobs and (state, outcome, page, after) == (None, None, 1, None):
         session.note("The store holds no jobs: run `lineage-store ingest BASE_DIR`.")
 
 

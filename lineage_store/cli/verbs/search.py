@@ -15,7 +15,7 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, USER_PREFIX
+from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -24,8 +24,10 @@ ALL_COLUMNS = (
     *("summary_dir", "base_dir", "tag", "remark", "dataset_graph"),
     *(field.name for field in (*LISTED, *OF_JOBS) if field.table != "annotation"),
 )
-PREFIXED = (f"{METRIC_PREFIX}<name>", f"{USER_PREFIX}<key>")
+NAME_PREFIXES = (*PREFIXES.values(), *SUMMARY_PREFIXES)
 COLUMNS = tuple(field.name for field in PRINTED)
+_OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
+_EVERY_JOB = 2**31 - 1
 
 
 @click.command("filter")
@@ -93,14 +95,12 @@ def filter_verb(
         # Not before: what was read just now may have brought the names.
         _refuse_unknown_columns(names, answer)
         store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
-        standing = _standing(store, base_dir, names, answer)
+        beside = _beside_lineage(store, base_dir, names, answer, wanted if everything else None)
     if style == "json":
         write_json(answer)
     else:
         names = names or _default_columns(answer)
-        write_rows(
-            names, [[_cell(found, name, of_job) for name in names] for found, of_job in standing], style
-        )
+        write_rows(names, [[_cell(found, name, of_job) for name in names] for found, of_job in beside], style)
     session.note(_footer(wanted, answer["count"]))
 
 
@@ -138,27 +138,43 @@ def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> 
     for name in names:
         if not (name in ALL_COLUMNS or _is_named(name)):
             raise click.BadParameter(
-                refusal(name, [*ALL_COLUMNS, *PREFIXED], also=answer["customized"]), param_hint="--columns"
+                refusal(
+                    name,
+                    [*ALL_COLUMNS, *(f"{prefix}<name>" for prefix in NAME_PREFIXES)],
+                    also=answer["customized"],
+                ),
+                param_hint="--columns",
             )
 
 
 def _is_named(column: str) -> bool:
-    return any(column.startswith(prefix) and column != prefix for prefix in PREFIXES.values())
+    return any(column.startswith(prefix) and column != prefix for prefix in NAME_PREFIXES)
 
 
-def _standing(
-    store: LineageStore, base_dir: str | None, names: Sequence[str], answer: Mapping[str, Any]
+def _beside_lineage(
+    store: LineageStore,
+    base_dir: str | None,
+    names: Iterable[str],
+    answer: Mapping[str, Any],
+    condition: Mapping[str, Any] | None,
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Each object of the answer with what columns ask for that MindInsight's answer lacks."""
-    asked = [field.name for field in OF_JOBS if field.table == "train_job" and field.name in names]
-    ids = [found["summary_dir"] for found in answer["object"]] if asked else []
-    place = find_base_dir(base_dir) if asked else None
-    known = {
-        key: {name: getattr(job, name) for name in asked}
-        for job in store.named_jobs(ids)
-        if place in (None, job.base_dir)
-        for key in ((job.base_dir, job.train_id), (None, job.train_id))
-    }
+    """Each object of the answer with what columns ask for that MindInsight's answer lacks.
+
+    `condition`: what all jobs of the answer were found by; None: they are one page, and are asked for by name.
+    """
+    asked = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
+    known: dict[tuple[str | None, str], dict[str, Any]] = {}
+    if asked:
+        listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
+        found = store.job_columns(
+            listed if condition is None else condition,
+            asked,
+            base_dir=find_base_dir(base_dir),
+            most=_EVERY_JOB,
+        )
+        rows = zip(*found.values.values(), strict=True)
+        for place, train_id, row in zip(found.base_dir, found.train_id, rows, strict=True):
+            known[place, train_id] = known[None, train_id] = dict(zip(found.values, row, strict=True))
     return [
         (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
     ]

@@ -31,10 +31,12 @@ def train(message: lineage_pb2.TrainLineage) -> Content:
 
 
 def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
-    """`{"metric": JSON text or None, "valid_dataset": dict}`."""
+    """`{"metric": JSON text or None, "valid_dataset": dict}`, and `epoch` and `step` where they are set."""
     return {
         "metric": text(message.metric) if message.HasField("metric") else None,
         "valid_dataset": _fields(message.valid_dataset),
+        **({"epoch": message.epoch} if message.HasField("epoch") else {}),
+        **({"step": message.step} if message.HasField("step") else {}),
     }
 
 

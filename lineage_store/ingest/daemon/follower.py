@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -31,6 +32,8 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
+from lineage_store.ingest.daemon.keeping import Keeping
+from lineage_store.ingest.daemon.older_store import tell_lack, tell_older
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.history import record_cycle
@@ -94,11 +97,14 @@ class Follower:
         self._cache = DirectoryCache()
         self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
+        self._took_lead = False
+        self._searched_before: datetime | None = None
         self._searched, self._survey_ended, self._fit = False, 0.0, True
         self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
         self._reader = Worker(settings.slow_reading_s, settings.reading_memory_bytes, self.pulse.beat)
         self._apart = Apart(settings)
         self._batches = self._no_batches()
+        self._keeping = Keeping(engine, str(base_dir), settings, self._should_stop)
 
     @property
     def settings(self) -> Settings:
@@ -157,6 +163,7 @@ class Follower:
         for reader in (self._reader, self._apart):
             with suppress(ReaderStuckError):
                 reader.close()
+        self._keeping.close()
         if self._lease is not None:
             release_lease(self._engine, self._lease)
             self._lease = None
@@ -187,7 +194,9 @@ class Follower:
 
     def _work(self) -> None:
         began_s = time.thread_time()
-        lease = self._lease = self._lead() if self._lease is None or self._is_older() else self._lease
+        if self._lease is None or self._is_older(self._lease.base_dir_id):
+            self._lease = self._lead()
+        lease = self._lease
         this = Ingester(
             self._engine,
             self._base_dir,
@@ -206,6 +215,8 @@ class Follower:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+        if self._keeping.step(lease):
+            self._forget_batches()  # a file of a job that went may be among them
         self._took_s = time.thread_time() - began_s
 
     def _no_batches(self) -> Batches:
@@ -217,13 +228,14 @@ class Follower:
         with suppress(ReaderStuckError):
             self._apart.close()
 
-    def _is_older(self) -> bool:
+    def _is_older(self, base_dir_id: int) -> bool:
         """Whether the store is older than it was, such as a standby that took over: nothing remembered holds for it."""
-        assert self._lease is not None
         with reading(self._engine) as connection:
-            revision = registry.revision(connection, self._lease.base_dir_id)
-        older, self._revision = revision < self._revision, revision
-        return older
+            revision = registry.revision(connection, base_dir_id)
+        before, self._revision = self._revision, revision
+        if revision < before:
+            tell_older(self._base_dir, revision, before)
+        return revision < before
 
     def _beat_and_ask(self) -> bool:
         self.pulse.beat()
@@ -238,8 +250,13 @@ class Follower:
             self._divides_into = 0  # once: another daemon may be told otherwise later
         lease = self._acquire(base_dir_id)
         place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
+        self._is_older(base_dir_id)  # the failure before may have told it first
+        with reading(self._engine) as connection:
+            self._searched_before = registry.discovered_at(connection, base_dir_id)
+        self._took_lead = True
         log.info("leads", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
+        self._keeping.forget()
         self._forget_batches()
         distrust = is_network(filesystem_type(self._base_dir))
         self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
@@ -304,6 +321,9 @@ class Follower:
             shards=this.lease.shards,
         )
         self._survey_ended = time.monotonic()
+        if searched and self._took_lead:
+            tell_lack(self._base_dir, self._searched_before, todo)
+            self._took_lead = False
         calls_for_more = todo or searched or self._batches.is_busy
         return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
 

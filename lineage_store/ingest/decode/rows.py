@@ -259,7 +259,16 @@ def _lineage_row(collected: _Collected, frame: Frame, event: LineageEvent, setti
             collected.note("unreadable_metric", frame.position, frame.end, str(error))
     user_values = len(event.content) if event.kind == "user_info" else 0
     content = bounds.of_content(json.dumps(event.content), settings)
-    return LineageRow(frame.position, event.kind, _wall_time(event.wall_time), content, metrics, user_values)
+    return LineageRow(
+        frame.position,
+        event.kind,
+        _wall_time(event.wall_time),
+        content,
+        metrics,
+        user_values,
+        epoch=event.content.get("epoch") if event.kind == "eval" else None,
+        step=event.content.get("step") if event.kind == "eval" else None,
+    )
 
 
 def _rows(

@@ -2,7 +2,8 @@
 
 In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with rows,
 bytes and SHA-256 of each. Promises: a directory without manifest is an unfinished export; no more files are open than
-`_MOST_OPEN`, however many there come to be. Does not know formats, nor the store.
+`_MOST_OPEN`, however many there come to be, and none has many more rows than `_MOST_ROWS`. Does not know formats, nor
+the store.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from lineage_store.query.export.sources import Source
 
 MANIFEST = "manifest.json"
 _MOST_OPEN = 32
+_MOST_ROWS = 5_000_000
+"""Of a file; a writer of Parquet keeps in memory what it has to say of each part until the file ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class ExportDirectory:
                 opened = self._opened(source, columns, partition)
                 opened.writer.write(part)
                 opened.rows += len(part)
+                if opened.rows >= _MOST_ROWS:
+                    self._finish((source.name, partition))
         for key in list(self._open):
             self._finish(key)
         if len(self.files) == before:
@@ -118,7 +123,7 @@ class ExportDirectory:
         return found
 
     def _free(self, name: str) -> Path:
-        """A name that no file has yet: what was closed to make room goes on in a second one."""
+        """A name that no file has yet: what was closed to make room, or was long enough, goes on in a second one."""
         number, path = 1, self._directory / f"{name}.{self._format.suffix}"
         while path.exists():
             number += 1

@@ -7,7 +7,7 @@ of an export are of one moment; memory for a batch and for what the open files h
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,6 +27,7 @@ from lineage_store.query.export.sources import (
     arrow_schema,
     as_arrow,
     changed_jobs,
+    expected_rows,
     of_statement,
     of_view,
     revisions,
@@ -48,6 +49,17 @@ class ExportReport:
     """None where it went into a stream."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExportProgress:
+    """How far an export has come with what it writes now."""
+
+    name: str
+    """Of the view, or `query`, or `openlineage`."""
+    rows: int
+    expected_rows: int | None
+    """How many there will be; None where that is not known before."""
+
+
 def views(
     connection: Connection, names: Sequence[str], format_: Format, since: Since | None
 ) -> Iterator[Batches]:
@@ -57,7 +69,8 @@ def views(
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
         else:
-            yield _of_rows(source, view_rows(connection, source, jobs), format_)
+            rows = view_rows(connection, source, jobs, as_stored=format_.takes_arrow)
+            yield _of_rows(source, rows, format_)
 
 
 def events(connection: Connection, since: Since | None) -> Iterator[Batches]:
@@ -75,6 +88,29 @@ def _of_rows(source: Source, rows: Iterator[Any], format_: Format) -> Batches:
     if format_.takes_arrow:
         return source, *as_arrow(source, rows)
     return source, source.columns, rows
+
+
+def watched(
+    sources: Iterator[Batches],
+    connection: Connection | None,
+    since: Since | None,
+    progress: Callable[[ExportProgress], None],
+) -> Iterator[Batches]:
+    """The same sources, which say after each batch how far they have come."""
+    jobs = None if since is None else changed_jobs(since)
+    for source, columns, batches in sources:
+        expected = None if connection is None else expected_rows(connection, source, jobs)
+        yield source, columns, _counted(source.name, batches, expected, progress)
+
+
+def _counted(
+    name: str, batches: Iterator[Any], expected: int | None, progress: Callable[[ExportProgress], None]
+) -> Iterator[Any]:
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += len(batch)
+        progress(ExportProgress(name, rows, expected))
 
 
 def facts(connection: Connection | None, format_: Format, since: Since | None) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, func, select
 
 from lineage_store.plugins import SCALAR
-from lineage_store.query.export.sources import ROWS_AT_A_TIME, Source, arrow_schema
+from lineage_store.query.export.sources import ROWS_AT_A_TIME, Source, arrow_schema, stored_array
 from lineage_store.store.schema.tables import series
 from lineage_store.store.schema.views.samples import SCALAR_SERIES
 from lineage_store.times import CALENDAR_END
@@ -31,6 +31,7 @@ _MOST_SAMPLES = 1_000_000
 _JOBS_AT_A_TIME = 2_000
 _EXACT = float(1 << 52)
 """From here on a double has no fraction."""
+_SAMPLE = np.dtype([("key", np.int64), ("step", np.int64), ("wall_time", np.float64), ("value", np.float64)])
 Samples = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 """Key of the series, step, wall time, value."""
 _SAMPLES = {
@@ -128,10 +129,8 @@ class _Series:
 
 
 def _array(pa: Any, values: Sequence[Any], type_: Any) -> Any:
-    """A column of the series; texts repeat, and become a dictionary. SQLite's times are text."""
-    if pa.types.is_timestamp(type_) and any(isinstance(value, str) for value in values):
-        return pa.array(values, pa.string()).cast(type_)
-    array = pa.array(values, type_)
+    """A column of the series; texts repeat, and become a dictionary."""
+    array = stored_array(values, type_)
     return array.dictionary_encode() if pa.types.is_string(type_) else array
 
 
@@ -149,9 +148,10 @@ def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
         cursor: Any = connection.connection.cursor()  # SQLAlchemy's rows would take as long again
         cursor.execute(query)
         fetched = iter(partial(cursor.fetchmany, _FETCHED), [])
-        while parts := list(islice(map(_columns, fetched), max(ROWS_AT_A_TIME // _FETCHED, 1))):
-            keys, steps, times, numbers = zip(*parts, strict=True)
-            yield tuple(map(np.concatenate, (keys, steps, times, numbers)))  # type: ignore[misc]
+        arrays = (np.array(rows, _SAMPLE) for rows in fetched)  # NULL becomes NaN
+        while parts := list(islice(arrays, max(ROWS_AT_A_TIME // _FETCHED, 1))):
+            whole = np.concatenate(parts)
+            yield tuple(np.ascontiguousarray(whole[name]) for name in _SAMPLE.names or ())  # type: ignore[misc]
         return
     with connection.exec_driver_sql(query, execution_options={"yield_per": _GROUPS_AT_A_TIME}) as groups:
         for some in groups.partitions():
@@ -163,9 +163,3 @@ def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
                 np.frombuffer(time_bytes, ">f8").astype(np.float64),
                 np.frombuffer(value_bytes, ">f8").astype(np.float64),
             )
-
-
-def _columns(rows: Sequence[Sequence[Any]]) -> Samples:
-    keys, steps, times, values = zip(*rows, strict=True)
-    whole = np.array(keys, np.int64), np.array(steps, np.int64)
-    return *whole, np.array(times, np.float64), np.array(values, np.float64)  # NULL becomes NaN

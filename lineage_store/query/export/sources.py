@@ -13,13 +13,15 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, and_, column, or_, select
+from sqlalchemy import Connection, Select, and_, column, func, or_, select, table
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
+from lineage_store.plugins import HISTOGRAM, PLUGINS, SCALAR
 from lineage_store.query.views import view_select
 from lineage_store.store.schema.tables import base_dir, train_job
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.model import ColumnType
+from lineage_store.store.schema.views.samples import V_HISTOGRAM, V_PAYLOAD, V_SCALAR
 from lineage_store.texts import meant
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ Since = int | Mapping[str, int]
 _BY_NAME = {view.name: view for view in VIEWS}
 _TIMES = ("wall_at", "evaluated_at", "started_at")
 """The columns by whose month files are divided, where a view has one."""
+_PLUGINS = {
+    V_SCALAR.name: [SCALAR],
+    V_HISTOGRAM.name: [HISTOGRAM],
+    V_PAYLOAD.name: [plugin.name for plugin in PLUGINS if not plugin.has_value],
+}
+"""Whose samples the views of samples show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +98,25 @@ def changed_jobs(since: Since) -> Select[Any]:
     return jobs.where(~or_(*known)) if known else jobs
 
 
-def view_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> Iterator[Rows]:
-    """A view's rows: times as datetimes, truth as bool, on either database.
+def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> int | None:
+    """How many rows a view of samples has, as its series have counted them; None for any other."""
+    if source.name not in _PLUGINS:
+        return None
+    samples: Select[Any] = select(func.sum(column("sample_count"))).select_from(table("v_series"))
+    counted = samples.where(column("plugin").in_(_PLUGINS[source.name]))
+    if jobs is not None:
+        counted = counted.where(column("job_id").in_(jobs))
+    return int(connection.execute(counted).scalar() or 0)
+
+
+def view_rows(
+    connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
+) -> Iterator[Rows]:
+    """A view's rows: times as datetimes, truth as bool, on either database, unless they may be `as_stored`.
 
     With `jobs`, of a view about jobs, those of these alone.
     """
-    query = view_select(source.name)
+    query = view_select(source.name, as_stored=as_stored)
     if jobs is not None and source.columns[:3] == ("base_dir", "train_id", "job_id"):
         query = query.where(column("job_id").in_(jobs))
     with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
@@ -113,7 +134,7 @@ def as_arrow(source: Source, batches: Iterable[Rows]) -> tuple[pyarrow.Schema, I
     batches = iter(batches)
     first = next(batches, ())
     schema = arrow_schema(source) if source.types else _inferred(source, first)
-    return schema, (_record_batch(schema, rows) for rows in chain([first] if first else [], batches))
+    return schema, (_record_batch(source, schema, rows) for rows in chain([first] if first else [], batches))
 
 
 def arrow_schema(source: Source) -> pyarrow.Schema:
@@ -145,22 +166,34 @@ def _inferred(source: Source, rows: Rows) -> pyarrow.Schema:
     return pa.schema(fields)
 
 
-def _record_batch(schema: pyarrow.Schema, rows: Rows) -> pyarrow.RecordBatch:
+def _record_batch(source: Source, schema: pyarrow.Schema, rows: Rows) -> pyarrow.RecordBatch:
     import pyarrow as pa
 
     arrays = []
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
-        if pa.types.is_floating(field.type):
+        if source.types is None and pa.types.is_floating(field.type):
             values = tuple(float(value) if isinstance(value, Decimal) else value for value in values)
         arrays.append(_array(field.name, values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(name: str, values: Sequence[Any], type_: Any = None) -> Any:
+def stored_array(values: Sequence[Any], type_: Any = None) -> pyarrow.Array:
+    """A column as the database has it: SQLite has texts for points in time, and numbers for truth."""
+    import pyarrow as pa
+
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, str) and pa.types.is_timestamp(type_ or pa.string()):
+        return pa.array(values, pa.string()).cast(type_)
+    if type(first) is int and pa.types.is_boolean(type_ or pa.int64()):
+        return pa.array(values, pa.int8()).cast(type_)
+    return pa.array(values, type_)
+
+
+def _array(name: str, values: Sequence[Any], type_: Any = None) -> pyarrow.Array:
     import pyarrow as pa
 
     try:
-        return pa.array(values, type_)
+        return stored_array(values, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise LineageStoreError(
             f"The column {name!r} holds values of several types: {error}.",

@@ -28,8 +28,8 @@ from lineage_store.texts import from_stored, key
 from lineage_store.times import from_unix, instant
 
 _ABOUT = (
-    *(train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.host),
-    *(train_job.c.update_time, train_job.c.first_file_time),
+    *(train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.outcome),
+    *(train_job.c.host, train_job.c.update_time, train_job.c.first_file_time),
     *(train_job.c.last_file_time, train_job.c.last_wall_time),
 )
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
@@ -43,6 +43,7 @@ class JobColumns:
     base_dir: list[str]
     train_id: list[str]
     state: list[str]
+    outcome: list[str | None]
     host: list[str | None]
     updated_at: list[datetime]
     first_started_at: list[datetime | None]
@@ -71,7 +72,7 @@ def job_columns(
     )
     rows = run(connection, statement, **condition.values, most=most)
     found = zip(*rows, strict=True) if rows else _nothing(fields)
-    ids, base_dirs, train_ids, states, hosts, updated, first, last, event, *shown = found
+    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *shown = found
     columns = iter(shown)
     of_fields = {subject: _decoded(subject, columns) for subject in fields}
     named = {subject: _named(connection, subject, ids) for subject in asked.values() if subject.type in NAMED}
@@ -84,6 +85,7 @@ def job_columns(
         [paths[number] for number in base_dirs],
         list(map(from_stored, train_ids)),
         list(states),
+        list(outcomes),
         [host and from_stored(host) for host in hosts],
         list(map(from_unix, updated)),
         list(map(instant, first)),

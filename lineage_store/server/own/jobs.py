@@ -18,7 +18,7 @@ from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED
+from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 from lineage_store.json_values import for_json, iso, spelled
 from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
@@ -40,7 +40,8 @@ BaseKey = Annotated[str | None, Query(description="Key of the base dir; none: al
 Fields = Annotated[
     list[str],
     Query(
-        description="Fields, metric/NAME, user_defined/NAME; a page without any shows all.",
+        description="Fields, metric/NAME, metric_best/NAME, metric_first/NAME, user_defined/NAME; a page without any "
+        "shows all but the best and the first.",
         max_length=MOST_COLUMNS,
     ),
 ]
@@ -98,6 +99,7 @@ async def train_jobs(
     ask: Ask,
     base: BaseKey = None,
     state: Literal["live", "stalled", "finished", "missing"] | None = None,
+    outcome: Literal["completed", "failed", "interrupted"] | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     page: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> Response:
@@ -105,7 +107,7 @@ async def train_jobs(
 
     def answer(store: LineageStore) -> dict[str, Any]:
         base_dir = None if base is None else base_dir_of(store, base)
-        found = store.train_jobs(base_dir, state=state, limit=limit, page=page)
+        found = store.train_jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
         return {"jobs": [_described(job.base_dir, job.train_id, job) for job in found]}
 
     return await unless_known(request, ask, answer)
@@ -125,9 +127,11 @@ def _page(store: LineageStore, question: _Question, limit: int, page: int, *, co
     base_dir = question.checked(store)
     wanted = {**question.condition, "limit": limit, "offset": page}
     answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
-    known = store.named_jobs([each["summary_dir"] for each in answer["object"]])
+    ids = [each["summary_dir"] for each in answer["object"]]
+    known, beside = store.named_jobs(ids), _summaries(store, base_dir, ids, question.fields)
     found = [
-        _found(each, job, question.fields) for each, job in _with_states(answer["object"], known, base_dir)
+        _found(each, job, question.fields, beside)
+        for each, job in _with_states(answer["object"], known, base_dir)
     ]
     return {"count": answer["count"], "limit": limit, "page": page, "jobs": found}
 
@@ -140,7 +144,24 @@ def _with_states(
     return ((each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"]))) for each in objects)
 
 
-def _found(each: Mapping[str, Any], job: TrainJob | None, names: Sequence[str]) -> dict[str, Any]:
+def _summaries(
+    store: LineageStore, base_dir: str | None, train_ids: Sequence[str], names: Iterable[str]
+) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """The first and best results that are asked for, by base dir and train id."""
+    asked = [name for name in names if name.startswith(tuple(SUMMARY_PREFIXES))]
+    if not asked:
+        return {}
+    found = store.job_columns({"summary_dir": {"in": train_ids}}, asked, base_dir=base_dir)
+    rows = zip(found.base_dir, found.train_id, zip(*found.values.values(), strict=True), strict=True)
+    return {(place, train_id): dict(zip(found.values, row, strict=True)) for place, train_id, row in rows}
+
+
+def _found(
+    each: Mapping[str, Any],
+    job: TrainJob | None,
+    names: Sequence[str],
+    beside: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> dict[str, Any]:
     lineage, added = each["model_lineage"], each["added_info"]
     base_dir = job.base_dir if job else each.get("base_dir", "")
     wanted = set(names)
@@ -156,6 +177,7 @@ def _found(each: Mapping[str, Any], job: TrainJob | None, names: Sequence[str]) 
     if job:
         of_job = [each.name for each in OF_JOBS if each.table == "train_job" and each.name in wanted]
         fields |= {name: for_json(getattr(job, name)) for name in of_job}
+        fields |= for_json(beside.get((job.base_dir, job.train_id), {}))
     about = {"label": added.get("tag"), "remark": added.get("remark"), "fields": fields}
     return _described(base_dir, each["summary_dir"], job) | about | groups
 
@@ -167,6 +189,7 @@ def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, 
         "train_id": to_stored(train_id),
         "url": url_of(base_dir, train_id),
         "state": job.state if job else None,
+        "outcome": job.outcome if job else None,
         "updated_at": iso(job.updated_at) if job else None,
     }
 

@@ -74,6 +74,9 @@ class Job(BaseModel):
     train_id: str
     url: str = Field(description="Where there is more of it, below /api/v1/.")
     state: str | None = Field(description="live, stalled, finished or missing; null: it has just gone.")
+    outcome: str | None = Field(
+        description="completed, failed or interrupted; null: it is live, or nobody knows."
+    )
     updated_at: datetime | None
 
 
@@ -82,7 +85,9 @@ class FoundJob(Job):
 
     label: int | None
     remark: str | None
-    fields: dict[str, Any] = Field(description="Lineage fields by name.")
+    fields: dict[str, Any] = Field(
+        description="Lineage fields by name; the first and best results that were asked for, too."
+    )
     metric: dict[str, Any]
     user_defined: dict[str, Any]
 
@@ -127,10 +132,12 @@ class FieldName(BaseModel):
 
 
 class Names(BaseModel):
-    """What conditions may name: fields, and metrics and user-defined values, which have their kind before them."""
+    """What conditions and columns may name: fields, and further names, which have their kind before them."""
 
     fields: list[FieldName]
     metric: list[str]
+    metric_best: list[str]
+    metric_first: list[str]
     user_defined: list[str]
 
 

@@ -27,7 +27,10 @@ async def names(request: Request, ask: Ask) -> Response:
 async def values(
     request: Request,
     ask: Ask,
-    name: Annotated[str, Query(description="A field, metric/NAME or user_defined/NAME.")],
+    name: Annotated[
+        str,
+        Query(description="A field, metric/NAME, metric_best/NAME, metric_first/NAME or user_defined/NAME."),
+    ],
     part: Annotated[str, Query(description="Of texts, only those that have this in them.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 30,
 ) -> Response:

@@ -7,11 +7,14 @@ Promises: jobs count as the same only where id, a log file's name and the digest
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Connection, func, select
 
+from lineage_store.findings import Finding, finding
+from lineage_store.store.catalog import registry
 from lineage_store.store.schema.tables import base_dir, log_file, train_job
+from lineage_store.texts import from_stored
 
 
 def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
@@ -27,15 +30,26 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
     """By the id of each other base dir that holds jobs of this one too, how many."""
     mine, other = train_job.alias("mine"), train_job.alias("other")
     file, again = log_file.alias("file"), log_file.alias("again")
-    same = (again.c.job_id == other.c.id) & (again.c.name == file.c.name)
+    ours = select(mine.c.train_id, file.c.name, file.c.fingerprint).join(file, file.c.job_id == mine.c.id)
+    # Apart: jobs of two base dirs lie on different workers of Citus.
+    here = ours.where(mine.c.base_dir_id == base_dir_id).cte("here")
     found = (
-        select(other.c.base_dir_id, func.count(mine.c.id.distinct()))
-        .select_from(mine)
-        .join(base_dir, (base_dir.c.id != mine.c.base_dir_id) & ~base_dir.c.leaving)
-        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == mine.c.train_id))
-        .join(file, file.c.job_id == mine.c.id)
-        .join(again, same & (again.c.fingerprint == file.c.fingerprint))
-        .where(mine.c.base_dir_id == base_dir_id)
+        select(other.c.base_dir_id, func.count(other.c.id.distinct()))
+        .select_from(here)
+        .join(base_dir, (base_dir.c.id != base_dir_id) & ~base_dir.c.leaving)
+        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == here.c.train_id))
+        .join(again, (again.c.job_id == other.c.id) & (again.c.name == here.c.name))
+        .where(again.c.fingerprint == here.c.fingerprint)
         .group_by(other.c.base_dir_id)
     )
     return {row[0]: row[1] for row in connection.execute(found)}
+
+
+def known_twice(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+    """The base dirs that hold jobs of another one too, each pair once; of one base dir, or of all."""
+    paths = {number: from_stored(path) for number, path in registry.base_dirs(connection)}
+    asked = paths if base_dir_id is None else [base_dir_id]
+    for number in asked if len(paths) > 1 else ():
+        for other, jobs in same_jobs(connection, number).items():
+            if base_dir_id is not None or number < other:
+                yield finding("known_twice", paths[number], jobs=jobs, other=paths[other])

@@ -34,7 +34,7 @@ from sqlalchemy.schema import SchemaItem
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
-from lineage_store.states import UNSETTLED, FileState, JobState, sql_list
+from lineage_store.states import UNSETTLED, FileState, JobState, Outcome, sql_list
 from lineage_store.store.database.prefix import prefix
 from lineage_store.store.database.types import Float64, Key, Name, UtcTime
 from lineage_store.texts import either
@@ -163,6 +163,7 @@ train_job = Table(
         comment="64 bits of the train id's SHA-256: which shard it is in",
     ),
     Column("state", Text, nullable=False, comment=either(JobState)),
+    Column("outcome", Text, comment=f"{either(Outcome)}; NULL while it is live, or unknown"),
     Column("source_present", Boolean, nullable=False, comment="false when no log file of it is left on disk"),
     Column("host", Text, comment="host in the name of the newest log file"),
     Column(
@@ -182,6 +183,7 @@ train_job = Table(
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
     Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
     Index("ix_train_job_state", "base_dir_id", "state"),
+    Index("ix_train_job_outcome", "base_dir_id", "outcome"),
     Index("ix_train_job_host", "base_dir_id", "host"),
     Index("ix_train_job_revision", "base_dir_id", "revision"),
     comment="a train job: one directory of log files",
@@ -267,6 +269,12 @@ lineage_event = Table(
     Column("wall_time", Float64, comment="when it was written, unix s"),
     Column("content", Text, nullable=False, comment="JSON"),
     Column("evaluation_no", Integer, comment="number of the evaluation within its log file, from 1"),
+    Column(
+        "epoch", BigInteger, comment="epoch of the training at an evaluation; NULL where the file tells none"
+    ),
+    Column(
+        "step", BigInteger, comment="step of the training at an evaluation; NULL where the file tells none"
+    ),
     _belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
 )
@@ -560,6 +568,7 @@ ingest_problem = Table(
     _id(),
     _of("base_dir", "its base dir", index=True),
     _of("train_job", "its job, if it concerns one", nullable=True),
+    Column("train_id", Name, comment="the id that names that job"),
     _file_no("its log file, if it concerns one", nullable=True),
     Column("path", Text, nullable=False, comment="file or directory, relative to the base dir"),
     Column("kind", Text, nullable=False, comment="what sort of problem"),

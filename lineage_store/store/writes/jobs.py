@@ -1,7 +1,7 @@
 """What a job's row says, derived anew from its log files whenever one of them changed.
 
-In: ids of jobs. Out: refreshed rows of `train_job`, by one statement for all. Promises: the outcome depends on the
-log files' rows and the clock only, not on the order in which anything happened.
+In: ids of jobs, whose lineage is folded. Out: refreshed rows of `train_job`, by one statement for all. Promises: they
+depend on the rows of log files and lineage and on the clock, not on the order in which anything happened.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Subquery, Update, bindparam, case, func, select, update
+from sqlalchemy import Connection, Subquery, Update, and_, bindparam, case, func, null, or_, select, update
 
-from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState
+from lineage_store.fields import OUTCOME
+from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState, Outcome
 from lineage_store.store.database.dialects import listed, one_of, total
-from lineage_store.store.schema.tables import log_file, train_job
+from lineage_store.store.schema.tables import file_lineage, log_file, of_file, train_job, user_info
 from lineage_store.store.shards import Shards
+from lineage_store.texts import key
 from lineage_store.times import CALENDAR_END
 
 
@@ -71,6 +73,35 @@ def _files(dialect_name: str) -> Subquery:
     return files.where(mine, file.state != FileState.REPLACED).subquery()
 
 
+def _ends(dialect_name: str) -> Subquery:
+    """Of jobs that have a training's end, or its begin (the pipeline): whether the newest file with one has the end."""
+    ended, begun = (
+        column.is_not(None) for column in (file_lineage.c.train_at, file_lineage.c.dataset_graph_at)
+    )
+    time = log_file.c.file_time
+    ends = (
+        select(file_lineage.c.job_id, (func.max(case((ended, time))) == func.max(time)).label("is_ended"))
+        .join(log_file, of_file(file_lineage))
+        .where(one_of(dialect_name, file_lineage.c.job_id, bindparam("jobs")), log_file.c.current)
+        .where(or_(ended, begun))
+    )
+    return ends.group_by(file_lineage.c.job_id).subquery()
+
+
+def _with_outcome(job: Subquery, dialect_name: str) -> Subquery:
+    """Jobs with how their trainings ended: as the end record says, else as the training's own events do."""
+    end, said = _ends(dialect_name), user_info.c
+    is_said = and_(said.job_id == job.c.job_id, said.name_key == key(OUTCOME), said.text.in_(tuple(Outcome)))
+    outcome = case(
+        (job.c.state == JobState.LIVE, null()),
+        (said.text.is_not(None), said.text),
+        (end.c.is_ended, Outcome.COMPLETED.value),
+        (and_(end.c.job_id.is_not(None), job.c.state == JobState.FINISHED), Outcome.INTERRUPTED.value),
+    )
+    known = job.outerjoin(end, end.c.job_id == job.c.job_id).outerjoin(user_info, is_said)
+    return select(job, outcome.label("outcome")).select_from(known).subquery()
+
+
 def _after(event: JobEvent) -> str:
     return JOB_TRANSITIONS[event].after.value
 
@@ -97,7 +128,7 @@ def _refresh(dialect_name: str) -> Update:
         total(dialect_name, stream.log_bytes).label("log_bytes"),
         func.max(stream.host).label("host"),
     )
-    job = jobs.group_by(stream.job_id).subquery()
+    job = _with_outcome(jobs.group_by(stream.job_id).subquery(), dialect_name)
     derived: dict[str, Any] = {column.name: column for column in job.c if column is not job.c.job_id}
     derived |= {"revision": bindparam("of_revision")}
     return update(train_job).where(train_job.c.id == job.c.job_id).values(derived)

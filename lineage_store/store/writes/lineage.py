@@ -104,7 +104,7 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
                 "file_no": advance.file.file_no,
                 "byte_offset": event.byte_offset,
             }
-            names = ("kind", "wall_time", "content", "evaluation_no")
+            names = ("kind", "wall_time", "content", "evaluation_no", "epoch", "step")
             events.append({**at, **{name: getattr(event, name) for name in names}})
             metrics.extend({**at, **_value_row(value)} for value in event.metrics)
     insert_plain(connection, lineage_event, events)

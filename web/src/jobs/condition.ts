@@ -55,6 +55,22 @@ function spelt(name: string, value: string | number, names: Names, listed: boole
   }
 }
 
+/** All that conditions and columns may name, each with what it is. */
+export function everyName(names: Names): { name: string; hint: string }[] {
+  const kinds = {
+    metric: "metric",
+    user_defined: "user-defined",
+    metric_best: "best",
+    metric_first: "first",
+  };
+  return [
+    ...names.fields.map((field) => ({ name: field.name, hint: field.meaning })),
+    ...(Object.keys(kinds) as (keyof typeof kinds)[]).flatMap((kind) =>
+      names[kind].map((each) => ({ name: `${kind}/${each}`, hint: kinds[kind] })),
+    ),
+  ];
+}
+
 /** What the text may go on with, each as the whole text that it makes; `known` are values of the field it ends with. */
 export function completions(
   text: string,
@@ -76,11 +92,7 @@ export function completions(
         return { text: whole, shown: String(each.value) || "(empty)", hint: counted(each.jobs, "job") };
       });
   }
-  const all = [
-    ...names.fields.map((field) => ({ name: field.name, hint: field.meaning })),
-    ...names.metric.map((each) => ({ name: `metric/${each}`, hint: "metric" })),
-    ...names.user_defined.map((each) => ({ name: `user_defined/${each}`, hint: "user-defined" })),
-  ];
+  const all = everyName(names);
   if (all.some((each) => each.name === name.trim())) {
     return OPERATORS.map((each) => ({ text: `${head}${name.trim()}${each}`, shown: each.trim(), hint: "" }));
   }

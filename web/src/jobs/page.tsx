@@ -13,7 +13,7 @@ import { go, href, joined, list, parameter, set } from "../state";
 import { Label, Remark } from "./annotation";
 import { axisOf } from "./axes";
 import { Choices } from "./choices";
-import { terms } from "./condition";
+import { everyName, terms } from "./condition";
 import { ConditionBar } from "./conditionBar";
 import { Empty } from "./empty";
 import { Groups, Ranking, Scatter } from "./insights";
@@ -24,7 +24,7 @@ import * as view from "./view";
 
 /** New names are rare: so often changes are told before they are asked for again. */
 const NAMES_AFTER = 20;
-const NO_NAMES: Names = { fields: [], metric: [], user_defined: [] };
+const NO_NAMES: Names = { fields: [], metric: [], metric_best: [], metric_first: [], user_defined: [] };
 
 export function JobsPage() {
   const names = useLoaded(
@@ -151,12 +151,7 @@ function Tools({
   where: string;
   selected: ReadonlySet<string>;
 }) {
-  const all = [
-    ...view.OF_EVERY_JOB.slice(1),
-    ...names.fields.map((field) => field.name),
-    ...names.metric.map((each) => `metric/${each}`),
-    ...names.user_defined.map((each) => `user_defined/${each}`),
-  ];
+  const all = [...new Set([...view.OF_EVERY_JOB.slice(1), ...everyName(names).map((each) => each.name)])];
   const chosen = view.chosenColumns(names);
   const axes = view.axesOf(columns, view.wantedAxes(names));
   const numeric = axes.filter((name) => columns.byName.get(name)?.kind === "number");

@@ -79,7 +79,7 @@ class TrainLineage(_message.Message):
     def __init__(self, hyper_parameters: _Optional[_Union[TrainLineage.HyperParameters, _Mapping]] = ..., train_dataset: _Optional[_Union[TrainLineage.TrainDataset, _Mapping]] = ..., algorithm: _Optional[_Union[TrainLineage.Algorithm, _Mapping]] = ..., model: _Optional[_Union[TrainLineage.Model, _Mapping]] = ...) -> None: ...
 
 class EvaluationLineage(_message.Message):
-    __slots__ = ("metric", "valid_dataset")
+    __slots__ = ("metric", "valid_dataset", "epoch", "step")
     class ValidDataset(_message.Message):
         __slots__ = ("valid_dataset_path", "valid_dataset_size")
         VALID_DATASET_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -89,9 +89,13 @@ class EvaluationLineage(_message.Message):
         def __init__(self, valid_dataset_path: _Optional[str] = ..., valid_dataset_size: _Optional[int] = ...) -> None: ...
     METRIC_FIELD_NUMBER: _ClassVar[int]
     VALID_DATASET_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     metric: str
     valid_dataset: EvaluationLineage.ValidDataset
-    def __init__(self, metric: _Optional[str] = ..., valid_dataset: _Optional[_Union[EvaluationLineage.ValidDataset, _Mapping]] = ...) -> None: ...
+    epoch: int
+    step: int
+    def __init__(self, metric: _Optional[str] = ..., valid_dataset: _Optional[_Union[EvaluationLineage.ValidDataset, _Mapping]] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class DatasetGraph(_message.Message):
     __slots__ = ("children", "parameter", "operations", "sampler")

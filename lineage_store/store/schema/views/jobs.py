@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_store.fields import FLOAT_KINDS, OUTCOME, VIEWED, FieldType, LineageField
-from lineage_store.states import FileState, JobState
+from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -35,8 +34,9 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
+# Citus answers a subquery for each row if that is tied by the job, has no LIMIT, and groups by the job what it counts.
 # Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
-_RESTARTS = """(
+_RESTARTS = """coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -45,27 +45,12 @@ _RESTARTS = """(
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  )"""
+    GROUP BY older.job_id
+  ), 0)"""
 
-# Of the files that have a training's end, or its begin, which is the pipeline, the newest decides. (No LIMIT: Citus.)
-_OUTCOME = f"""CASE WHEN j.state <> '{JobState.LIVE}' THEN coalesce(
-    (SELECT u.text FROM user_info u WHERE u.job_id = j.id AND u.name = '{OUTCOME}'),
-    (
-      SELECT CASE
-        WHEN max(CASE WHEN t.train_at IS NOT NULL THEN f.file_time END) = max(f.file_time) THEN 'completed'
-        WHEN j.state = '{JobState.FINISHED}' AND count(*) > 0 THEN 'interrupted'
-      END
-      FROM file_lineage t
-      JOIN log_file f ON f.job_id = t.job_id AND f.file_no = t.file_no AND f.current
-      WHERE t.job_id = j.id AND (t.train_at IS NOT NULL OR t.dataset_graph_at IS NOT NULL)
-    )
-  ) END"""  # noqa: S608 - our own words
-
-_OPEN_PROBLEMS = f"""(
-    SELECT count(*) FROM ingest_problem p
-    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> '{FileState.REPLACED}')
-  )"""  # noqa: S608 - our own words
+_OPEN_PROBLEMS = """coalesce((
+    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+  ), 0)"""
 
 V_JOB = View(
     "v_job",
@@ -76,7 +61,7 @@ V_JOB = View(
         text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
         text(
             "outcome",
-            _OUTCOME,
+            "j.outcome",
             "completed, failed (it raised) or interrupted (closed without a training's end); NULL: live or unknown",
         ),
         instant("first_started_at", "{instant:j.first_file_time}", "when its first log file was begun"),
@@ -112,12 +97,13 @@ LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train
 """,
 )
 
-_NUMBERED = """e.evaluation_no + (
-    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
+_NUMBERED = """e.evaluation_no + coalesce((
+    SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  )"""
+    GROUP BY other.job_id
+  ), 0)"""
 
 _BINDING = """(
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
@@ -146,6 +132,12 @@ V_METRIC = View(
         ),
         boolean(
             "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
+        ),
+        bigint(
+            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
+        ),
+        bigint(
+            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
         ),
     ),
     f"""
