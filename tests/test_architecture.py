@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store.statistics": set(),
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},
-    "store.admin": BASE | STORE,
+    "store.admin": BASE | STORE | {"store.holders"},
     "store": BASE | STORE,
     "ingest.decode": BASE | {"eventlog", "store.records", "store.statistics"},
     "ingest.counts": {"store.records"},

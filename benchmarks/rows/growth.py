@@ -63,7 +63,7 @@ print(status.split("VmHWM:")[1].split()[0], seconds)
 
 
 @cache
-def _store_of(database: Database, jobs: int, samples: int) -> LineageStore:
+def store_of(database: Database, jobs: int, samples: int) -> LineageStore:
     """A store of so many jobs with so many samples each."""
     print(f"storing {jobs:,} jobs with {jobs * samples:,} samples in {database} …", flush=True)
     url = LIFETIME.enter_context(fresh(database))
@@ -76,11 +76,11 @@ def _store_of(database: Database, jobs: int, samples: int) -> LineageStore:
 
 def _add(store: LineageStore, base_dir: str, jobs: int, samples: int) -> None:
     with store.engine.begin() as connection:
-        base_dir_id = _add_base_dir(connection, base_dir)
+        base_dir_id = add_base_dir(connection, base_dir)
         add_jobs(connection, base_dir_id, jobs, series=_SERIES, steps=max(1, samples // _SERIES))
 
 
-def _add_base_dir(connection: Connection, path: str) -> int:
+def add_base_dir(connection: Connection, path: str) -> int:
     row = {"path": path, "path_key": texts.key(path), "created_at": _MADE_AT}
     insert(connection, tables.base_dir, [row])
     found: int = connection.exec_driver_sql("SELECT max(id) FROM base_dir").scalar_one()
@@ -89,7 +89,7 @@ def _add_base_dir(connection: Connection, path: str) -> int:
 
 def _stores(database: Database, sizes: Sizes) -> tuple[LineageStore, LineageStore]:
     jobs, samples = sizes.many_stored_jobs, sizes.samples_of_a_job
-    return _store_of(database, jobs, samples), _store_of(database, jobs // 100, samples)
+    return store_of(database, jobs, samples), store_of(database, jobs // 100, samples)
 
 
 def _ingested(database: Database, store: LineageStore, base_dir: Path) -> Timed:
@@ -137,7 +137,7 @@ def _know(url: str, base_dir: Path) -> None:
     """Make the store know all files of a base dir, as they are, to their ends."""
     upgrade(url)
     with LineageStore(url, settings=UNTIMED) as store, store.engine.begin() as connection:
-        base_dir_id, jobs = _add_base_dir(connection, os.path.realpath(base_dir)), 0
+        base_dir_id, jobs = add_base_dir(connection, os.path.realpath(base_dir)), 0
         for part in search(base_dir):
             jobs = _know_part(connection, base_dir_id, part, jobs)
         connection.exec_driver_sql("ANALYZE")

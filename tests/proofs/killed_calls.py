@@ -8,23 +8,18 @@ this happens in a process that is started with it, and in its forks.
 
 from __future__ import annotations
 
-import ctypes
-import os
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from unittest import mock
 
 from sqlalchemy import Engine
 
 from helpers.log_writer import GrowingFile, Log
 from proofs import ledger
-from proofs.children import KILLED, at_once, forked, shared_library
+from proofs.children import KILLED, at_once, forked
+from proofs.fatal_calls import kill_at, preloaded
 from proofs.killed_ingest import finish, ingest_as_one_of_many
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, Stores, opened
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, opened
 
 PARTS, EVENTS_IN_PART = 6, 300
 EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 6_000}
@@ -43,20 +38,11 @@ class Killed:
 
 def prove(run: Run) -> list[Killed]:
     """Kill at every call on both kinds of stores. Raises SkippedError without a C compiler."""
-    library = shared_library("fatal_calls.c", run.scratch)
-    with (
-        mock.patch.dict(os.environ, {"LD_PRELOAD": str(library)}),
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as preloaded,
-    ):
-        return preloaded.submit(_prove_preloaded, run.size, run.seed, run.directory("calls")).result()
+    return preloaded(run, "calls", _prove_preloaded)
 
 
-def _prove_preloaded(size: int, seed: int, scratch: Path) -> list[Killed]:
-    del os.environ["LD_PRELOAD"]  # the server needs no library
-    with ExitStack() as lifetime:
-        run = Run(size, seed, scratch, Stores(scratch, lifetime))
-        run.stores.start()
-        return at_once([partial(_kill, run, kind) for kind in KINDS])
+def _prove_preloaded(run: Run) -> list[Killed]:
+    return at_once([partial(_kill, run, kind) for kind in KINDS])
 
 
 def _kill(run: Run, kind: str) -> Killed:
@@ -93,5 +79,5 @@ def _kill_parts(engine: Engine, base_dir: Path, content: bytes, number: int, mor
 
 
 def _ingest_until(number: int, engine: Engine, base_dir: Path) -> None:
-    ctypes.CDLL(None).kill_at_call(ctypes.c_long(number))
+    kill_at(number)
     ingest_as_one_of_many(engine, base_dir)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -29,7 +28,7 @@ from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE, check, head, upgrade
 from proofs import ledger
 from proofs.children import KILLED, forked
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, opened
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied, opened
 
 _SQLITE_SCHEMA = (
     "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master",
@@ -77,13 +76,13 @@ def prove(run: Run) -> tuple[int, int]:
             ingest(engine, base_dir)
             _refuse_newer(kind, reference, engine)
             new = _schema(engine)
-            with _emptied(run, kind) as url:
+            with emptied(run, kind) as url:
                 _kill_at_statements(url, new, held, count(first, stride))
             with opened(reference) as outdated, outdated.begin() as connection:
                 connection.execute(text(_OUTDATED[kind]))
             _kill_at_statements(reference, new, held, count(first, stride))
             ledger.check(engine)
-        with _emptied(run, kind) as url:
+        with emptied(run, kind) as url:
             _kill_at_statements(url, new, control, count(100, 50), piecemeal=True)
     assert held.between == 0, (
         f"{held.between} of {held.kills} killed upgrades left neither the old nor the new schema"
@@ -176,17 +175,3 @@ def _schema(engine: Engine) -> frozenset[str]:
         found = [word for query in queries for word in connection.exec_driver_sql(query).scalars()]
     engine.dispose()
     return frozenset(found)
-
-
-@contextmanager
-def _emptied(run: Run, kind: str) -> Iterator[str]:
-    """The URL of a database without anything."""
-    with run.store(kind) as url:
-        path = sqlite_path(url)
-        if path is not None:
-            path.unlink()
-        else:
-            with opened(url) as engine, engine.begin() as connection:
-                connection.exec_driver_sql("DROP SCHEMA public CASCADE")
-                connection.exec_driver_sql("CREATE SCHEMA public")
-        yield url

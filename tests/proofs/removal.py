@@ -9,20 +9,14 @@ alone. The control commits the tombstones apart from what takes the jobs out of 
 
 from __future__ import annotations
 
-import ctypes
-import os
 import random
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from sqlalchemy import Connection, Engine, select, text
 
@@ -37,8 +31,9 @@ from lineage_store.store.database.engine import reading
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from proofs import ledger
-from proofs.children import KILLED, at_once, forked, shared_library
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, Stores, opened
+from proofs.children import KILLED, at_once
+from proofs.fatal_calls import Aim, preloaded
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
 
 STEPS = 7
 JOBS = {"./gone_0", "./gone_1", "./kept_0", "./kept_1"}
@@ -67,14 +62,7 @@ class _Attacked:
 
 
 def _prove(run: Run) -> Outcome:
-    library = shared_library("fatal_calls.c", run.scratch)
-    with (
-        mock.patch.dict(os.environ, {"LD_PRELOAD": str(library)}),
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as preloaded,
-    ):
-        attacked, failures = preloaded.submit(
-            _prove_preloaded, run.size, run.seed, run.directory("gc")
-        ).result()
+    attacked, failures = preloaded(run, "gc", _prove_preloaded)
     kills = [f"{each.kills:,} kills of gc on {kind}" for kind, each in zip(KINDS, attacked, strict=True)]
     counts = (
         *kills,
@@ -85,25 +73,20 @@ def _prove(run: Run) -> Outcome:
     return Outcome(counts, (Control("one transaction", failures),))
 
 
-def _prove_preloaded(size: int, seed: int, scratch: Path) -> tuple[list[_Attacked], int]:
-    del os.environ["LD_PRELOAD"]  # the server needs no library
-    with ExitStack() as lifetime:
-        run = Run(size, seed, scratch, Stores(scratch, lifetime))
-        run.stores.start()
-        attacks: list[Callable[[], Any]] = [partial(_attack, run, kind) for kind in KINDS]
-        attacks.append(partial(_control, run))
-        on_sqlite, on_postgresql, failures = at_once(attacks)
-        return [on_sqlite, on_postgresql], failures
+def _prove_preloaded(run: Run) -> tuple[list[_Attacked], int]:
+    attacks: list[Callable[[], Any]] = [partial(_attack, run, kind) for kind in KINDS]
+    on_sqlite, on_postgresql, failures = at_once([*attacks, partial(_control, run)])
+    return [on_sqlite, on_postgresql], failures
 
 
 def _attack(run: Run, kind: str) -> _Attacked:
-    chance, aim, kills, begun, number = run.chance(kind), _Aim(), 0, 0, 0
+    chance, aim, kills, begun, number = run.chance(kind), Aim(), 0, 0, 0
     with run.store(kind) as url, opened(url) as engine:
         known: list[Path] = []
         while kills < run.size:
             base_dir = _ingested(run, engine, f"{kind}_{number}", chance)
             known.append(base_dir)
-            if aim.kill(engine, base_dir, chance, lambda: None):
+            if _is_killed(aim, engine, base_dir, chance, lambda: None):
                 kills += 1
                 begun += _is_begun(engine)
             _assert_whole(engine, base_dir)
@@ -122,37 +105,23 @@ def _attack(run: Run, kind: str) -> _Attacked:
 
 def _control(run: Run) -> int:
     """How often a job was seen that has a tombstone, or was half there."""
-    chance, aim = run.chance("control"), _Aim()
+    chance, aim = run.chance("control"), Aim()
     with run.store(SQLITE) as url, opened(url) as engine:
         for number in range(_MOST_CONTROLS):
             base_dir = _ingested(run, engine, f"control_{number}", chance)
-            aim.kill(engine, base_dir, chance, _bury_apart)
+            _is_killed(aim, engine, base_dir, chance, _bury_apart)
             if complaints := _complaints(engine, base_dir):
                 return len(complaints)
             let_leases_expire(engine)
     return 0
 
 
-@dataclass(slots=True)
-class _Aim:
-    """When to kill, so that most kills meet a process at work."""
-
-    latest_s: float = 0.2
-    last_call: float = 150.0
-
-    def kill(self, engine: Engine, base_dir: Path, chance: random.Random, fault: Callable[[], None]) -> bool:
-        """Kill a `gc` at a random moment or call; whether it was still at work."""
-        engine.dispose()  # the child opens its own connections
-        at_call = chance.random() < 0.5
-        call = chance.randint(1, round(self.last_call)) if at_call else -1
-        with forked(partial(_gc_until, call, engine, base_dir, fault)) as child:
-            ended = child.wait() if at_call else child.kill_after(chance.uniform(0, self.latest_s))
-        sooner_or_later = 1.1 if ended == KILLED else 0.7  # one in five comes to its end
-        if at_call:
-            self.last_call *= sooner_or_later
-        else:
-            self.latest_s *= sooner_or_later
-        return ended == KILLED
+def _is_killed(
+    aim: Aim, engine: Engine, base_dir: Path, chance: random.Random, fault: Callable[[], None]
+) -> bool:
+    """Kill a `gc`; whether it was still at work."""
+    engine.dispose()  # the child opens its own connections
+    return aim.kill(chance, partial(_gc_with, fault, engine, base_dir)) == KILLED
 
 
 def _ingested(run: Run, engine: Engine, name: str, chance: random.Random) -> Path:
@@ -172,9 +141,8 @@ def _ingested(run: Run, engine: Engine, name: str, chance: random.Random) -> Pat
 # --- what runs in the children ---
 
 
-def _gc_until(call: int, engine: Engine, base_dir: Path, fault: Callable[[], None]) -> None:
+def _gc_with(fault: Callable[[], None], engine: Engine, base_dir: Path) -> None:
     fault()
-    ctypes.CDLL(None).kill_at_call(ctypes.c_long(call))
     _gc(engine, base_dir)
 
 

@@ -1,7 +1,8 @@
 """PostgreSQL's own programs, `pg_dump` and `pg_restore`: found, of a version that fits, and run.
 
 In: an engine, arguments. Out: what the program wrote to stdout. Promises: a password is in no process list; what went
-wrong is told in the program's words. Does not know what is dumped.
+wrong is told in the program's words; on Linux it dies with this process, however that ends: nobody is left behind who
+changes the store later. Does not know what is dumped.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -16,6 +18,14 @@ from sqlalchemy import Engine
 from lineage_store.errors import LineageStoreError
 from lineage_store.store.database.engine import reading
 from lineage_store.texts import without_passwords
+
+_MORTAL = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""PR_SET_PDEATHSIG, SIGKILL; in a new process, for between fork and exec one with threads may do nothing."""
 
 
 def run(engine: Engine, program: str, *arguments: str, connects: bool = True) -> str:
@@ -27,12 +37,22 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
     shown = url._replace(password=None).difference_update_query(["password"]).render_as_string()
     command = [_fitting(engine, program), *arguments, *([f"--dbname={shown}"] if connects else [])]
     ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
-        command, check=False, capture_output=True, text=True, errors="replace", env=environment
+        [*_mortally(), *command],
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=environment,
     )
     if ended.returncode:
         words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
         raise LineageStoreError(f"{program} failed: {' '.join(words[:3])}")
     return ended.stdout
+
+
+def _mortally() -> list[str]:
+    """What goes before a command that is to die with this process."""
+    return [sys.executable, "-ISc", _MORTAL, str(os.getpid())] if sys.platform == "linux" else []
 
 
 def _fitting(engine: Engine, program: str) -> str:
@@ -57,6 +77,6 @@ def _on_path(program: str) -> list[Path]:
 
 
 def _major(program: Path) -> int:
-    told = subprocess.run([program, "--version"], check=False, capture_output=True, text=True)  # noqa: S603 - as above
+    told = subprocess.run([*_mortally(), program, "--version"], check=False, capture_output=True, text=True)  # noqa: S603
     version = re.search(r"\) (\d+)", told.stdout)
     return int(version[1]) if version else 0

@@ -1,0 +1,175 @@
+"""What keeps a store: copying it into a database of the other kind, and removing jobs whose log files are gone.
+
+A whole `db copy`, with its marks and the comparison of all rows, goes against a plain COPY of the same samples by the
+same drivers: SQLite's rows into PostgreSQL's COPY, or the lines of PostgreSQL's COPY into SQLite, in one transaction,
+into an empty table with the same keys. A `gc` of many jobs goes against as many as can be waited for, one at a time;
+what counts is the time of a job.
+"""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from itertools import islice
+
+import psycopg
+from sqlalchemy import Connection
+
+from benchmarks.corpora import CACHE
+from benchmarks.databases import Database, fresh, plain, settle
+from benchmarks.many_rows import add_jobs
+from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
+from benchmarks.rows.growth import UNTIMED, add_base_dir, store_of
+from lineage_store import LineageStore
+from lineage_store.api.reports import CleanUp
+from lineage_store.operations.store_copy import copy_store
+from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.schema.upgrade import upgrade
+
+_SAMPLES_OF_A_JOB = 2_000
+_SERIES, _STEPS = 4, 25
+_ONE_BY_ONE = 50
+"""A job in so many is removed by itself."""
+_AT_A_TIME = 20_000
+_READ = "SELECT job_id, series_no, step, wall_time, value FROM scalar_sample"
+_OTHER: dict[Database, Database] = {"sqlite": "postgresql", "postgresql": "sqlite"}
+
+
+def _copied(source: str, database: Database) -> Timed:
+    def run() -> float:
+        with fresh(database) as target:
+            settle("postgresql")
+            with stopwatch() as seconds:
+                copy_store(source, target)
+        return seconds()
+
+    return run
+
+
+def _copied_plainly(source: str, database: Database) -> Timed:
+    way = _into_postgresql if database == "postgresql" else _into_sqlite
+
+    def run() -> float:
+        with fresh(database) as target:
+            upgrade(target)
+            settle("postgresql")
+            with stopwatch() as seconds:
+                way(source, target)
+        return seconds()
+
+    return run
+
+
+def _into_postgresql(source: str, target: str) -> None:
+    with (
+        closing(sqlite3.connect(str(sqlite_path(source)))) as reader,
+        psycopg.connect(plain(target)) as writer,
+    ):
+        writer.execute("CREATE TABLE plain_sample (LIKE scalar_sample INCLUDING ALL)")
+        with writer.cursor().copy(
+            "COPY plain_sample (job_id, series_no, step, wall_time, value) FROM STDIN"
+        ) as copy:
+            for row in reader.execute(_READ):
+                copy.write_row(row)
+
+
+def _into_sqlite(source: str, target: str) -> None:
+    with (
+        psycopg.connect(plain(source)) as reader,
+        closing(sqlite3.connect(str(sqlite_path(target)))) as writer,
+        reader.cursor().copy(f"COPY ({_READ}) TO STDOUT (FORMAT csv)") as copy,
+    ):
+        rows = csv.reader(str(line, "ascii") for line in copy)  # SQLite makes numbers of them
+        while some := list(islice(rows, _AT_A_TIME)):
+            writer.executemany(
+                "INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value) VALUES (?, ?, ?, ?, ?)",
+                some,
+            )
+        writer.commit()
+
+
+def _copy(database: Database, sizes: Sizes) -> Samples:
+    store = store_of(database, sizes.copied_samples // _SAMPLES_OF_A_JOB, _SAMPLES_OF_A_JOB)
+    source, to = store.engine.url.render_as_string(hide_password=False), _OTHER[database]
+    found = alternate(_copied(source, to), _copied_plainly(source, to), min(3, sizes.repetitions))
+    rate = sizes.copied_samples / min(found.ours)
+    return Samples(found.ours, found.baseline, f"{sizes.copied_samples:,} samples, {rate:,.0f} a second")
+
+
+def _gc(database: Database, sizes: Sizes) -> Samples:
+    base_dir = CACHE / "vanished"
+    base_dir.mkdir(parents=True, exist_ok=True)
+    with fresh(database) as url, LineageStore(url, settings=UNTIMED) as store:
+        with store.engine.begin() as connection:
+            base_dir_id = add_base_dir(connection, str(base_dir.resolve()))
+            add_jobs(connection, base_dir_id, 1)  # where all are missing, a share is not mounted
+        many, few = sizes.vanished_jobs, sizes.vanished_jobs // _ONE_BY_ONE
+        at_once = _removed(
+            database, store, base_dir_id, many, lambda _: store.remove_jobs(CleanUp(missing=True))
+        )
+        one_by_one = _removed(database, store, base_dir_id, few, partial(_remove_each, store))
+        note = f"{many:,} jobs of {_SERIES * _STEPS} samples against {few:,}"
+        return alternate(at_once, one_by_one, min(3, sizes.repetitions), note)
+
+
+def _remove_each(store: LineageStore, names: list[str]) -> None:
+    for name in names:
+        store.remove_jobs(CleanUp(missing=True, condition={"summary_dir": {"eq": name}}))
+
+
+def _removed(
+    database: Database,
+    store: LineageStore,
+    base_dir_id: int,
+    jobs: int,
+    remove: Callable[[list[str]], object],
+) -> Timed:
+    """A run that removes so many vanished jobs; the seconds of one."""
+
+    def run() -> float:
+        with store.engine.begin() as connection:
+            names = _add_vanished(connection, base_dir_id, jobs)
+        settle(database)
+        with stopwatch() as seconds:
+            remove(names)
+        assert [job.train_id for job in store.train_jobs()] == ["./job_1"]
+        return seconds() / jobs
+
+    return run
+
+
+def _add_vanished(connection: Connection, base_dir_id: int, jobs: int) -> list[str]:
+    (last,) = connection.exec_driver_sql("SELECT max(id) FROM train_job").one()
+    add_jobs(connection, base_dir_id, jobs, series=_SERIES, steps=_STEPS)
+    connection.exec_driver_sql(f"UPDATE train_job SET source_present = false WHERE id > {last}")
+    connection.exec_driver_sql(f"UPDATE log_file SET state = 'missing' WHERE job_id > {last}")
+    found = connection.exec_driver_sql(f"SELECT train_id FROM train_job WHERE id > {last} ORDER BY id")
+    return list(found.scalars())
+
+
+_DATABASES: tuple[Database, ...] = ("sqlite", "postgresql")
+ROWS = [
+    *(
+        Row(
+            f"copy-{database}-{_OTHER[database]}",
+            f"db copy from {database} to {_OTHER[database]}, all rows compared, against a plain COPY of the samples",
+            partial(_copy, database),
+            Bound(0.5, at_least=True),
+            shown="speedup",
+        )
+        for database in _DATABASES
+    ),
+    *(
+        Row(
+            f"gc-jobs-{database}",
+            "gc of many vanished jobs, against removing one at a time: the time of a job",
+            partial(_gc, database),
+            Bound(5, at_least=True),
+            shown="speedup",
+        )
+        for database in _DATABASES
+    ),
+]
