@@ -56,6 +56,8 @@ class Sizes:
     samples_of_a_job: int = 100
     new_jobs: int = 1_000
     removed_samples: int = 10_000_000
+    partition_jobs: int = 1_000
+    partition_samples: int = 1_000_000
     listed_files: int = 1_000_000
     analysed_jobs: int = 20_000
     analysed_steps: int = 167
@@ -84,6 +86,8 @@ QUICK = Sizes(
     samples_of_a_job=20,
     new_jobs=100,
     removed_samples=20_000,
+    partition_jobs=50,
+    partition_samples=20_000,
     listed_files=4_000,
     analysed_jobs=2_000,
     analysed_steps=20,

@@ -164,6 +164,17 @@ class Settings:
     log_format: str = _setting(
         "auto", "console, json, or auto (json when not on a terminal)", choices=("auto", "console", "json")
     )
+    keep_days: int = _setting(
+        0, "days without a sign of life after which a daemon removes a job; 0: never", least=0, most=365_000
+    )
+    keep_jobs: int = _setting(0, "jobs of each base dir that stay, the newest ones; 0: all", least=0)
+    keep_store_bytes: int = _setting(
+        0, "bytes of the database that jobs may take, about: the oldest go; 0: any number", least=0
+    )
+    keep_labelled: bool = _setting(True, "jobs with a label or a remark stay, whatever these settings say")
+    keep_every_s: float = _setting(
+        3600.0, "seconds between two times that a daemon looks which jobs are to go", least=1
+    )
     notify_url: str = _setting(
         "", "http or https address that a daemon tells what happens, by POST; empty: none", secret=True
     )

@@ -10,7 +10,7 @@ Metrics and user-defined values have names of their own, under the two prefixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -269,9 +269,10 @@ PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.pri
 """The fields that `lineage-store filter` prints by itself."""
 
 
-def is_less_better(metric: str, words: Collection[str]) -> bool:
-    """Whether a metric is the better the less it is: one of the words is a part of its name, as in `val_loss`."""
-    return any(part.lower() in words for part in _PARTS.findall(metric))
+def less_is_better(words: str) -> Callable[[str], bool]:
+    """Whether a metric is the better the less it is: one of these words is a part of its name, as in `val_loss`."""
+    parts = {word.strip().lower() for word in words.split(",")}
+    return lambda metric: any(part.lower() in parts for part in _PARTS.findall(metric))
 
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")

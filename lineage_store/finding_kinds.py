@@ -211,6 +211,12 @@ _BASE_DIRS = (
         "If one was renamed to the other, `lineage-store forget` the new one, then `lineage-store move OLD NEW`.",
     ),
     Kind(
+        "other_best",
+        _NOTE,
+        "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
+        "They were read when it said otherwise: `lineage-store reingest JOB` chooses anew, as a new evaluation does.",
+    ),
+    Kind(
         "deeper_log_files",
         _NOTE,
         "Log files lie deeper than ingest looks, such as in {where}.",
@@ -293,6 +299,13 @@ _STORE = (
         remedies={"paused": "Its replay is paused: SELECT pg_wal_replay_resume()."},
     ),
     Kind(
+        "standby_is_primary",
+        _NOTE,
+        "It is the primary itself, which libpq took of the servers in read_database_url: it answers all questions.",
+        "Does a standby among them answer? With target_session_attrs=standby in place of prefer-standby, questions "
+        "fail until one does.",
+    ),
+    Kind(
         "standby_promoted",
         _SOME,
         "It is no standby any more: it shows nothing that is written to {primary}.",
@@ -328,6 +341,16 @@ _STORE = (
         "`lineage-store db partition` is at work, or was interrupted: samples are stored twice and written slowly.",
         "Let it end. If it was interrupted, run it again, and it goes on; the opposite (`--undo`, or the size before) "
         "takes back what it has done.",
+    ),
+    Kind(
+        "citus_setting",
+        _NOTE,
+        "Its tables are distributed, and {name} is {found} on the coordinator.",
+        "Set it to auto or prefer-local: every view joins jobs to their base dir, which is on the coordinator.",
+        remedies={
+            "max_prepared_transactions": "Set it to {least} or more, on the workers too: what has written on several "
+            "of them is committed in two phases."
+        },
     ),
     Kind(
         "large_write_ahead_log",

@@ -4,12 +4,16 @@ Ingest of a file of scalars, and of new jobs, goes into a large store and, in tu
 was ingested is forgotten. Removal is of a base dir beside the jobs of the large store. Listing is an ingest, or the
 first look of a daemon, in a process of its own where the store has all files and nothing is new: the high-water mark of
 its memory, all libraries included. The stores live as long as the benchmark.
+
+Partitions are held against the same store without them: removal by `gc` of all jobs of one, on a store that is made for
+each run, and reading of series that stay.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -18,16 +22,22 @@ from sqlalchemy import Connection
 from benchmarks import corpora
 from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics, settle
 from benchmarks.many_rows import add_jobs
-from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
+from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch, timed
 from benchmarks.rows.footprint import child
 from benchmarks.stored import insert
 from lineage_store import LineageStore, texts
+from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.ingest.scan.discovery import Found, search
+from lineage_store.query.samples.scalars import read_columns
+from lineage_store.store.admin.partitioning import lay_out
+from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import tables
+from lineage_store.store.schema.tables import scalar_sample
 from lineage_store.store.schema.upgrade import upgrade
 
-_OTHERS = "/others"
+_OTHERS, _GOING = "/others", "/going"
+_VACATED_TIMES, _READ_JOBS = 3, 50
 _MADE_AT = "2026-01-01T00:00:00.000000Z"
 UNTIMED = Settings(statement_timeout_s=0)
 _SERIES, _FILES_OF_A_JOB = 4, 2
@@ -103,10 +113,10 @@ def _grown(database: Database, corpus: Callable[[Sizes], Path], sizes: Sizes) ->
 def _removed(database: Database, sizes: Sizes) -> Samples:
     store, _ = _stores(database, sizes)
     jobs = sizes.removed_samples // sizes.samples_of_a_job
-    _add(store, "/going", jobs, sizes.samples_of_a_job)
+    _add(store, _GOING, jobs, sizes.samples_of_a_job)
     settle(database)
     with stopwatch() as seconds:
-        store.forget("/going")
+        store.forget(_GOING)
     return Samples((seconds(),), note=f"{sizes.removed_samples:,} samples of {jobs:,} jobs")
 
 
@@ -164,6 +174,50 @@ def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_befor
     return jobs_before + len(names)
 
 
+@contextmanager
+def _laid_out(sizes: Sizes, *, partitioned: bool) -> Iterator[LineageStore]:
+    """A store of three partitions of jobs, or of as many without; those of the first have a base dir of their own."""
+    jobs, samples = sizes.partition_jobs, sizes.partition_samples // sizes.partition_jobs
+    with fresh("postgresql") as url, LineageStore(url, settings=UNTIMED) as store:
+        _add(store, _GOING, jobs - 1, samples)
+        _add(store, _OTHERS, 2 * jobs, samples)
+        if partitioned:
+            lay_out(store.engine, jobs)
+        gather_statistics(store.engine)
+        settle("postgresql")
+        yield store
+
+
+def _vacated(sizes: Sizes) -> Samples:
+    def run(*, partitioned: bool) -> float:
+        with _laid_out(sizes, partitioned=partitioned) as store:
+            with stopwatch() as seconds:
+                removed = store.remove_jobs(CleanUp(older_than_s=0.0), _GOING)
+            assert removed.jobs == sizes.partition_jobs - 1
+            return seconds()
+
+    runs = [(run(partitioned=True), run(partitioned=False)) for _ in range(_VACATED_TIMES)]
+    ours, baseline = zip(*runs, strict=True)
+    return Samples(ours, baseline, f"{sizes.partition_samples:,} samples of {sizes.partition_jobs:,} jobs")
+
+
+def _read_of_partition(sizes: Sizes) -> Samples:
+    jobs = range(sizes.partition_jobs, 2 * sizes.partition_jobs, max(1, sizes.partition_jobs // _READ_JOBS))
+
+    def reading_of(store: LineageStore) -> Timed:
+        def read() -> None:
+            with reading(store.engine) as connection:
+                for job in jobs:
+                    wanted = (scalar_sample.c.job_id == job) & (scalar_sample.c.series_no == 1)
+                    assert len(read_columns(connection, wanted)[0])
+
+        return timed(read)
+
+    with _laid_out(sizes, partitioned=True) as ours, _laid_out(sizes, partitioned=False) as plain:
+        note = f"{len(jobs)} series of {sizes.partition_samples // sizes.partition_jobs // _SERIES:,} samples"
+        return alternate(reading_of(ours), reading_of(plain), 2 * sizes.repetitions, note)
+
+
 def _rows(database: Database) -> list[Row]:
     def row(name: str, what: str, measure: Callable[[Sizes], Samples], must: Bound, unit: str = "x") -> Row:
         shown = "ratio" if unit == "x" else "figure"
@@ -202,4 +256,20 @@ def _rows(database: Database) -> list[Row]:
 
 
 _DATABASES: tuple[Database, ...] = ("sqlite", "postgresql")
-ROWS = [row for database in _DATABASES for row in _rows(database)]
+_PARTITIONS = [
+    Row(
+        "partition-removal",
+        "gc of all jobs of one of three partitions, against the same without partitions",
+        _vacated,
+        Bound(0.3),
+        group="long",
+    ),
+    Row(
+        "partition-reading",
+        "series read from a partition, against the same without partitions",
+        _read_of_partition,
+        Bound(1.15),
+        group="long",
+    ),
+]
+ROWS = [*(row for database in _DATABASES for row in _rows(database)), *_PARTITIONS]

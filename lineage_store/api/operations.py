@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lineage_store.findings import Finding
     from lineage_store.operations.measures import Measures
     from lineage_store.operations.move import Move
+    from lineage_store.operations.policies import ExpiredJob
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.operations.reread import Reread
     from lineage_store.operations.verify.verifying import FileVerdict
@@ -264,6 +265,32 @@ class Operations(OpenedStore):
         for place in self._places(base_dir):
             rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
             for page in remove.remove(self._engine, place.id, rules, self.settings):
+                done = done.plus(remove.total(page))
+                progress(done)
+        return done
+
+    def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
+        """The jobs that the policies of the settings (`keep_…`) name, of one base dir or of all, the oldest first.
+
+        `remove_expired_jobs` would remove them, as a daemon does. Raises ConfigError where the settings have no policy,
+        LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.operations import policies
+
+        wanted = policies.required(self.settings)
+        for place in self._places(base_dir):
+            for job in policies.named_by(self._engine, place.id, wanted):
+                yield policies.ExpiredJob.of(str(place.path), job)
+
+    def remove_expired_jobs(
+        self, base_dir: PathLike | None = None, *, progress: Callable[[Total], None] = lambda _: None
+    ) -> Total:
+        """Remove the jobs that the policies of the settings name. All else as for `remove_jobs`; raises likewise."""
+        from lineage_store.operations import policies, remove
+
+        done, wanted = remove.Total(), policies.required(self.settings)
+        for place in self._places(base_dir):
+            for page in policies.carry_out(self._engine, place.id, wanted, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
         return done

@@ -8,6 +8,7 @@ from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.operations.measures import Measures
+from lineage_store.operations.policies import ExpiredJob
 from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
@@ -34,6 +35,7 @@ __all__ = [
     "CleanUp",
     "Curve",
     "DaemonStatus",
+    "ExpiredJob",
     "ExportProgress",
     "ExportReport",
     "ExportedFile",

@@ -159,7 +159,7 @@ def restore(settings: Settings, file: PathLike, *, replace: bool = False) -> Res
 
 
 def layout(settings: Settings) -> str:
-    """How the samples are laid out, in a sentence; empty where that is as usual."""
+    """How the store is laid out, in a sentence; empty where that is as usual."""
     from lineage_store.operations.doctor import layout_of
 
     with _engine(settings) as engine:

@@ -5,7 +5,8 @@ In: global options, as the program's entry has read them. Out: loaded settings, 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,12 @@ class Session:
         if self.verbosity >= 0:
             with suppress(OSError):  # a stderr that is full keeps nobody from what was asked for
                 click.echo(escaped(text, keep_lines=True), err=True)
+
+    def working(self, what: str, *, wanted: bool = True) -> AbstractContextManager[Callable[[str], None]]:
+        """Show on a terminal what is done, for how long, and how far it is said to have come; not where it is quiet."""
+        from lineage_store.cli.progress import working
+
+        return working(what, wanted=wanted and self.verbosity >= 0)
 
 
 pass_session = click.make_pass_decorator(Session)

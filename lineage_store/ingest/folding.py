@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from lineage_store.config import Settings
-from lineage_store.fields import is_less_better
+from lineage_store.fields import less_is_better
 from lineage_store.findings import Finding, finding, joined
 from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended
@@ -74,8 +74,7 @@ def refold(
             files[file.job_id].append(file)
     for portion in _portions(files):
         _fold(connection, portion)
-    words = {word.strip().lower() for word in settings.less_is_better.split(",")}
-    write_summaries(connection, job_ids, lambda metric: is_less_better(metric, words))
+    write_summaries(connection, job_ids, less_is_better(settings.less_is_better))
 
 
 @dataclass(slots=True)

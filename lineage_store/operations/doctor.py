@@ -20,16 +20,17 @@ from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
+from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.problems import access_of, me, path_problems, unlistable_base_dir, unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
-from lineage_store.store.admin import partitioning, replay, wal
-from lineage_store.store.catalog import moved, registry
+from lineage_store.store.admin import distributing, partitioning, replay, wal
+from lineage_store.store.catalog import bests, moved, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.schema import partitions, upgrade
+from lineage_store.store.schema import distribution, partitions, upgrade
 from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
@@ -64,6 +65,10 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield from _layout(engine)
                 with reading(engine) as connection:
                     yield from moved.known_twice(connection)
+                    for metric, jobs in bests.chosen_otherwise(
+                        connection, less_is_better(settings.less_is_better)
+                    ):
+                        yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)
             if settings.read_database_url and engine.dialect.name == "postgresql":
                 yield _standby(engine, settings.read_database_url)
@@ -98,19 +103,21 @@ def _schema(engine: Engine) -> Finding:
 
 
 def layout_of(engine: Engine) -> str:
-    """How the samples are laid out, in a sentence; empty where that is as usual."""
+    """How the store is laid out, in a sentence; empty where that is as usual."""
     with reading(engine) as connection:
-        found = partitions.layouts(connection)
+        found, spread = partitions.layouts(connection), distribution.layout(connection)
     if not found:
-        return ""
+        return str(spread or "")
     jobs, count = next(iter(found.values()))
     return f"Samples are in {count:,} partitions of {jobs:,} jobs."
 
 
 def _layout(engine: Engine) -> Iterator[Finding]:
     if words := layout_of(engine):
-        yield _ok("samples", words)
+        yield _ok("layout", words)
     with reading(engine) as connection:
+        if distribution.layout(connection):
+            yield from distributing.ill_settings(connection)
         if partitioning.unfinished(connection):
             yield finding("unfinished_layout", THE_STORE)
 

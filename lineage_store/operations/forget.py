@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.leaving import remove_rows
 from lineage_store.store import leases
-from lineage_store.store.admin import partitioning
 from lineage_store.store.database.engine import reading, require_writable, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting
@@ -48,9 +48,4 @@ def _remove(engine: Engine, lease: Lease, base_dir: Path, rows_at_a_time: int) -
     with writing(engine) as connection:
         leases.confirm(connection, lease)
         forgetting.begin(connection, lease.base_dir_id, stored_path(base_dir))
-    more = True
-    while more:
-        with writing(engine) as connection:
-            leases.confirm(connection, lease)
-            more = forgetting.remove_part(connection, lease.base_dir_id, rows_at_a_time)
-    partitioning.drop_vacated(engine)
+    remove_rows(engine, lease, rows_at_a_time)

@@ -19,7 +19,7 @@ from lineage_store.findings import Finding, finding, of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, STOPPED, DaemonStatus
 from lineage_store.query.health import read_findings
-from lineage_store.query.status import read_status
+from lineage_store.query.status import read_shards
 from lineage_store.store.admin.obstacles import obstacle_to
 from lineage_store.store.catalog import registry
 from lineage_store.store.database import engine as engines
@@ -48,7 +48,7 @@ def findings(
     """
     stored = None if base_dir is None else to_stored(str(base_dir))
     with engines.reading(engine) as connection:
-        shards = read_status(connection, stored, problems=0).shards
+        shards = read_shards(connection, stored)
         found = read_findings(connection, stored, within_s)
         known = {Path(from_stored(path)) for _, path in registry.base_dirs(connection)}
     if base_dir is None:

@@ -10,26 +10,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamValueError
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.leaving import JOBS_AT_A_TIME, remove_rows
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
 from lineage_store.store import leases
-from lineage_store.store.admin import partitioning
 from lineage_store.store.catalog.removable import Removable, Rules, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.writes import forgetting, removal
+from lineage_store.store.writes import removal
 
-JOBS_AT_A_TIME = 200
 LONGEST_S = 1_000 * 365 * 86_400.0
 
 
@@ -86,6 +86,11 @@ class RemovedJob:
     reason: str
 
 
+class _Job(Protocol):
+    @property
+    def log_bytes(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Total:
     """How many jobs, and the bytes of their log files."""
@@ -98,7 +103,7 @@ class Total:
         return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
 
 
-def total(jobs: Iterable[RemovableJob | Removable]) -> Total:
+def total(jobs: Iterable[_Job]) -> Total:
     """Count jobs as they come."""
     count = log_bytes = 0
     for job in jobs:
@@ -126,15 +131,23 @@ def remove(
 
     Raises LeaseHeldError when an ingester other than a daemon leads the base dir, or another removal is at work.
     """
+    with removing(engine, base_dir_id, settings) as (lead, leaving):
+        after = 0
+        while page := _take_out_of_sight(engine, lead, leaving.base_dir_id, rules, after):
+            yield page
+            after = page[-1].id
+
+
+@contextmanager
+def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[tuple[Lease, Lease]]:
+    """Hold the leases of a base dir and of what is leaving it; in the end, with the latter alone, remove its rows."""
+    lasts_s = settings.lease_s
     with writing(engine) as connection:
         leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
-    with hold_lease(engine, leaving_id, settings.lease_s, mode="once") as lease:
-        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
-            after = 0
-            while page := _take_out_of_sight(engine, lead, leaving_id, rules, after):
-                yield page
-                after = page[-1].id
-        _remove_rows(engine, lease, settings.batch_rows)
+    with hold_lease(engine, leaving_id, lasts_s, mode="once", before_daemons=True) as leaving:
+        with hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lead:
+            yield lead, leaving
+        remove_rows(engine, leaving, settings.batch_rows)
 
 
 def _take_out_of_sight(
@@ -146,15 +159,6 @@ def _take_out_of_sight(
         jobs = [job.id for job in page]
         removal.begin(connection, lead.base_dir_id, leaving_id, jobs, rules.text, now)
     return page
-
-
-def _remove_rows(engine: Engine, lease: Lease, rows_at_a_time: int) -> None:
-    more = True
-    while more:
-        with writing(engine) as connection:
-            leases.confirm(connection, lease)
-            more = forgetting.remove_part(connection, lease.base_dir_id, rows_at_a_time)
-    partitioning.drop_vacated(engine)
 
 
 def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from itertools import starmap
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.statements import run
@@ -86,7 +86,7 @@ def train_jobs(
     if after is not None:
         query = query.where(_behind(after))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
-    return list(starmap(_train_job, connection.execute(page.of(ordered))))
+    return _jobs_of(connection, connection.execute(page.of(ordered)))
 
 
 def _behind(cursor: str) -> ColumnElement[bool]:
@@ -126,11 +126,9 @@ def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
 def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
     """The jobs of all base dirs that have one of these ids (stored), in no order: by a statement that is kept."""
     dialect = connection.dialect.name
-    return list(starmap(_train_job, run(connection, _named(dialect), wanted=listed(dialect, train_ids))))
+    return _jobs_of(connection, run(connection, _named(dialect), wanted=listed(dialect, train_ids)))
 
 
-# As a join, SQLite would begin with the base dirs, and sort all their jobs.
-_PATH = select(base_dir.c.path).where(base_dir.c.id == train_job.c.base_dir_id).scalar_subquery()
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
 """True; the index on train ids begins with it."""
 _LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
@@ -149,7 +147,7 @@ _SHOWN = (
     train_job.c.log_bytes,
     train_job.c.base_dir_id,
 )
-_JOBS: Select[Any] = select(_PATH, *_SHOWN, *_TIMES)
+_JOBS: Select[Any] = select(*_SHOWN, *_TIMES)
 
 
 @cache
@@ -158,8 +156,14 @@ def _named(dialect_name: str) -> Select[Any]:
     return _of_base_dirs(_JOBS, None).where(_OF_ANY, wanted)
 
 
+def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
+    """Base dirs are few, and asked for apart: joined to them, SQLite would begin with them and sort all their jobs."""
+    paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
+    return [_train_job(paths, *row) for row in rows]
+
+
 def _train_job(
-    path: str,
+    paths: Mapping[int, str],
     train_id: str,
     state: str,
     outcome: str | None,
@@ -172,7 +176,7 @@ def _train_job(
 ) -> TrainJob:
     updated_at, first_started_at, last_started_at, last_event_at = map(instant, (update_time, *times))
     return TrainJob(
-        from_stored(path),
+        from_stored(paths[base_dir_id]),
         from_stored(train_id),
         state,
         outcome,

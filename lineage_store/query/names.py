@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_column, select
 
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import VALUED
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
+from lineage_store.store.schema import distribution
 from lineage_store.store.schema.tables import metric, metric_summary, user_info
 from lineage_store.texts import from_stored, key, meant
 
@@ -56,7 +57,21 @@ def all_names(connection: Connection) -> dict[str, list[str]]:
 
 
 def _names(connection: Connection, table: Table) -> list[str]:
-    """The names that jobs have, each found by a step in the index."""
+    """The names that jobs have."""
+    spread = table.name in distribution.distributed(connection)
+    found = connection.execute(_grouped(table) if spread else _stepped(table))
+    counted = ((-count, from_stored(each)) for each, count in found)
+    return [each for _, each in sorted(counted)]
+
+
+def _grouped(table: Table) -> Select[Any]:
+    """As workers of Citus find them, who refuse what is recursive: each goes through all of its values."""
+    columns: list[ColumnElement[Any]] = [func.min(table.c.name), func.count()]
+    return select(*columns).group_by(table.c.name_key).limit(_MOST_NAMES)
+
+
+def _stepped(table: Table) -> Select[Any]:
+    """Each by a step in the index."""
     names = select(func.min(table.c.name_key).label("key")).cte("names", recursive=True)
     after = select(func.min(table.c.name_key)).where(table.c.name_key > names.c.key).scalar_subquery()
     names = names.union_all(select(after).where(names.c.key.is_not(None)))
@@ -64,9 +79,7 @@ def _names(connection: Connection, table: Table) -> list[str]:
     name = select(table.c.name).where(of_name).limit(1).scalar_subquery()
     some: Select[Any] = select(literal_column("1")).where(of_name).select_from(table).limit(_COUNTED)
     jobs = select(func.count()).select_from(some.correlate(names).subquery()).scalar_subquery()
-    found = connection.execute(select(name, jobs).where(names.c.key.is_not(None)).limit(_MOST_NAMES))
-    counted = ((-count, from_stored(each)) for each, count in found)
-    return [each for _, each in sorted(counted)]
+    return select(name, jobs).where(names.c.key.is_not(None)).limit(_MOST_NAMES)
 
 
 def _refused(name: str, prefix: str, kind: str, known: list[str]) -> LineageSearchConditionParamError:

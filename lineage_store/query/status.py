@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from lineage_store.findings import Finding, severity_of
 from lineage_store.query.views import view_rows
-from lineage_store.store.catalog import moved
+from lineage_store.store.catalog import moved, tombstones
 from lineage_store.store.database.paging import ALL, Page
 
 Row = Mapping[str, Any]
@@ -34,6 +34,8 @@ class StoreStatus:
     """v_shard."""
     known_twice: Sequence[Finding]
     """Base dirs that hold jobs of another one too, as after a mount was renamed."""
+    removed_by_policy: Sequence[Row]
+    """base_dir, policy, jobs, last_removed_at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,17 @@ def read_status(
     unresolved = {**here, "resolved_at": None}
     opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    shards = view_rows(connection, "v_shard", here, "base_dir", "shard")
+    shards = read_shards(connection, base_dir)
     last_cycles = [row for found in cycles for row in found]
     twice = list(moved.known_twice(connection, base_dir_id))
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice)
+    removed = tombstones.by_policy(connection, base_dir)
+    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice, removed)
+
+
+def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
+    """Who leads each shard of one base dir (stored path), or of all."""
+    here = {} if base_dir is None else {"base_dir": base_dir}
+    return view_rows(connection, "v_shard", here, "base_dir", "shard")
 
 
 def read_problems(
@@ -109,6 +118,7 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
     jobs = view_rows(connection, "v_job", this)
     if not jobs:
         return None
+    this = {"job_id": jobs[0]["job_id"]}
     problems = view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path")
     return JobReport(
         job=jobs[0],

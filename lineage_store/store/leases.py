@@ -273,8 +273,10 @@ def _made_row(
 
 def _leads_more(connection: Connection, leader: str, other: str, now: datetime) -> bool:
     """Whether a holder's daemon leads at least two shards more than another's; an undivided base dir has one."""
-    led = select(ingest_lease.c.holder).where(
-        ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now
+    led = (
+        select(ingest_lease.c.holder)
+        .join(base_dir)
+        .where(ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now, ~base_dir.c.leaving)
     )
     count = Counter(map(_process, connection.execute(led).scalars()))
     return count[_process(leader)] >= count[_process(other)] + 2

@@ -427,6 +427,7 @@ def upgrade() -> None:
         sa.Column("id", KEY, nullable=False),
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("job_id", KEY),
+        sa.Column("train_id", NAME),
         sa.Column("file_no", sa.Integer()),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),

@@ -349,7 +349,7 @@ def test_libpq_chooses_among_several_servers(
             assert remark(store) == second
             found = store.standby()
             assert found is not None
-            assert found.finding is None
+            assert (found.finding and found.finding.kind) == (None if is_standby else "standby_is_primary")
 
 
 def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_date(

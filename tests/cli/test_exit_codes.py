@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -189,6 +190,22 @@ def test_on_a_terminal_tables_are_drawn_and_no_color_is_honoured(stored: Path, o
 
 def test_on_a_terminal_ingest_shows_its_progress(base_dir: Path, on_sqlite: str) -> None:
     assert "10 events" in on_terminal("ingest", base_dir, url=on_sqlite)
+
+
+def test_on_a_terminal_what_may_take_long_says_what_it_does_and_for_how_long(
+    stored: Path, on_sqlite: str, tmp_path: Path
+) -> None:
+    for what, *verb in (
+        ("Backing up", "backup", "kept.db"),
+        ("Restoring", "restore", "kept.db", "--replace"),
+        ("Upgrading", "db", "upgrade"),
+        ("Copying", "db", "copy", on_sqlite, f"sqlite:///{tmp_path}/copy.db"),
+        ("Publishing", "publish", "published.db"),
+        ("Moving", "move", stored, stored.rename(tmp_path / "new")),
+        ("Forgetting", "forget", "--yes", tmp_path / "new"),
+    ):
+        shown = on_terminal(*verb, url=on_sqlite)
+        assert f"0:00:00 {what}" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), shown
 
 
 def test_shells_can_ask_for_completions() -> None:

@@ -69,10 +69,29 @@ def test_every_job_missing_is_refused(run: Run, finished: Path) -> None:
     assert jobs(run) == ["./good", "./poor"]
 
 
+def test_policies_of_the_settings_go_when_asked_for(
+    run: Run, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("annotate", "./good", "--label", 1)
+    monkeypatch.setenv("LINEAGE_STORE_KEEP_STORE_BYTES", "1")
+    (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
+    assert (listed["train_id"], listed["policy"]) == ("./poor", "keep_store_bytes = 1")
+    assert (listed["on_disk"], listed["samples"], listed["store_bytes"] > 1000) == (True, 0, True)
+    assert jobs(run) == ["./good", "./poor"]
+    assert run("gc", "--policies", "--yes").out.startswith("1 jobs (")
+    assert jobs(run) == ["./good"]
+    (told,) = json.loads(run("status", "--json").out)["removed_by_policy"]
+    assert (told["policy"], told["jobs"]) == ("keep_store_bytes = 1", 1)
+    assert "Removed by policy" in run("status").out
+    assert "policy keep_store_bytes = 1" in run("why", finished / "poor").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--older-than"),
+        (["--policies"], "keep_days, keep_jobs or keep_store_bytes"),
+        (["--policies", "--older-than", "90d"], "--policies alone"),
         (["--older-than", "90"], "90d"),
         (["--older-than", "99999999999d", "--yes"], "a thousand years"),
         (["--missing"], "--yes"),

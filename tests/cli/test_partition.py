@@ -1,13 +1,17 @@
-"""`db partition`, and what `db check` and `doctor` say of a partitioned store."""
+"""`db partition`, and what `db check` and `doctor` say of a store that is partitioned or distributed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy.engine import make_url
 
-from helpers.databases import DISTRIBUTED
+from helpers.databases import DISTRIBUTED, needs_databases
+from helpers.fake_citus import pretend
 from helpers.program import Run
+from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.upgrade import upgrade
 
 
@@ -37,3 +41,35 @@ def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> Non
         assert (refused.code, refused.out) == (1, "")
         assert "docs/citus.md" in refused.err
     assert run("db", "distribute").code == 2
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (
+            Part.SAMPLES,
+            "scalar_sample, payload_sample are distributed by job, 4 shards each, over 2 workers.\n",
+        ),
+        (Part.ALL, "dataset_graph, dataset_node, annotation, ingest_problem are copied to each.\n"),
+    ],
+)
+def test_a_distributed_store_is_told(
+    postgres_server: str,
+    postgres_url: str,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    part: Part,
+    told: str,
+) -> None:
+    needs_databases(postgres_server)
+    pretend(postgres_url, part)
+    monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
+    assert run("db", "check").out.endswith(told)
+    looked = run("doctor")
+    assert told.strip() in looked.out
+    assert "max_prepared_transactions is 0 on the coordinator" in looked.out
+    assert "local_table_join_policy" not in looked.out
+    with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as connection:
+        name = make_url(postgres_url).database
+        connection.execute(f"ALTER DATABASE {name} SET citus.local_table_join_policy = 'never'")
+    assert "citus.local_table_join_policy is never on the coordinator" in run("doctor").out

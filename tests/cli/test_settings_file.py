@@ -24,7 +24,7 @@ def test_every_setting_stands_there_with_its_default_and_its_meaning() -> None:
         place = next(
             index
             for index, line in enumerate(lines)
-            if line.startswith(f"{setting.name.removeprefix('notify_')} =")
+            if line.startswith(f"{setting.name.removeprefix('notify_').removeprefix('keep_')} =")
         )
         assert lines[place - 1].startswith(f"# {setting.metadata['meaning']}")
         assert all(choice in lines[place - 1] for choice in setting.metadata["choices"])

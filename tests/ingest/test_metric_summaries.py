@@ -13,9 +13,10 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import is_less_better
+from lineage_store.fields import less_is_better
+from lineage_store.operations.doctor import examine
 
-WORDS = Settings().less_is_better.split(",")
+is_less_better = less_is_better(Settings().less_is_better)
 
 
 def _log(*evaluations: dict[str, Any]) -> Log:
@@ -100,15 +101,33 @@ def test_a_setting_says_which_way_is_better(sqlite_url: str, tmp_path: Path) -> 
         assert _summaries(store) == {"gap": (1.0, 1.0, 1), "loss": (1.0, 2.0, 2)}
 
 
+def test_doctor_tells_of_bests_that_another_setting_chose(database_url: str, tmp_path: Path) -> None:
+    _log({"gap": 1.0, "acc": 1.0}, {"gap": 2.0, "acc": 2.0}).write_lineage(tmp_path / "job")
+    _log({"gap": 1.0}).write_lineage(tmp_path / "once")
+    later = Settings(less_is_better="gap")
+
+    def told() -> list[str]:
+        return [each.what for each in examine(database_url, later, []) if each.kind == "other_best"]
+
+    with LineageStore(database_url, settings=Settings()) as store:
+        store.ingest(tmp_path)
+        assert [each.kind for each in examine(database_url, Settings(), [])].count("other_best") == 0
+    assert told() == ["1 jobs have a better gap than their best, by what `less_is_better` says now."]
+    with LineageStore(database_url, settings=later) as store:
+        store.reingest(tmp_path, "./job")
+        assert _summaries(store)["gap"] == (1.0, 1.0, 1)
+    assert told() == []
+
+
 @pytest.mark.parametrize(
     "name", ["loss", "Loss", "val_loss", "eval/loss", "valLoss", "MAE", "hausdorff_distance"]
 )
 def test_less_is_better_of_what_has_one_of_the_words_as_a_part(name: str) -> None:
-    assert is_less_better(name, WORDS)
+    assert is_less_better(name)
 
 
 @pytest.mark.parametrize(
     "name", ["accuracy", "Top1CategoricalAccuracy", "lossless", "F1", "times", "meanness", ""]
 )
 def test_more_is_better_of_all_else(name: str) -> None:
-    assert not is_less_better(name, WORDS)
+    assert not is_less_better(name)

@@ -1,5 +1,7 @@
 ALTER TABLE annotation DROP CONSTRAINT IF EXISTS fk_annotation_base_dir_id;
 ALTER TABLE train_job DROP CONSTRAINT IF EXISTS fk_train_job_base_dir_id;
+ALTER TABLE lineage DROP CONSTRAINT IF EXISTS fk_lineage_dataset_graph_id;
+ALTER TABLE ingest_problem DROP CONSTRAINT IF EXISTS fk_ingest_problem_base_dir_id;
 ALTER TABLE ingest_problem DROP CONSTRAINT IF EXISTS fk_ingest_problem_job_id;
 ALTER TABLE ingest_problem DROP CONSTRAINT IF EXISTS fk_ingest_problem_job_id_file_no;
 ALTER TABLE train_job DROP CONSTRAINT IF EXISTS uq_train_job_base_dir_id_train_id;
@@ -7,6 +9,7 @@ CREATE INDEX IF NOT EXISTS ix_train_job_base_dir_id_train_id ON train_job (base_
 SELECT create_reference_table('dataset_graph');
 SELECT create_reference_table('dataset_node');
 SELECT create_reference_table('annotation');
+SELECT create_reference_table('ingest_problem');
 SELECT create_distributed_table('scalar_sample', 'job_id', colocate_with => 'none', shard_count => 32);
 SELECT create_distributed_table('payload_sample', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('train_job', 'id', colocate_with => 'scalar_sample');
@@ -32,6 +35,7 @@ SELECT truncate_local_data_after_distributing_table('log_file');
 SELECT truncate_local_data_after_distributing_table('train_job');
 SELECT truncate_local_data_after_distributing_table('payload_sample');
 SELECT truncate_local_data_after_distributing_table('scalar_sample');
+SELECT truncate_local_data_after_distributing_table('ingest_problem');
 SELECT truncate_local_data_after_distributing_table('annotation');
 SELECT truncate_local_data_after_distributing_table('dataset_node');
 SELECT truncate_local_data_after_distributing_table('dataset_graph');

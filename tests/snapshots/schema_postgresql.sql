@@ -332,6 +332,7 @@ CREATE TABLE ingest_problem (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
   job_id INTEGER,
+  train_id TEXT COLLATE "C",
   file_no INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
@@ -450,7 +451,7 @@ SELECT
   CASE WHEN (j.update_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.update_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS updated_at,
   j.last_wall_time - j.first_file_time AS duration_s,
   extract(epoch FROM clock_timestamp() - (j.last_grown_at))::double precision AS quiet_s,
-  (
+  coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -459,15 +460,14 @@ SELECT
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  ) AS restart_count,
+    GROUP BY older.job_id
+  ), 0) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   j.source_present AS source_present,
-  (
-    SELECT count(*) FROM ingest_problem p
-    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
-  ) AS problem_count,
+  coalesce((
+    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+  ), 0) AS problem_count,
   a.tag AS label,
   a.remark AS remark,
   j.revision AS revision
@@ -486,12 +486,13 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS evaluated_at,
-  e.evaluation_no + (
-    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
+  e.evaluation_no + coalesce((
+    SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  ) AS evaluation_no,
+    GROUP BY other.job_id
+  ), 0) AS evaluation_no,
   (
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
@@ -739,7 +740,7 @@ FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.
 CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
-  j.train_id AS train_id,
+  p.train_id AS train_id,
   p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
@@ -750,11 +751,7 @@ SELECT
   p.first_seen_at AS first_seen_at,
   p.last_seen_at AS last_seen_at,
   p.resolved_at AS resolved_at
-FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
-LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-WHERE f.file_no IS NULL OR f.state <> 'replaced';
+FROM ingest_problem p JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_ingest_cycle AS
 SELECT
@@ -783,7 +780,7 @@ SELECT
   coalesce(f.size_bytes, 0) AS log_bytes,
   coalesce(f.pending_bytes, 0) AS pending_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
-  (SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS open_problems,
+  (SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp() ORDER BY i.shard LIMIT 1) AS leader,
   b.shards AS shards,
   (SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp()) AS led_shards,

@@ -341,6 +341,7 @@ CREATE TABLE ingest_problem (
   id INTEGER NOT NULL,
   base_dir_id INTEGER NOT NULL,
   job_id INTEGER,
+  train_id TEXT,
   file_no INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
@@ -460,7 +461,7 @@ SELECT
   CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.update_time) * 1e6) AS bigint) - CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) END AS updated_at,
   CAST(j.last_wall_time - j.first_file_time AS double precision) AS duration_s,
   CAST(((367 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) - ((7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) - (275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) % 9) / 9 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 9, 2) AS bigint)) * 86400 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 12, 2) AS bigint) * 3600 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 15, 2) AS bigint) * 60 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 18, 6) AS double precision)) - ((367 * CAST(substr(j.last_grown_at, 1, 4) AS bigint) - ((7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) - (275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) % 9) / 9 + CAST(substr(j.last_grown_at, 9, 2) AS bigint)) * 86400 + CAST(substr(j.last_grown_at, 12, 2) AS bigint) * 3600 + CAST(substr(j.last_grown_at, 15, 2) AS bigint) * 60 + CAST(substr(j.last_grown_at, 18, 6) AS double precision)) AS double precision) AS quiet_s,
-  CAST((
+  CAST(coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -469,15 +470,14 @@ SELECT
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  ) AS bigint) AS restart_count,
+    GROUP BY older.job_id
+  ), 0) AS bigint) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   CAST(j.source_present AS boolean) AS source_present,
-  CAST((
-    SELECT count(*) FROM ingest_problem p
-    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> 'replaced')
-  ) AS bigint) AS problem_count,
+  CAST(coalesce((
+    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+  ), 0) AS bigint) AS problem_count,
   a.tag AS label,
   a.remark AS remark,
   j.revision AS revision
@@ -496,12 +496,13 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((e.wall_time) * 1e6) AS bigint) - CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) END AS evaluated_at,
-  CAST(e.evaluation_no + (
-    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
+  CAST(e.evaluation_no + coalesce((
+    SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  ) AS bigint) AS evaluation_no,
+    GROUP BY other.job_id
+  ), 0) AS bigint) AS evaluation_no,
   CAST((
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
     AND NOT EXISTS (
@@ -749,7 +750,7 @@ FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.
 CREATE VIEW v_ingest_problem AS
 SELECT
   b.path AS base_dir,
-  j.train_id AS train_id,
+  p.train_id AS train_id,
   p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
@@ -760,11 +761,7 @@ SELECT
   p.first_seen_at AS first_seen_at,
   p.last_seen_at AS last_seen_at,
   p.resolved_at AS resolved_at
-FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
-LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-WHERE f.file_no IS NULL OR f.state <> 'replaced';
+FROM ingest_problem p JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_ingest_cycle AS
 SELECT
@@ -793,7 +790,7 @@ SELECT
   CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
   CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
   CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
-  CAST((SELECT count(*) FROM ingest_problem p LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL AND (pf.file_no IS NULL OR pf.state <> 'replaced')) AS bigint) AS open_problems,
+  CAST((SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS bigint) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) ORDER BY i.shard LIMIT 1) AS leader,
   b.shards AS shards,
   CAST((SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END)) AS bigint) AS led_shards,

@@ -12,9 +12,11 @@ from sqlalchemy import Connection, Engine, text
 
 from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.views import VIEWS
+from lineage_store.store.writes import generations
 
 T = 1_700_000_000
 _PG_TYPES = """
@@ -99,7 +101,7 @@ def test_a_roll_over_and_another_device_are_no_restarts(engine: Engine) -> None:
 
 def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> None:
     with writing(engine) as connection:
-        job_id, base_dir_id = _job(connection, "./a")
+        job_id, _ = _job(connection, "./a")
         for generation, current, state in (
             (1, False, "replaced"),
             (2, True, "open"),
@@ -111,16 +113,29 @@ def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> 
             add_payloads(connection, file, "histogram", "w", {generation: {"count": 1}})
             lineage = add_file(connection, job_id, T, kind="lineage", **place)
             add_evaluation(connection, lineage, 1, {"acc": generation})
-            _problem(connection, base_dir_id, job_id, file.file_no)
     assert _rows(engine, "SELECT value FROM v_scalar") == [(2.0,)]
     assert _rows(engine, "SELECT step FROM v_histogram") == [(2,)]
     assert _rows(engine, "SELECT step FROM v_payload") == [(2,)]
     assert _rows(engine, "SELECT value, evaluation_no FROM v_metric") == [(2.0, 1)]
     assert _rows(engine, "SELECT count(*) FROM v_lineage_event") == [(1,)]
-    generations = "SELECT generation, is_current FROM v_log_file WHERE kind = 'summary' ORDER BY generation"
-    assert _rows(engine, generations) == [(2, True), (3, False)]
-    assert _rows(engine, "SELECT count(*) FROM v_ingest_problem") == [(2,)]
-    assert _rows(engine, "SELECT problem_count FROM v_job") == [(2,)]
+    known = "SELECT generation, is_current FROM v_log_file WHERE kind = 'summary' ORDER BY generation"
+    assert _rows(engine, known) == [(2, True), (3, False)]
+
+
+def test_what_was_wrong_with_a_generation_goes_when_another_takes_its_place(engine: Engine) -> None:
+    with writing(engine) as connection:
+        job_id, base_dir_id = _job(connection, "./a")
+        states = [(1, True, "open"), (2, False, "replacing")]
+        for generation, current, state in states:
+            file = add_file(connection, job_id, T, generation=generation, current=current, state=state)
+            _problem(connection, base_dir_id, job_id, file.file_no)
+    shown = "SELECT train_id, problem_count FROM v_job", "SELECT open_problems FROM v_base_dir"
+    assert [_rows(engine, sql) for sql in shown] == [[("./a", 2)], [(2,)]]
+    with writing(engine) as connection:
+        (newest,) = registry.known_files(connection, base_dir_id)
+        generations.make_current(connection, newest)
+    assert [_rows(engine, sql) for sql in shown] == [[("./a", 1)], [(1,)]]
+    assert _rows(engine, "SELECT count(*) FROM v_ingest_problem") == [(1,)]
 
 
 def test_evaluations_are_numbered_by_file_and_place(engine: Engine) -> None:

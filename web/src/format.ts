@@ -66,6 +66,21 @@ export function ago(moment: string | null | undefined, now = Date.now()): string
   return seconds < 1 ? "now" : `${duration(Math.round(seconds))} ago`;
 }
 
+/** How far a standby is behind its primary, as `GET health` tells it. */
+export interface Standby {
+  is_up: boolean;
+  lag_s: number | null;
+  lag_bytes: number | null;
+  shows: string | null;
+}
+
+/** The same in a sentence. */
+export function lag({ is_up, lag_s, lag_bytes, shows }: Standby): string {
+  if (!is_up) return "It does not answer.";
+  if (lag_bytes !== null) return `It is ${duration(lag_s ?? 0)} (${bytes(lag_bytes)}) behind the primary.`;
+  return `How far it is behind is unknown${shows ? `: it shows what was there at ${time(shows)}` : ""}.`;
+}
+
 /** A count with its noun. */
 export function counted(count: number, noun: string, nouns = `${noun}s`): string {
   return `${number(count)} ${count === 1 ? noun : nouns}`;

@@ -1,7 +1,7 @@
 // Health: base dirs with their lag, who leads them, and what is not well, each with what to do.
 
 import { get } from "./client";
-import { ago, bytes, duration, number, time } from "./format";
+import { ago, bytes, duration, lag, number, type Standby, time } from "./format";
 import { revision } from "./live";
 import { Show, useLoaded } from "./parts/loaded";
 
@@ -19,6 +19,7 @@ export interface Finding {
 export interface Health {
   findings: Finding[];
   base_dirs: Record<string, unknown>[];
+  standby: Standby | null;
 }
 
 const TONES: Record<string, string> = { standstill: "bad", "some files": "bad", note: "quiet" };
@@ -29,9 +30,15 @@ export function HealthPage() {
     <main>
       <h1>Health</h1>
       <Show of={health.value}>
-        {({ findings, base_dirs }) => (
+        {({ findings, base_dirs, standby }) => (
           <>
             <Findings findings={findings} none="All is well." />
+            {standby && (
+              <>
+                <h2>The standby that answers</h2>
+                <p>{lag(standby)}</p>
+              </>
+            )}
             <h2>Base dirs</h2>
             {base_dirs.length ? (
               base_dirs.map((row) => <BaseDir key={String(row.base_dir ?? row.path)} row={row} />)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Names } from "../src/api";
-import { ago, bytes, counted, duration, number, time } from "../src/format";
+import { ago, bytes, counted, duration, lag, number, time } from "../src/format";
 import { asksFor, completions, terms } from "../src/jobs/condition";
 import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
 import { smoothed } from "../src/smoothing";
@@ -29,6 +29,13 @@ describe("numbers and times", () => {
       "1 d 1 h",
     ]);
     expect([counted(1, "job"), counted(10000, "job")]).toEqual(["1 job", "10,000 jobs"]);
+  });
+
+  it("says how far a standby is behind", () => {
+    const lagging = { is_up: true, lag_s: 61, lag_bytes: 1536, shows: null };
+    expect(lag(lagging)).toBe("It is 1 min 1 s (1.5 KiB) behind the primary.");
+    expect(lag({ ...lagging, lag_s: null, lag_bytes: null })).toBe("How far it is behind is unknown.");
+    expect(lag({ ...lagging, is_up: false })).toBe("It does not answer.");
   });
 
   it("leaves out the date of today, and says how long ago a moment was", () => {

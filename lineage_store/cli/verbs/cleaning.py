@@ -21,7 +21,6 @@ from lineage_store.cli.output import (
     style_options,
     write_rows,
 )
-from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.times import instant
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import CleanUp, Total
 
 COLUMNS = ("base_dir", "train_id", "state", "last_event_at", "log_bytes")
+EXPIRED_COLUMNS = (
+    *("base_dir", "train_id", "policy", "state", "begun_at", "last_event_at", "on_disk"),
+    *("log_bytes", "samples", "store_bytes"),
+)
 REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 
 
@@ -45,6 +48,9 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 @click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Jobs that match, as in filter.")
 @click.option("--condition", metavar="JSON|@FILE", help="Jobs that match a search_condition.")
 @click.option("--missing", is_flag=True, help="Jobs of which no log file is left on disk.")
+@click.option(
+    "--policies", is_flag=True, help="Jobs that the settings keep_… name, as a daemon removes them."
+)
 @click.option("--dry-run", is_flag=True, help="List the jobs that would go, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
@@ -60,6 +66,7 @@ def gc_verb(
     wheres: Sequence[str],
     condition: str | None,
     missing: bool,
+    policies: bool,
     dry_run: bool,
     yes: bool,
     removed: bool,
@@ -73,10 +80,14 @@ def gc_verb(
     Jobs of BASE_DIR, or of all base dirs, for which all that is given holds; live jobs never go. Labels and remarks are
     kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore.
 
+    --policies does at once what a daemon does once an hour: jobs go that the settings keep_days, keep_jobs and
+    keep_store_bytes name, but none with a label or remark, unless keep_labelled is false.
+
     \b
     lineage-store gc --older-than 90d --dry-run
     lineage-store gc /shared/summaries --older-than 90d --where 'metric/accuracy<0.5' --yes
     lineage-store gc --missing
+    lineage-store gc --policies --dry-run
     lineage-store gc --restore ./run_7
     """
     from lineage_store.api.reports import CleanUp
@@ -93,24 +104,41 @@ def gc_verb(
         if removed:
             _list_removed(store, base_dir, style, **page_arguments(limit, page))
             return 0
-        if not (older_than is not None or wanted or missing):
-            raise click.UsageError("Say which jobs: --older-than, --where, --condition or --missing.")
-        if dry_run:
+        if policies == (older_than is not None or bool(wanted) or missing):
+            raise click.UsageError(
+                "Say which jobs: --older-than, --where, --condition or --missing; or --policies alone."
+            )
+        if dry_run and policies:
+            _list_expired(store, base_dir, style, limit)
+        elif dry_run:
             _list_removable(store, rules, base_dir, style, limit)
-            return 0
-        return _remove(session, store, rules, base_dir, yes=yes)
+        else:
+            return _remove(session, store, None if policies else rules, base_dir, yes=yes)
+        return 0
 
 
-def _remove(session: Session, store: LineageStore, rules: CleanUp, base_dir: str | None, *, yes: bool) -> int:
+def _remove(
+    session: Session, store: LineageStore, rules: CleanUp | None, base_dir: str | None, *, yes: bool
+) -> int:
+    """Remove what the rules name, or (None) the policies of the settings."""
     if not yes:
         from lineage_store.api.reports import total
 
-        going = _shown(total(store.removable_jobs(rules, base_dir)))
+        jobs = store.removable_jobs(rules, base_dir) if rules else store.expired_jobs(base_dir)
+        going = _shown(total(jobs))
         if not _agreed(f"Remove {going} from the store? Log files stay."):
             session.note("Nothing was removed.")
             return 1
-    with working("Removing", wanted=session.verbosity >= 0) as tell:
-        done = store.remove_jobs(rules, base_dir, progress=lambda total: tell(_shown(total)))
+    with session.working("Removing") as tell:
+
+        def show(total: Total) -> None:
+            tell(_shown(total))
+
+        done = (
+            store.remove_jobs(rules, base_dir, progress=show)
+            if rules
+            else store.remove_expired_jobs(base_dir, progress=show)
+        )
     click.echo(f"{_shown(done)} removed.")
     return 0
 
@@ -127,6 +155,17 @@ def _list_removable(
         (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes) for job in jobs
     )
     write_rows(COLUMNS, rows, style)
+
+
+def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit: int | None) -> None:
+    rows = (
+        (
+            *(job.base_dir, job.train_id, job.policy, job.state, instant(job.begun)),
+            *(instant(job.last_wall_time), job.on_disk, job.log_bytes, job.samples, job.store_bytes),
+        )
+        for job in islice(store.expired_jobs(base_dir), limit)
+    )
+    write_rows(EXPIRED_COLUMNS, rows, style)
 
 
 def _list_removed(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.cli.option_values import one_of
-from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def export_verb(session: Session, what: str | None, to: str, format_: str, since
     to_terminal = to == "-" and sys.stdout.isatty()
     with (
         session.open_store() as store,
-        working("Exporting", wanted=session.verbosity >= 0 and not to_terminal) as tell,
+        session.working("Exporting", wanted=not to_terminal) as tell,
     ):
         target = sys.stdout.buffer if to == "-" else to
         report = store.export(

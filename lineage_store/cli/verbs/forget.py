@@ -33,7 +33,8 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
         if not (yes or _agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("Nothing was forgotten.")
             return 1
-        store.forget(path)
+        with session.working("Forgetting"):
+            store.forget(path)
     click.echo(escaped(f"{path} is forgotten ({what})."))
     return 0
 

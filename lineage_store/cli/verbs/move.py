@@ -25,7 +25,7 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     lineage-store move /mnt/old/summaries /shared/summaries --dry-run
     lineage-store move /mnt/old/summaries /shared/summaries
     """
-    with session.open_store(writes=True) as store:
+    with session.open_store(writes=True) as store, session.working("Moving"):
         done = store.plan_move(old, new) if dry_run else store.move(old, new, force=force)
     jobs, annotated = done.holdings.jobs, done.holdings.annotated
     what = f"{jobs:,} jobs, {annotated:,} of them with a label or remark; {done.files:,} log files"

@@ -20,7 +20,6 @@ from lineage_store.cli.output import (
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 from lineage_store.findings import Finding
@@ -84,7 +83,7 @@ def retry_verb(session: Session, path: str | None) -> int:
     lineage-store retry /shared/summaries/run_7
     """
     with session.open_store(writes=True) as store:
-        with working("Reading again", wanted=session.verbosity >= 0):
+        with session.working("Reading again"):
             done = store.retry(path)
         left = store.problems_below(path)
     return _tell(session, done, left)
@@ -107,7 +106,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     """
     with session.open_store(writes=True) as store:
         place, train_id = find_removed(store, job, base_dir)
-        with working("Reading again", wanted=session.verbosity >= 0):
+        with session.working("Reading again"):
             done = store.reingest(place, train_id)
         left = store.problems_below(f"{place}/{train_id}")
     return _tell(session, done, left)

@@ -22,7 +22,8 @@ def init_verb(session: Session) -> None:
     from lineage_store.api import without_store
 
     settings = session.settings().settings
-    without_store.upgrade_schema(settings)
+    with session.working("Upgrading"):
+        without_store.upgrade_schema(settings)
     click.echo(f"{without_store.shown_url(settings)} is ready (schema {without_store.schema_needed()}).")
 
 
@@ -43,7 +44,8 @@ def upgrade_verb(session: Session) -> None:
 
     settings = session.settings().settings
     before, needed = without_store.schema_found(settings), without_store.schema_needed()
-    without_store.upgrade_schema(settings, create=False)
+    with session.working("Upgrading"):
+        without_store.upgrade_schema(settings, create=False)
     click.echo(f"Schema {before} -> {needed}." if before != needed else "Up to date.")
 
 
@@ -98,7 +100,8 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
     if undo == (by_jobs is not None):
         raise click.UsageError("Give --by-jobs N or --undo.")
     settings = session.settings().settings
-    changed = without_store.partition(settings, by_jobs, session.note)
+    with session.working("Laying out samples"):
+        changed = without_store.partition(settings, by_jobs, session.note)
     layout = without_store.layout(settings) or "Samples have no partitions."
     click.echo(layout if changed else f"Nothing to do. {layout}")
 
@@ -125,7 +128,8 @@ def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bo
 
     if part is None:
         raise click.UsageError("Give --samples or --all.")
-    statements = without_store.distribute(session.settings().settings, part, shards, dry_run=dry_run)
+    with session.working("Distributing"):
+        statements = without_store.distribute(session.settings().settings, part, shards, dry_run=dry_run)
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:
@@ -153,7 +157,8 @@ def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
 
     session.warn_of_passwords(source, target)
     settings = session.settings().settings
-    found = without_store.copy_store(settings, source, target, anew=anew, told=session.note)
+    with session.working("Copying"):
+        found = without_store.copy_store(settings, source, target, anew=anew, told=session.note)
     if found.leaders:
         session.note(
             "An ingester leads FROM: what it has written since this began is not in TO, whose own ingest reads it "
@@ -223,7 +228,7 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
     permissions = _octal(mode)
-    with session.open_store() as store:
+    with session.open_store() as store, session.working("Publishing"):
         size = store.publish(file, permissions)
     click.echo(f"{file}: {size:,} bytes.")
 

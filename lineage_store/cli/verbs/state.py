@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PROBLEM_COLUMNS = ("subject", "kind", "what", "remedy", "since")
 DAEMON_COLUMNS = ("base_dir", "shard", "holder", "state", "since", "what", "remedy")
 SHARD_COLUMNS = ("base_dir", "shard", "leader", "led_since", "searched_at")
+POLICY_COLUMNS = ("base_dir", "policy", "jobs", "last_removed_at")
 FINDING_COLUMNS = ("severity", "subject", "kind", "what", "remedy")
 CYCLE_COLUMNS = (
     "base_dir",
@@ -110,6 +111,7 @@ def status_verb(
             "problems": [asdict(problem) for problem in found.problems],
             "known_twice": [asdict(each) for each in found.known_twice],
             "write_ahead_log": None if log is None else asdict(log),
+            "removed_by_policy": found.removed_by_policy,
             "standby": None if standby is None else asdict(standby),
         }
         write_json(report)
@@ -125,6 +127,7 @@ def status_verb(
         )
     _print_shards(found)
     _print_daemons(daemons)
+    _print_removed(found)
     if found.problems:
         _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
     if cycles:
@@ -183,6 +186,11 @@ def _print_shards(status: StoreStatus) -> None:
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
         _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))
+
+
+def _print_removed(status: StoreStatus) -> None:
+    if status.removed_by_policy:
+        _print_rows("Removed by policy", POLICY_COLUMNS, status.removed_by_policy)
 
 
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:

@@ -11,7 +11,6 @@ import click
 from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.output import write_json
-from lineage_store.cli.progress import working
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
 
@@ -41,8 +40,7 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
     """
     files = different = unreadable = size = ingested = quarantined = pending = 0
     shown = []
-    wanted = session.verbosity >= 0
-    with session.open_store() as store, working("Verifying", wanted=wanted) as tell:
+    with session.open_store() as store, session.working("Verifying") as tell:
         for verdict in _verdicts(store, place, sample):
             files, size = files + 1, size + verdict.size_bytes
             ingested, quarantined = ingested + verdict.ingested_bytes, quarantined + verdict.quarantined_bytes

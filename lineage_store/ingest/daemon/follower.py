@@ -32,6 +32,7 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
+from lineage_store.ingest.daemon.keeping import Keeping
 from lineage_store.ingest.daemon.older_store import tell_lack, tell_older
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
@@ -103,6 +104,7 @@ class Follower:
         self._reader = Worker(settings.slow_reading_s, settings.reading_memory_bytes, self.pulse.beat)
         self._apart = Apart(settings)
         self._batches = self._no_batches()
+        self._keeping = Keeping(engine, str(base_dir), settings, self._should_stop)
 
     @property
     def settings(self) -> Settings:
@@ -161,6 +163,7 @@ class Follower:
         for reader in (self._reader, self._apart):
             with suppress(ReaderStuckError):
                 reader.close()
+        self._keeping.close()
         if self._lease is not None:
             release_lease(self._engine, self._lease)
             self._lease = None
@@ -212,6 +215,8 @@ class Follower:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
             self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+        if self._keeping.step(lease):
+            self._forget_batches()  # a file of a job that went may be among them
         self._took_s = time.thread_time() - began_s
 
     def _no_batches(self) -> Batches:
@@ -251,6 +256,7 @@ class Follower:
         self._took_lead = True
         log.info("leads", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
+        self._keeping.forget()
         self._forget_batches()
         distrust = is_network(filesystem_type(self._base_dir))
         self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)

@@ -7,9 +7,12 @@ it. Run again it does what is left, such as giving back room.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlalchemy import Connection, Engine, text
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.schema import distribution, partitions
@@ -17,7 +20,11 @@ from lineage_store.store.schema.distribution import Part
 
 LEAST_CITUS = 11
 _VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
-_WORKERS = text("SELECT count(*) FROM pg_dist_node WHERE shouldhaveshards AND isactive")
+_SETTINGS = text("""
+SELECT current_setting('citus.local_table_join_policy', true) AS policy,
+  CAST(current_setting('max_prepared_transactions') AS integer) AS prepared,
+  CAST(current_setting('max_connections') AS integer) AS connections
+""")
 _PAGE = "docs/citus.md says what to install."
 # A transaction that makes several tables must not use several connections to a worker.
 _SEQUENTIALLY = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
@@ -51,7 +58,7 @@ def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> li
             raise LineageStoreError("The database has no extension citus.", hint=_PAGE)
         if int(version.partition(".")[0]) < LEAST_CITUS:
             raise LineageStoreError(f"Citus is {version}; {LEAST_CITUS} or newer is needed.", hint=_PAGE)
-        if not connection.execute(_WORKERS).scalar():
+        if not connection.execute(distribution.WORKERS).scalar():
             raise LineageStoreError(
                 "Citus has no node that may hold shards.", hint=f"Add one: SELECT citus_add_node(…). {_PAGE}"
             )
@@ -61,6 +68,16 @@ def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> li
                 hint="`lineage-store db partition --undo` first: workers hold them in shards.",
             )
         return distribution.statements(part, shards, distribution.distributed(connection))
+
+
+def ill_settings(connection: Connection) -> Iterator[Finding]:
+    """What the coordinator of a distributed store should be told otherwise."""
+    policy, prepared, connections = connection.execute(_SETTINGS).one()
+    if policy in ("never", "prefer-distributed"):
+        yield finding("citus_setting", THE_STORE, name="citus.local_table_join_policy", found=policy)
+    if prepared < connections:
+        name, least = "max_prepared_transactions", f"max_connections ({connections})"
+        yield finding("citus_setting", THE_STORE, case=name, name=name, found=prepared, least=least)
 
 
 def _prepare(connection: Connection) -> None:

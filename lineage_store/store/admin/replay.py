@@ -63,7 +63,8 @@ def look(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
         return Replay(url, False, finding=finding("standby_down", THE_STANDBY, reason=error.message))
     if not found.follows:
         if of_primary is not None and of_primary.started == found.started:
-            return Replay(url, True, lag_s=0.0, lag_bytes=0)  # it is the primary, which libpq chose
+            chosen = finding("standby_is_primary", THE_STANDBY)
+            return Replay(url, True, lag_s=0.0, lag_bytes=0, finding=chosen)
         promoted = finding("standby_promoted", THE_STANDBY, primary=safe_url(primary.url))
         return Replay(url, True, finding=promoted)
     if of_primary is None:

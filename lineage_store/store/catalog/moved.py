@@ -30,15 +30,16 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
     """By the id of each other base dir that holds jobs of this one too, how many."""
     mine, other = train_job.alias("mine"), train_job.alias("other")
     file, again = log_file.alias("file"), log_file.alias("again")
-    same = (again.c.job_id == other.c.id) & (again.c.name == file.c.name)
+    ours = select(mine.c.train_id, file.c.name, file.c.fingerprint).join(file, file.c.job_id == mine.c.id)
+    # Apart: jobs of two base dirs lie on different workers of Citus.
+    here = ours.where(mine.c.base_dir_id == base_dir_id).cte("here")
     found = (
-        select(other.c.base_dir_id, func.count(mine.c.id.distinct()))
-        .select_from(mine)
-        .join(base_dir, (base_dir.c.id != mine.c.base_dir_id) & ~base_dir.c.leaving)
-        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == mine.c.train_id))
-        .join(file, file.c.job_id == mine.c.id)
-        .join(again, same & (again.c.fingerprint == file.c.fingerprint))
-        .where(mine.c.base_dir_id == base_dir_id)
+        select(other.c.base_dir_id, func.count(other.c.id.distinct()))
+        .select_from(here)
+        .join(base_dir, (base_dir.c.id != base_dir_id) & ~base_dir.c.leaving)
+        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == here.c.train_id))
+        .join(again, (again.c.job_id == other.c.id) & (again.c.name == here.c.name))
+        .where(again.c.fingerprint == here.c.fingerprint)
         .group_by(other.c.base_dir_id)
     )
     return {row[0]: row[1] for row in connection.execute(found)}

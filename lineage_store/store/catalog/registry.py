@@ -179,8 +179,7 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
-    row = connection.execute(select(pending.scalar_subquery(), problems.scalar_subquery())).one()
-    return Unfinished(*row)
+    return Unfinished(*(connection.execute(counted).scalar_one() for counted in (pending, problems)))
 
 
 def job_count(connection: Connection, base_dir_id: int) -> int:

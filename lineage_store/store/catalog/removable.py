@@ -55,7 +55,7 @@ def removable(
         train_job.c.base_dir_id == base_dir_id, train_job.c.id > after, train_job.c.state != JobState.LIVE
     )
     if rules.older_than_s is not None:
-        wanted = wanted.where(*_older(now - timedelta(seconds=rules.older_than_s)))
+        wanted = wanted.where(*without_life_since(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:
         wanted = wanted.where(~train_job.c.source_present)
     if rules.among is not None:
@@ -70,8 +70,8 @@ def any_present(connection: Connection, base_dir_id: int) -> bool:
     return connection.execute(select(train_job.c.id).where(mine).limit(1)).first() is not None
 
 
-def _older(cutoff: datetime) -> list[ColumnElement[bool]]:
-    """Every sign of life is older. Modification times are none: copying sets them."""
+def without_life_since(cutoff: datetime) -> list[ColumnElement[bool]]:
+    """Every sign of life of a job is older. Modification times are none: copying sets them."""
     times = (
         (train_job.c.last_wall_time, cutoff.timestamp()),
         (train_job.c.last_file_time, int(cutoff.timestamp())),

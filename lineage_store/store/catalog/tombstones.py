@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from lineage_store.store.database.dialects import among
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import base_dir, tombstone
+
+BY_POLICY = "policy "
+"""What the reason of a tombstone begins with when a policy named the job; then comes the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,22 @@ def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[
     """Those of some jobs that have a tombstone."""
     mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
     return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
+
+
+def by_policy(connection: Connection, path: str | None = None) -> list[dict[str, Any]]:
+    """What policies have removed from a base dir (stored path), or from each: how many jobs, and when lately."""
+    counted = func.count().label("jobs"), func.max(tombstone.c.removed_at).label("last_removed_at")
+    named = func.substr(tombstone.c.reason, len(BY_POLICY) + 1).label("policy")
+    wanted = (
+        select(base_dir.c.path.label("base_dir"), named, *counted)
+        .join_from(tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id)
+        .where(~tombstone.c.lifted, ~base_dir.c.leaving, tombstone.c.reason.startswith(BY_POLICY))
+        .group_by(base_dir.c.path, tombstone.c.reason)
+        .order_by(base_dir.c.path, tombstone.c.reason)
+    )
+    if path is not None:
+        wanted = wanted.where(base_dir.c.path == path)
+    return [dict(row) for row in connection.execute(wanted).mappings()]
 
 
 # As a join, SQLite would begin with the base dirs, and sort all their tombstones.

@@ -1,4 +1,4 @@
-"""Citus: which tables are spread over the workers by job, and the SQL that does it. Pure but for `distributed`.
+"""Citus: which tables are spread over the workers by job, the SQL that does it, and what the catalogue says of it.
 
 In: which part of the store, how many shards. Out: statements for the coordinator. Promises: tables of one job lie
 together (one group of colocated shards); what refers from tables that stay to tables that go is dropped before, for no
@@ -8,7 +8,8 @@ Does not know whether the database has the extension (store/admin/distributing.p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, UniqueConstraint, text
@@ -33,13 +34,33 @@ _JOBS = (
     *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
     *(tables.lineage, tables.metric, tables.metric_summary, tables.user_info, tables.series),
 )
-_COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation)
+_COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation, tables.ingest_problem)
 """Small, and joined to jobs: each worker has them all."""
 _IS_THERE = text("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
-_DISTRIBUTED = text(
-    "SELECT relname FROM pg_catalog.pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
-    " WHERE relnamespace = current_schema()::regnamespace"
-)
+_DISTRIBUTED = text("""
+SELECT CAST(relname AS text) AS name,
+  (SELECT count(*) FROM pg_catalog.pg_dist_shard shard WHERE shard.logicalrelid = spread.logicalrelid) AS shards
+FROM pg_catalog.pg_dist_partition spread JOIN pg_class ON pg_class.oid = logicalrelid
+WHERE relnamespace = current_schema()::regnamespace
+""")
+WORKERS = text("SELECT count(*) FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the catalogue says of a store."""
+
+    spread: Sequence[str]
+    """The tables that are distributed by job."""
+    copied: Sequence[str]
+    shards: int
+    workers: int
+    """Those that may hold shards."""
+
+    def __str__(self) -> str:
+        by_job = f"{', '.join(self.spread)} are distributed by job, {self.shards} shards each"
+        copies = f" {', '.join(self.copied)} are copied to each." if self.copied else ""
+        return f"{by_job}, over {self.workers} {'worker' if self.workers == 1 else 'workers'}.{copies}"
 
 
 def by_job(part: Part) -> tuple[Table, ...]:
@@ -75,18 +96,36 @@ def clearing(part: Part) -> list[str]:
 
 def distributed(connection: Connection) -> set[str]:
     """The tables that are distributed, or copied to every worker; none where the database has no Citus."""
+    return set(_shards(connection))
+
+
+def layout(connection: Connection) -> Layout | None:
+    """How the store is distributed; None where it is not."""
+    shards = _shards(connection)
+    spread, kept = ([each.name for each in of(Part.ALL) if each.name in shards] for of in (by_job, copied))
+    if not spread:
+        return None
+    return Layout(spread, kept, shards[spread[0]], connection.execute(WORKERS).scalar_one())
+
+
+def _shards(connection: Connection) -> dict[str, int]:
+    """The tables that Citus knows, each with the number of its shards."""
     if connection.dialect.name == "sqlite" or not connection.execute(_IS_THERE).scalar():
-        return set()
-    return set(connection.execute(_DISTRIBUTED).scalars()) & set(metadata.tables)
+        return {}
+    rows = connection.execute(_DISTRIBUTED)
+    return {row.name: row.shards for row in rows if row.name in metadata.tables}
 
 
 def dropped_references(part: Part) -> Iterator[tuple[Table, ForeignKeyConstraint]]:
-    """The foreign keys that Citus does not take: between tables that stay, are copied, and are distributed."""
+    """The foreign keys between tables that stay, are copied, and are distributed.
+
+    Citus would take those of distributed tables to copied ones; but then a transaction that has changed the former on
+    several workers must not change the latter, as each does that brings new pipelines.
+    """
     kind = dict.fromkeys(by_job(part), "distributed") | dict.fromkeys(copied(part), "copied")
-    allowed = {("distributed", "distributed"), ("distributed", "copied"), ("copied", "copied"), (None, None)}
     for table in metadata.sorted_tables:
         for constraint in sorted(table.foreign_key_constraints, key=lambda each: str(each.name)):
-            if (kind.get(table), kind.get(constraint.referred_table)) not in allowed:
+            if kind.get(table) != kind.get(constraint.referred_table):
                 yield table, constraint
 
 

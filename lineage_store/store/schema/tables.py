@@ -568,6 +568,7 @@ ingest_problem = Table(
     _id(),
     _of("base_dir", "its base dir", index=True),
     _of("train_job", "its job, if it concerns one", nullable=True),
+    Column("train_id", Name, comment="the id that names that job"),
     _file_no("its log file, if it concerns one", nullable=True),
     Column("path", Text, nullable=False, comment="file or directory, relative to the base dir"),
     Column("kind", Text, nullable=False, comment="what sort of problem"),

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
+from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import ingest_problem, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
@@ -22,14 +23,22 @@ def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows may go from now on."""
     generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
     this = log_file.c.file_no == file.file_no
-    connection.execute(after_event(FileEvent.SUPERSEDED, generations & ~this).values(current=False))
+    _supersede(connection, file.job_id, generations & ~this)
     connection.execute(update(log_file).where(generations, this).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
     this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-    connection.execute(after_event(FileEvent.SUPERSEDED, this & ~log_file.c.current))
+    _supersede(connection, file.job_id, this & ~log_file.c.current)
+
+
+def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
+    """Let generations be seen no more, and what was wrong with them, which no view then has to look up."""
+    superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
+    numbers = connection.execute(superseded).scalars().all()
+    theirs = (ingest_problem.c.job_id == job_id) & among(connection, ingest_problem.c.file_no, numbers)
+    connection.execute(delete(ingest_problem).where(theirs))
 
 
 def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:
@@ -44,9 +53,8 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
         return False
     most_rows = remove_series(connection, file.job_id, most_rows, series.c.file_no == file.file_no)
     if most_rows > 0:
-        for table in (ingest_problem, log_file):  # between which a distributed store has no foreign key
-            this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)
-            connection.execute(delete(table).where(this))
+        this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
+        connection.execute(delete(log_file).where(this))
     return True
 
 

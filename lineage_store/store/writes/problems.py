@@ -125,6 +125,7 @@ def _row(base_dir_id: int, file: KnownFile, problem: Finding, now: datetime) -> 
         **_columns(problem, now),
         "base_dir_id": base_dir_id,
         "job_id": file.job_id,
+        "train_id": file.train_id,
         "file_no": file.file_no,
         "path": relative_path(file.train_id, file.name),
     }

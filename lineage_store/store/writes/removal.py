@@ -13,6 +13,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, Text, and_, cast, delete, func, select, update
 
+from lineage_store.store.catalog.policies import Expired
+from lineage_store.store.catalog.tombstones import BY_POLICY
 from lineage_store.store.database.dialects import among, upsert
 from lineage_store.store.schema.tables import (
     base_dir,
@@ -38,6 +40,13 @@ def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> i
     return found
 
 
+def is_leaving(connection: Connection, base_dir_id: int) -> bool:
+    """Whether something of a base dir is being removed, or waits for that since a removal was interrupted."""
+    path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
+    mine = select(base_dir.c.id).where(base_dir.c.path_key == key(name_while_leaving(path)))
+    return connection.execute(mine).first() is not None
+
+
 def begin(
     connection: Connection,
     base_dir_id: int,
@@ -47,10 +56,33 @@ def begin(
     now: datetime,
 ) -> None:
     """Take jobs of a base dir out of sight, and leave tombstones."""
-    if not job_ids:
-        return
-    revision = revisions.take(connection, base_dir_id)
-    _bury(connection, job_ids, {"removed_at": now, "reason": reason, "revision": revision, "lifted": False})
+    if job_ids:
+        revision = revisions.take(connection, base_dir_id)
+        _begin(connection, leaving_id, job_ids, _reason(reason, revision, now))
+
+
+def begin_unchanged(
+    connection: Connection, base_dir_id: int, leaving_id: int, named: Sequence[Expired], now: datetime
+) -> list[Expired]:
+    """Take those jobs out of sight of which nothing has changed since policies named them; which these are."""
+    revision = revisions.take(connection, base_dir_id)  # first of all: who labels a job now waits for this
+    still = select(train_job.c.id, train_job.c.revision).where(
+        train_job.c.base_dir_id == base_dir_id, among(connection, train_job.c.id, (job.id for job in named))
+    )
+    known = {row.id: row.revision for row in connection.execute(still)}
+    going = [job for job in named if known.get(job.id) == job.revision]
+    for policy in sorted({job.policy for job in going}):
+        jobs = [job.id for job in going if job.policy == policy]
+        _begin(connection, leaving_id, jobs, _reason(BY_POLICY + policy, revision, now))
+    return going
+
+
+def _reason(text: str, revision: int, now: datetime) -> Mapping[str, Any]:
+    return {"removed_at": now, "reason": text, "revision": revision, "lifted": False}
+
+
+def _begin(connection: Connection, leaving_id: int, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
+    _bury(connection, job_ids, why)
     # Their ids are free for others: what an interrupted removal has left may have the same.
     unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
     jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))

@@ -61,7 +61,7 @@ V_INGEST_PROBLEM = View(
     "what ingest could not do, where, and the remedy; unresolved while resolved_at is NULL",
     (
         text("base_dir", "b.path", "base dir"),
-        text("train_id", "j.train_id", "id of the job, if it concerns one"),
+        text("train_id", "p.train_id", "id of the job, if it concerns one"),
         integer("job_id", "p.job_id", "number of that job in this store"),
         text("path", "p.path", "file or directory, relative to the base dir"),
         text("kind", "p.kind", "what sort of problem"),
@@ -73,13 +73,7 @@ V_INGEST_PROBLEM = View(
         instant("last_seen_at", "p.last_seen_at", "when last seen"),
         instant("resolved_at", "p.resolved_at", "when it went away; NULL while it lasts"),
     ),
-    f"""
-FROM ingest_problem p
-JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving
-LEFT JOIN train_job j ON j.id = p.job_id
-LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-WHERE f.file_no IS NULL OR f.state <> '{FileState.REPLACED}'
-""",
+    "FROM ingest_problem p JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving",
 )
 
 V_INGEST_CYCLE = View(
@@ -120,10 +114,7 @@ V_BASE_DIR = View(
         bigint("quarantined_bytes", "coalesce(f.quarantined_bytes, 0)", "bytes given up as damaged"),
         bigint(
             "open_problems",
-            "(SELECT count(*) FROM ingest_problem p"  # noqa: S608 - our own words
-            " LEFT JOIN log_file pf ON pf.job_id = p.job_id AND pf.file_no = p.file_no"
-            " WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL"
-            f" AND (pf.file_no IS NULL OR pf.state <> '{FileState.REPLACED}'))",
+            "(SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL)",
             "unresolved problems",
         ),
         text(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
-from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -35,8 +34,9 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
+# Citus answers a subquery for each row if that is tied by the job, has no LIMIT, and groups by the job what it counts.
 # Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
-_RESTARTS = """(
+_RESTARTS = """coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer
     JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
@@ -45,13 +45,12 @@ _RESTARTS = """(
       AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
       AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
       AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-  )"""
+    GROUP BY older.job_id
+  ), 0)"""
 
-_OPEN_PROBLEMS = f"""(
-    SELECT count(*) FROM ingest_problem p
-    LEFT JOIN log_file f ON f.job_id = p.job_id AND f.file_no = p.file_no
-    WHERE p.job_id = j.id AND p.resolved_at IS NULL AND (f.file_no IS NULL OR f.state <> '{FileState.REPLACED}')
-  )"""  # noqa: S608 - our own words
+_OPEN_PROBLEMS = """coalesce((
+    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+  ), 0)"""
 
 V_JOB = View(
     "v_job",
@@ -98,12 +97,13 @@ LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train
 """,
 )
 
-_NUMBERED = """e.evaluation_no + (
-    SELECT coalesce(sum(other.evaluations), 0) FROM file_lineage other
+_NUMBERED = """e.evaluation_no + coalesce((
+    SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
     WHERE other.job_id = m.job_id AND other_file.current
       AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-  )"""
+    GROUP BY other.job_id
+  ), 0)"""
 
 _BINDING = """(
     EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)

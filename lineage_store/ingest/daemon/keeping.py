@@ -1,0 +1,150 @@
+"""Carrying out the policies of the settings beside ingest, in one base dir or one shard of it.
+
+In: the lease of its follower, tick by tick. Out: jobs that leave the store, and log lines. Promises: a tick waits for
+one short transaction at most, and for none where nothing is to go; which jobs are to go is asked, and rows are removed,
+by a thread with a connection of its own, which takes a fifth of the time at most; a failure is logged, and tried again;
+what an interrupted removal has left is taken up again. One at a time removes jobs of a base dir: the lease of what is
+leaving settles who. Does not know which jobs policies name.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from lineage_store.config import Settings
+from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LeaseLostError
+from lineage_store.ingest.lease import release_lease
+from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, remove_rows, take_out_of_sight
+from lineage_store.store import leases
+from lineage_store.store.catalog.policies import Expired, expired, policies_of
+from lineage_store.store.database.engine import apart, database_time, reading, writing
+from lineage_store.store.holders import holder_name
+from lineage_store.store.leases import Lease
+from lineage_store.store.writes import removal
+
+log = logging.getLogger(__name__)
+
+_ROWS_AT_A_TIME = 5_000
+_SHARE = 0.2
+_AGAIN_S, _ENDS_WITHIN_S = 5.0, 1.0
+"""After a failure, or where another one removes jobs of the base dir."""
+
+
+class Keeping:
+    """How far it is: nothing is due; jobs are being named; they go out of sight; their rows are being removed."""
+
+    def __init__(
+        self, engine: Engine, base_dir: str, settings: Settings, should_stop: Callable[[], bool]
+    ) -> None:
+        self._engine, self._base_dir, self._settings = engine, base_dir, settings
+        self._policies, self._is_over = policies_of(settings), should_stop
+        self._thread: threading.Thread | None = None
+        self._named: deque[Expired] = deque()
+        self._leaving: Lease | None = None
+        self._due, self._removed, self._ended = 0.0, Counter[str](), threading.Event()
+
+    def step(self, lease: Lease) -> bool:
+        """Go one step on, and wait for nothing that takes long; whether jobs went out of sight.
+
+        Raises LeaseLostError.
+        """
+        if self._policies is None or (self._thread is not None and self._thread.is_alive()):
+            return False
+        if self._named:
+            return self._let_go(lease)
+        if self._leaving is not None:
+            self._begin(self._remove_rows, self._leaving)
+        elif time.monotonic() >= self._due:
+            self._begin(self._name, lease)
+        return False
+
+    def forget(self) -> None:
+        """Another one may lead: what was named is named anew."""
+        self._named.clear()
+
+    def close(self) -> None:
+        """Let another one go on, unless a thread still does, which lets go by itself."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_ENDS_WITHIN_S)
+        if self._leaving is not None and not (self._thread is not None and self._thread.is_alive()):
+            release_lease(self._engine, self._leaving)
+            self._leaving = None
+
+    def _let_go(self, lead: Lease) -> bool:
+        some = [self._named.popleft() for _ in range(min(JOBS_AT_A_TIME, len(self._named)))]
+        assert self._leaving is not None
+        try:
+            gone = take_out_of_sight(self._engine, lead, self._leaving, some)
+        except LeaseLostError:
+            self._named.clear()
+            self._leaving = None
+            raise
+        self._removed.update(job.policy for job in gone)
+        return bool(gone)
+
+    def _begin(self, work: Callable[[Engine, Lease], None], lease: Lease) -> None:
+        self._thread = threading.Thread(target=self._run, args=(work, lease), name="keeping", daemon=True)
+        self._thread.start()
+
+    def _run(self, work: Callable[[Engine, Lease], None], lease: Lease) -> None:
+        own = apart(self._engine, allow_network_filesystem=self._settings.allow_network_filesystem)
+        try:
+            work(own, lease)
+        except (LeaseHeldError, LeaseLostError) as error:
+            self._wait(_AGAIN_S)
+            log.debug("jobs wait to be removed", extra={"base_dir": self._base_dir, "reason": error.message})
+        except Exception as error:
+            self._wait(max(_AGAIN_S, self._settings.keep_every_s))
+            expected = isinstance(error, DatabaseUnavailableError | DBAPIError)
+            fields = {"base_dir": self._base_dir, "reason": str(error)}
+            log.warning("policies wait", extra=fields, exc_info=None if expected else error)
+        finally:
+            own.dispose()
+
+    def _wait(self, seconds: float) -> None:
+        self._leaving, self._due = None, time.monotonic() + seconds
+
+    def _name(self, engine: Engine, lead: Lease) -> None:
+        """Ask which jobs are to go, and take the lease of what is leaving where there are any, or some are left."""
+        assert self._policies is not None
+        self._due = time.monotonic() + self._settings.keep_every_s
+        with reading(engine) as connection:
+            now, shards = database_time(connection), lead.shards
+            named = expired(
+                connection, lead.base_dir_id, self._policies, now, limit=NAMED_AT_A_TIME, shards=shards
+            )
+            left = removal.is_leaving(connection, lead.base_dir_id)
+        if not (named or left) or self._is_over():
+            return
+        with writing(engine) as connection:
+            leaving_id = removal.ensure_leaving(connection, lead.base_dir_id, database_time(connection))
+        with writing(engine) as connection:
+            self._leaving = leases.acquire(
+                connection, leaving_id, holder_name(), self._settings.lease_s, "daemon"
+            )
+        if len(named) == NAMED_AT_A_TIME:
+            self._due = 0.0
+        self._named.extend(named)
+
+    def _remove_rows(self, engine: Engine, leaving: Lease) -> None:
+        if self._removed:
+            fields = {"base_dir": self._base_dir, "jobs": self._removed.total(), "by": dict(self._removed)}
+            log.info("removed by policy", extra=fields)
+            self._removed.clear()
+        try:
+            rows = min(_ROWS_AT_A_TIME, self._settings.batch_rows)
+            remove_rows(engine, leaving, rows, should_stop=self._is_over, rest=self._rest)
+        finally:
+            release_lease(engine, leaving)
+            self._leaving = None
+
+    def _rest(self, took_s: float) -> None:
+        self._ended.wait(min(took_s / _SHARE - took_s, self._settings.lease_s / 4))

@@ -1,0 +1,201 @@
+"""Which jobs the policies of the settings name: those that are too old, too many, or beyond the store's size.
+
+In: policies, base dirs, the database's time. Out: jobs, the oldest first, each with the policy that names it, and what
+it takes in the store. Promises: only reads; live jobs are never named, nor labelled ones where these are kept; what is
+not known of a job speaks for keeping it; naming the same jobs twice removes no more. Does not know how jobs go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+)
+
+from lineage_store.config import Settings
+from lineage_store.plugins import SCALAR
+from lineage_store.states import JobState
+from lineage_store.store.catalog.removable import without_life_since
+from lineage_store.store.database.dialects import total
+from lineage_store.store.schema.tables import annotation, base_dir, file_lineage, series, train_job
+from lineage_store.store.shards import ALL, Shards
+
+
+class _Bytes(NamedTuple):
+    """What rows take with their indexes, about (docs/decisions/0046-policies.md)."""
+
+    scalar: int
+    payload: int
+    series: int
+    job: int
+
+
+_BYTES = {"sqlite": _Bytes(30, 70, 350, 4_000), "postgresql": _Bytes(90, 170, 400, 8_000)}
+_LINEAGE_TWICE = 2
+"""Lineage is kept as it was written, and as what it comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What is to stay, as the settings `keep_…` say it; 0: no such policy."""
+
+    days: int
+    jobs: int
+    store_bytes: int
+    labelled: bool
+
+
+def policies_of(settings: Settings) -> Policies | None:
+    """The policies of some settings; None where they name none."""
+    found = Policies(
+        settings.keep_days, settings.keep_jobs, settings.keep_store_bytes, settings.keep_labelled
+    )
+    return found if found.days or found.jobs or found.store_bytes else None
+
+
+class Expired(NamedTuple):
+    """A job that a policy names; `train_id` is in its stored form."""
+
+    id: int
+    train_id: str
+    state: str
+    begun: int
+    """When its newest log file was begun, unix s: by this jobs are older or newer."""
+    last_wall_time: float | None
+    source_present: bool
+    log_bytes: int
+    revision: int
+    """As it was then: of a job that has changed since, another is true."""
+    samples: int
+    store_bytes: int
+    policy: str
+    """Such as `keep_days = 90`."""
+
+
+def expired(
+    connection: Connection,
+    base_dir_id: int,
+    policies: Policies,
+    now: datetime,
+    *,
+    limit: int,
+    shards: Shards = ALL,
+    after: Expired | None = None,
+) -> list[Expired]:
+    """The next jobs of a base dir's shards that are named, the oldest first, behind one that was given out before.
+
+    The size is that of the whole store: a base dir loses those of its jobs that are among the oldest of all.
+    """
+    job = _named(connection.dialect.name, base_dir_id, policies, now).subquery()
+    here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
+    wanted = select(*(job.c[name] for name in Expired._fields)).where(here)
+    if not shards.are_all:
+        mine = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
+        wanted = wanted.where(job.c.id.in_(mine))
+    if after is not None:
+        place = tuple_(job.c.begun, job.c.id)
+        wanted = wanted.where(place > tuple_(literal(after.begun, BigInteger()), literal(after.id)))
+    rows = connection.execute(wanted.order_by(job.c.begun, job.c.id).limit(limit))
+    return [Expired._make(row) for row in rows]
+
+
+def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
+    """Every job with the policy that names it, or NULL."""
+    ranked = _ranked(dialect_name, base_dir_id, policies, now).subquery()
+    rules: list[tuple[ColumnElement[bool], Any]] = [(ranked.c.stays, null())]
+    if policies.days:
+        rules.append((ranked.c.is_old, literal(f"keep_days = {policies.days}")))
+    if policies.jobs:
+        rules.append((ranked.c.nth > policies.jobs, literal(f"keep_jobs = {policies.jobs}")))
+    policy: ColumnElement[Any] = case(*rules, else_=null()).label("policy")
+    columns = [column for column in ranked.c if column.name not in ("is_old", "nth")]
+    if not policies.store_bytes:
+        return select(*columns, policy)
+    first = select(*columns, policy).subquery()
+    # What stays in any case takes its room first, then the newest.
+    left = case((first.c.policy.is_(None), first.c.store_bytes), else_=0)
+    order = (case((first.c.stays, 0), else_=1), first.c.begun.desc(), first.c.id.desc())
+    taken = func.sum(left).over(order_by=order, rows=(None, 0)).label("taken")
+    summed = select(first, taken).subquery()
+    beyond = and_(~summed.c.stays, summed.c.taken > policies.store_bytes)
+    by_size = case(
+        (summed.c.policy.is_not(None), summed.c.policy),
+        (beyond, literal(f"keep_store_bytes = {policies.store_bytes}")),
+        else_=null(),
+    )
+    others = [column for column in summed.c if column.name not in ("policy", "taken")]
+    return select(*others, by_size.label("policy"))
+
+
+def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
+    """Every job that counts, with its age, its place within its base dir, and its size."""
+    job, size = train_job.c, _sizes(dialect_name).subquery()
+    lineage = _lineage(dialect_name).subquery()
+    begun = func.coalesce(job.last_file_time, 0).label("begun")
+    newest = (begun.desc(), job.id.desc())
+    old = and_(*without_life_since(now - timedelta(days=policies.days))) if policies.days else false()
+    labelled = and_(annotation.c.base_dir_id == job.base_dir_id, annotation.c.train_id == job.train_id)
+    row = _BYTES[dialect_name]
+    takes = (
+        row.job
+        + func.coalesce(size.c.store_bytes, 0)
+        + _LINEAGE_TWICE * func.coalesce(lineage.c.content_bytes, 0)
+    )
+    names = ("id", "base_dir_id", "train_id", "state", "last_wall_time", "source_present", "log_bytes")
+    counted = select(
+        *(job[name] for name in (*names, "revision")),
+        begun,
+        func.coalesce(size.c.samples, 0).label("samples"),
+        takes.label("store_bytes"),
+        _stays(policies).label("stays"),
+        old.label("is_old"),
+        func.row_number().over(partition_by=job.base_dir_id, order_by=newest).label("nth"),
+    ).select_from(
+        train_job.join(base_dir, base_dir.c.id == job.base_dir_id)
+        .outerjoin(annotation, labelled)
+        .outerjoin(size, size.c.job_id == job.id)
+        .outerjoin(lineage, lineage.c.job_id == job.id)
+    )
+    counted = counted.where(~base_dir.c.leaving)
+    return counted if policies.store_bytes else counted.where(job.base_dir_id == base_dir_id)
+
+
+def _stays(policies: Policies) -> ColumnElement[bool]:
+    # Of one that was not read yet that is not known either; it does not count among the newest.
+    stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
+    if not policies.labelled:
+        return stays
+    said = or_(annotation.c.tag != 0, annotation.c.remark != "")
+    return or_(stays, func.coalesce(said, false()))
+
+
+def _sizes(dialect_name: str) -> Select[Any]:
+    """Of each job that has series: its samples, and what they take."""
+    row = _BYTES[dialect_name]
+    each = case((series.c.plugin == SCALAR, row.scalar), else_=row.payload)
+    takes = total(dialect_name, series.c.sample_count * each + row.series)
+    samples = total(dialect_name, series.c.sample_count)
+    return select(series.c.job_id, samples.label("samples"), takes.label("store_bytes")).group_by(
+        series.c.job_id
+    )
+
+
+def _lineage(dialect_name: str) -> Select[Any]:
+    takes = cast(total(dialect_name, file_lineage.c.content_bytes), BigInteger)
+    return select(file_lineage.c.job_id, takes.label("content_bytes")).group_by(file_lineage.c.job_id)

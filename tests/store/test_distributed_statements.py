@@ -1,0 +1,179 @@
+"""Every statement and view keeps to what Citus takes of a store all of which is distributed, and the rules do tell.
+
+No test reaches a Citus: what a planner would say is held by the text of what is asked of it (helpers/citus_rules.py).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
+
+from helpers.citus_rules import violations
+from helpers.databases import needs_databases
+from helpers.fake_citus import pretend
+from helpers.log_writer import Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.operations.doctor import examine
+from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.store_copy import copy_store
+from lineage_store.store.schema.distribution import Part
+from lineage_store.store.schema.views import VIEWS
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_keeps_to_the_rules(view: Any) -> None:
+    assert violations(view.select("postgresql")) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "rule"),
+    [
+        ("SELECT 1 FROM series r JOIN log_file f ON f.file_no = r.file_no", "not joined by job"),
+        (
+            "SELECT (SELECT count(*) FROM series r WHERE r.job_id = j.id) FROM train_job j",
+            "counts without GROUP BY",
+        ),
+        (
+            "SELECT (SELECT r.tag FROM series r WHERE r.job_id = j.id LIMIT 1) FROM train_job j",
+            "LIMIT for each row",
+        ),
+        ("SELECT (SELECT b.path FROM base_dir b WHERE b.id = j.base_dir_id) FROM train_job j", "coordinator"),
+        (
+            "SELECT (SELECT j.id FROM train_job j WHERE j.base_dir_id = b.id) FROM base_dir b",
+            "something else than its job",
+        ),
+        ("SELECT 1 FROM base_dir b LEFT JOIN train_job j ON j.base_dir_id = b.id", "LEFT JOIN of j"),
+        (
+            "WITH RECURSIVE n(k) AS (SELECT min(name_key) FROM metric UNION ALL SELECT 1) SELECT k FROM n",
+            "recursive",
+        ),
+        ("UPDATE log_file SET state = 'open' WHERE log_file.name = %(name)s", "names no job"),
+        ("UPDATE train_job SET last_grown_at = clock_timestamp() WHERE train_job.id = %(id)s", "clock"),
+        (
+            "INSERT INTO train_job (base_dir_id) VALUES (%s) ON CONFLICT (base_dir_id, train_id) DO NOTHING",
+            "ON CONFLICT",
+        ),
+        ("SELECT id FROM train_job WHERE train_job.state = 'live' FOR UPDATE", "locks rows"),
+    ],
+)
+def test_the_rules_tell_what_is_against_them(sql: str, rule: str) -> None:
+    assert any(rule in told for told in violations(sql)), violations(sql)
+
+
+def test_every_statement_keeps_to_the_rules(
+    postgres_server: str, postgres_url: str, corpus: Path, tmp_path: Path
+) -> None:
+    needs_databases(postgres_server)
+    pretend(postgres_url, Part.ALL)
+    with _statements() as noted:
+        _do_everything(postgres_url, corpus, tmp_path)
+    assert len(noted) > 150
+    told = {each for sql in noted for each in violations(sql)}
+    assert told == set()
+
+
+def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
+    base, settings = tmp_path / "base", Settings()
+    shutil.copytree(corpus, base)
+    for number in range(2):
+        log = Log().train(network="N").evaluation({"acc": 0.5}).user_info(team="a")
+        log.write_lineage(base / f"own_{number}").chmod(0o400)
+        Log().version().scalar(1, "loss", 1.0).damaged(1).write_summary(base / f"own_{number}").chmod(0o400)
+    with LineageStore(url, settings=settings) as store:
+        for place in (base, corpus):
+            store.ingest(place)
+        _ask(store, base)
+        store.annotate(base, "./own_0", tag=1, remark="r")
+        Log().version().scalar(2, "loss", 2.0).write_summary(base / "own_0", 1_800_000_000)
+        store.ingest(base)
+        _ask(store, base)
+        list(examine(url, settings, []))
+        follower = Follower(store.engine, base, settings)
+        follower.tick()
+        follower.close()
+        store.export(to=tmp_path / "export", format="csv")
+        store.export(to=tmp_path / "changed", format="csv", since=tmp_path / "export")
+        store.export(to=tmp_path / "events", format="openlineage")
+        copy_store(url, f"sqlite:///{tmp_path / 'copy.db'}")
+        store.retry(base)
+        store.reingest(base, "./own_1")
+        assert not [each for found in store.verify(base) for each in found.differences]
+        store.remove_jobs(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
+        store.restore_job(base, "./own_1")
+        base.rename(tmp_path / "moved")
+        store.move(base, tmp_path / "moved")
+        (tmp_path / "moved" / "own_0").rename(tmp_path / "gone")
+        store.ingest(tmp_path / "moved")
+        for place in (tmp_path / "moved", corpus):
+            store.forget(place)
+
+
+def _ask(store: LineageStore, base: Path) -> None:
+    (job, *_) = store.train_jobs(base, limit=1)
+    store.named_jobs([job.train_id])
+    store.job_contents(base, [job.train_id])
+    store.job_report(base, job.train_id)
+    store.evaluation_rows(base, job.train_id)
+    store.why(base)
+    store.problems()
+    store.findings()
+    store.measures()
+    store.status()
+    store.names()
+    store.known_values("network")
+    store.changes(None)
+    for where, sort in (
+        ({"metric/accuracy": {"gt": 0.1}}, "metric/accuracy"),
+        ({"or": [{"tag": {"eq": 1}}, {"not": {"user_defined/team": {"eq": "a"}}}]}, "tag"),
+        ({"network": {"in": ["N", "LeNet5"]}, "metric_best/acc": {"is_null": False}}, "network"),
+        ({"state": {"eq": "finished"}}, "update_time"),
+    ):
+        order = {} if sort == "update_time" else {"sorted_by": [[sort, "descending"], ["epoch", "ascending"]]}
+        store.filter_lineage({**where, **order, "limit": 5, "offset": 0})
+        list(store.iter_lineage({**where, **order}))
+        store.jobs(where)
+    for plugin, tags in store.tags(base, job.train_id).items():
+        if plugin == "scalar":
+            store.scalars(base, job.train_id, tags[0])
+            store.recorded_scalars(base, job.train_id, tags[0])
+            store.buckets([(base, job.train_id, tags[0])], points=2, superseded=True)
+            store.curves([(base, job.train_id)], tags[0])
+        if plugin == "histogram":
+            store.histograms(base, job.train_id, tags[0])
+    store.jobs(columns=["summary_dir", "metric/acc", "user_defined/team"])
+    list(store.removable_jobs(CleanUp(older_than_s=0.0)))
+
+
+@contextmanager
+def _statements() -> Iterator[set[str]]:
+    """The text of whatever is executed meanwhile, also of what goes past SQLAlchemy's events."""
+    noted = set[str]()
+
+    class Noting(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *args: Any, **options: Any) -> Any:
+            noted.add(str(query))
+            return super().execute(query, *args, **options)
+
+        def executemany(self, query: Any, *args: Any, **options: Any) -> None:
+            noted.add(str(query))
+            super().executemany(query, *args, **options)
+
+    def note(connection: Any, _: object) -> None:
+        if isinstance(connection, psycopg.Connection):
+            connection.cursor_factory = Noting
+
+    event.listen(Pool, "connect", note)
+    try:
+        yield noted
+    finally:
+        event.remove(Pool, "connect", note)
