@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamTypeError, TrainJobNotFoundError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lineage_store.query.jobs import TrainJob
     from lineage_store.query.table import Table
 
-    JobLike = PathLike | tuple[PathLike, str] | TrainJob
-    JobsLike = Iterable[JobLike] | Table
+    JobLike: TypeAlias = PathLike | tuple[PathLike, str] | TrainJob
+    JobsLike: TypeAlias = Iterable[JobLike] | Table
 
 
 def find_each(store: Questions, jobs: JobsLike) -> list[tuple[str, str]]:
