@@ -61,7 +61,8 @@ def workplace(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) 
     from lineage_store import LineageStore
 
     base_dir = copy_base_dir(EXAMPLES, tmp_path / "examples" / "summary_base")
-    LineageStore(sqlite_url).ingest(base_dir)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
     monkeypatch.chdir(tmp_path)
     settings = {
         "LINEAGE_STORE_DATABASE_URL": sqlite_url,
@@ -78,8 +79,12 @@ def workplace(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("workplace")
 def test_examples_run(document: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(document):
-        RUN[block.language](block, names)
+    try:
+        for block in blocks(document):
+            RUN[block.language](block, names)
+    finally:
+        if "store" in names:
+            names["store"].close()  # which a notebook leaves open
 
 
 @pytest.mark.usefixtures("workplace")

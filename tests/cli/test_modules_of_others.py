@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,10 +46,8 @@ def started_in(base_dir: Path, *arguments: str) -> Iterator[subprocess.Popen[str
 
 
 def samples(base_dir: Path) -> int:
-    (count,) = (
-        sqlite3.connect(base_dir.parent / "store.db").execute("SELECT count(*) FROM v_scalar").fetchone()
-    )
-    return int(count)
+    with closing(sqlite3.connect(base_dir.parent / "store.db")) as store:
+        return int(store.execute("SELECT count(*) FROM v_scalar").fetchone()[0])
 
 
 def test_an_ingest_of_many_files_runs_none(base_dir: Path) -> None:
