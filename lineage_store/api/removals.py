@@ -1,0 +1,189 @@
+"""What may go from a store, what went, and base dirs that go or are at another path.
+
+In: base dirs, rules, as people write them. Out: frozen reports. Promises: what a method removes is said by its name and
+its docstring; log files stay. Knows no SQL: `operations` does the work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_store.api import base_dirs
+from lineage_store.api.base_dirs import BaseDir
+from lineage_store.api.opened import OpenedStore
+from lineage_store.api.paths import PathLike, absolute_path, real_path
+from lineage_store.errors import TrainJobNotFoundError
+from lineage_store.store.database.conflicts import all_asked_again
+from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.operations.move import Move
+    from lineage_store.operations.policies import ExpiredJob
+    from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
+    from lineage_store.store.writes.forgetting import Holdings
+
+
+@all_asked_again
+class Removals(OpenedStore):
+    """A store from which jobs and base dirs can go."""
+
+    def removable_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Iterator[RemovableJob]:
+        """The jobs that `remove_jobs` would remove, of one base dir or of all.
+
+        Raises:
+            LineageParamValueError: nothing is given that could name a job.
+            LineageSearchConditionParamError: the condition is refused.
+            LineageParamSummaryPathError: the store does not know the base dir; or `missing` is asked for, and all its
+                jobs are, as when a share is not mounted.
+        """
+        from lineage_store.operations import remove
+
+        for place in self._places(base_dir):
+            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
+            for job in remove.named_by(self._engine, place.id, rules):
+                train_id = from_stored(job.train_id)
+                yield remove.RemovableJob(
+                    str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
+                )
+
+    def remove_jobs(
+        self,
+        clean_up: CleanUp,
+        base_dir: PathLike | None = None,
+        *,
+        progress: Callable[[Total], None] = lambda _: None,
+    ) -> Total:
+        """Remove jobs from the store, and leave tombstones, so that ingest does not bring them back.
+
+        It may be killed at any moment: a job is there, or out of everybody's sight, or gone. What is left of those that
+        are out of sight goes with the next removal. Raises as `removable_jobs` does, and LeaseHeldError while an
+        ingester that is no daemon, or another removal, is at work.
+        """
+        from lineage_store.operations import remove
+
+        done = remove.Total()
+        for place in self._places(base_dir):
+            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
+            for page in remove.remove(self._engine, place.id, rules, self.settings):
+                done = done.plus(remove.total(page))
+                progress(done)
+        return done
+
+    def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
+        """The jobs that the policies of the settings (`keep_…`) name, of one base dir or of all, the oldest first.
+
+        `remove_expired_jobs` would remove them, as a daemon does. Raises ConfigError where the settings have no policy,
+        LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.operations import policies
+
+        wanted = policies.required(self.settings)
+        for place in self._places(base_dir):
+            for job in policies.named_by(self._engine, place.id, wanted):
+                yield policies.ExpiredJob.of(str(place.path), job)
+
+    def remove_expired_jobs(
+        self, base_dir: PathLike | None = None, *, progress: Callable[[Total], None] = lambda _: None
+    ) -> Total:
+        """Remove the jobs that the policies of the settings name. All else as for `remove_jobs`; raises likewise."""
+        from lineage_store.operations import policies, remove
+
+        done, wanted = remove.Total(), policies.required(self.settings)
+        for place in self._places(base_dir):
+            for page in policies.carry_out(self._engine, place.id, wanted, self.settings):
+                done = done.plus(remove.total(page))
+                progress(done)
+        return done
+
+    def removed_jobs(
+        self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+    ) -> list[RemovedJob]:
+        """The jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
+        from lineage_store.operations.remove import RemovedJob
+        from lineage_store.store.catalog import tombstones
+        from lineage_store.store.database.paging import Page
+
+        part = Page(limit, page)
+        with self._reading() as connection:
+            base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
+            found = tombstones.latest(connection, base_dir_id, page=part)
+        return [
+            RemovedJob(from_stored(each.base_dir), from_stored(each.train_id), each.removed_at, each.reason)
+            for each in found
+        ]
+
+    def restore_job(self, base_dir: PathLike, train_id: str) -> None:
+        """Take a job's tombstone away: the next ingest reads its log files.
+
+        Raises TrainJobNotFoundError without one, LeaseHeldError while another ingest is at work.
+        """
+        from lineage_store.operations import remove
+
+        place = self._place(base_dir)
+        if not remove.restore(self._engine, place.id, to_stored(train_id), self.settings):
+            raise TrainJobNotFoundError(
+                f"No job {train_id} below {place.path} was removed.",
+                hint="`lineage-store gc --removed` lists those.",
+            )
+
+    def holdings(self, base_dir: PathLike) -> Holdings:
+        """What `forget` would take away. Raises LineageParamSummaryPathError when the store does not know it."""
+        from lineage_store.operations import forget
+
+        path = real_path(base_dir)
+        return self._known(path, forget.holdings(self._engine, path))
+
+    def forget(self, base_dir: PathLike) -> Holdings:
+        """Remove a base dir and everything of its jobs, remarks and labels included; log files stay.
+
+        Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
+        """
+        from lineage_store.operations import forget
+
+        path = real_path(base_dir)
+        return self._known(path, forget.forget(self._engine, path, self.settings))
+
+    def plan_move(self, old: PathLike, new: PathLike) -> Move:
+        """What `move` would do. Raises as it does, but for what is led or lacks log files."""
+        from lineage_store.operations import move
+
+        place = self._left(old)
+        return move.plan(self._engine, place.id, place.path, real_path(new))
+
+    def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
+        """Tell the store that a base dir is at another path: all that it holds of it stays, and nothing is read again.
+
+        In one transaction. `force`: also where log files that were read are not there. Raises
+        LineageParamSummaryPathError when the store does not know `old`, or knows `new`, or `new` is no directory, lies
+        in another base dir or lacks log files; LeaseHeldError when an ingester leads `old`.
+        """
+        from lineage_store.operations import move
+
+        place = self._left(old)
+        return move.move(self._engine, place.id, place.path, real_path(new), self.settings, force=force)
+
+    def _left(self, old: PathLike) -> BaseDir:
+        """The base dir at a path that may be a link to its new one by now."""
+        named = Path(os.path.normpath(absolute_path(old)))
+        with self._reading(self._engine) as connection:
+            known = base_dirs.find_all(connection, None)
+            return next((place for place in known if place.path == named), None) or base_dirs.find(
+                connection, old
+            )
+
+    def _known(self, path: Path, found: Holdings | None) -> Holdings:
+        if found is None:
+            with self._reading() as connection:
+                raise base_dirs.unknown(connection, path)
+        return found
+
+    def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
+        with self._reading(self._engine) as connection:
+            return base_dirs.find_all(connection, base_dir)
+
+    def _place(self, base_dir: PathLike) -> BaseDir:
+        with self._reading(self._engine) as connection:
+            return base_dirs.find(connection, base_dir)
