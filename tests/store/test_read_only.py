@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -91,6 +93,18 @@ def test_an_empty_database_stays_empty(empty_database_url: str) -> None:
         LineageStore(empty_database_url, settings=Settings(), read_only=True)
     if empty_database_url.startswith("sqlite"):
         assert not Path(empty_database_url.removeprefix("sqlite:///")).exists()
+
+
+def test_a_file_that_a_killed_process_has_half_made_is_told_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite3"
+    killed = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute('CREATE TABLE t (x)'); c.execute('PRAGMA cache_size = 1'); c.execute('BEGIN');"
+        "c.executemany('INSERT INTO t VALUES (zeroblob(4000))', [()] * 100); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(path)], check=False).returncode == 9
+    with pytest.raises(DatabaseUnavailableError, match="was killed while it made this file"):
+        LineageStore(f"sqlite:///{path}", settings=Settings(), read_only=True)
 
 
 def test_no_directory_is_made_for_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
