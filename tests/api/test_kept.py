@@ -141,9 +141,10 @@ def test_threads_share_one(database_url: str, base_dir: Path) -> None:
 
 
 _FORKS = """
-import os, sys
+import logging, os, sys
 from pathlib import Path
 from lineage_store import filter_summary_lineage
+logging.getLogger("lineage_store").setLevel(logging.ERROR)  # how long reading took is told on a slow machine
 base_dir, url = Path(sys.argv[1]), sys.argv[2]
 ask = lambda: filter_summary_lineage(base_dir, store=url, refresh=False)["count"]
 filter_summary_lineage(base_dir, store=url)
