@@ -38,26 +38,13 @@ _READ = "SELECT job_id, series_no, step, wall_time, value FROM scalar_sample"
 _OTHER: dict[Database, Database] = {"sqlite": "postgresql", "postgresql": "sqlite"}
 
 
-def _copied(source: str, database: Database) -> Timed:
+def _copied(database: Database, copy: Callable[[str], object], prepare: Callable[[str], object]) -> Timed:
     def run() -> float:
         with fresh(database) as target:
+            prepare(target)
             settle("postgresql")
             with stopwatch() as seconds:
-                copy_store(source, target)
-        return seconds()
-
-    return run
-
-
-def _copied_plainly(source: str, database: Database) -> Timed:
-    way = _into_postgresql if database == "postgresql" else _into_sqlite
-
-    def run() -> float:
-        with fresh(database) as target:
-            upgrade(target)
-            settle("postgresql")
-            with stopwatch() as seconds:
-                way(source, target)
+                copy(target)
         return seconds()
 
     return run
@@ -94,7 +81,9 @@ def _into_sqlite(source: str, target: str) -> None:
 def _copy(database: Database, sizes: Sizes) -> Samples:
     store = store_of(database, sizes.copied_samples // _SAMPLES_OF_A_JOB, _SAMPLES_OF_A_JOB)
     source, to = store.engine.url.render_as_string(hide_password=False), _OTHER[database]
-    found = alternate(_copied(source, to), _copied_plainly(source, to), min(3, sizes.repetitions))
+    plainly = _into_postgresql if to == "postgresql" else _into_sqlite
+    ours = _copied(to, partial(copy_store, source), lambda _: None)
+    found = alternate(ours, _copied(to, partial(plainly, source), upgrade), min(3, sizes.repetitions))
     rate = sizes.copied_samples / min(found.ours)
     return Samples(found.ours, found.baseline, f"{sizes.copied_samples:,} samples, {rate:,.0f} a second")
 

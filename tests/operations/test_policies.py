@@ -27,7 +27,7 @@ from lineage_store.operations.policies import named_by, required
 from lineage_store.operations.remove import removing
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, open_engine, writing
+from lineage_store.store.database.engine import database_time, writing
 from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
@@ -274,13 +274,6 @@ def test_without_a_policy_nothing_can_be_carried_out(sqlite_engine: Engine) -> N
 
 
 @pytest.fixture
-def store(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Six finished jobs, not in the store yet."""
     base_dir = tmp_path / "place"
@@ -306,76 +299,76 @@ def numbered(*numbers: int) -> list[str]:
     return [f"./job_{number}" for number in numbers]
 
 
-def test_a_daemon_carries_them_out_and_reads_on(store: Engine, database_url: str, place: Path) -> None:
+def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: str, place: Path) -> None:
     with keeping(database_url, place) as running:
-        wait_until(lambda: jobs(store) == numbered(0, 1, 2, 3, 4, 5))
+        wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
         with LineageStore(database_url) as by_hand:
             by_hand.annotate(place, "./job_0", tag=1)
         running.reload("settings read again", **told(place, jobs=2))
-        wait_until(lambda: jobs(store) == numbered(0, 4, 5) and not any(left_behind(store)))
+        wait_until(lambda: jobs(engine) == numbered(0, 4, 5) and not any(left_behind(engine)))
         (said,) = running.says("removed by policy")
         assert (said["jobs"], said["by"]) == (3, {"keep_jobs = 2": 3})
         train(place, "job_6", BEGUN + 6)
-        wait_until(lambda: jobs(store) == numbered(0, 5, 6))
+        wait_until(lambda: jobs(engine) == numbered(0, 5, 6))
         train(place, "job_1", BEGUN + 7)  # somebody trains there again
-        wait_until(lambda: jobs(store) == numbered(0, 1, 6))
+        wait_until(lambda: jobs(engine) == numbered(0, 1, 6))
         running.reload("settings read again", **told(place, jobs=0))
         for number in (7, 8, 9):
             train(place, f"job_{number}", BEGUN + number)
-        wait_until(lambda: jobs(store) == numbered(0, 1, 6, 7, 8, 9))
+        wait_until(lambda: jobs(engine) == numbered(0, 1, 6, 7, 8, 9))
     with LineageStore(database_url) as asked:
         (row,) = asked.status().removed_by_policy
     assert (row["base_dir"], row["policy"], row["jobs"]) == (str(place), "keep_jobs = 2", 4)
 
 
 def test_one_that_is_killed_in_between_loses_and_doubles_nothing(
-    store: Engine, database_url: str, place: Path
+    engine: Engine, database_url: str, place: Path
 ) -> None:
     with keeping(database_url, place, jobs=1) as running:
-        wait_until(lambda: column(store, "SELECT count(*) FROM tombstone")[0] > 0)
+        wait_until(lambda: column(engine, "SELECT count(*) FROM tombstone")[0] > 0)
         running.kill()
-    assert jobs(store) == numbered(5)
+    assert jobs(engine) == numbered(5)
     with keeping(database_url, place, jobs=1):
-        wait_until(lambda: not any(left_behind(store)))
+        wait_until(lambda: not any(left_behind(engine)))
         train(place, "job_6", BEGUN + 6)
-        wait_until(lambda: jobs(store) == numbered(6) and not any(left_behind(store)))
-    stones = rows(store, "SELECT train_id, reason FROM tombstone ORDER BY train_id")
+        wait_until(lambda: jobs(engine) == numbered(6) and not any(left_behind(engine)))
+    stones = rows(engine, "SELECT train_id, reason FROM tombstone ORDER BY train_id")
     assert [tuple(row) for row in stones] == [
         (name, "policy keep_jobs = 1") for name in numbered(0, 1, 2, 3, 4, 5)
     ]
 
 
 def test_while_another_removal_is_at_work_a_daemon_reads_on_and_waits(
-    store: Engine, database_url: str, place: Path
+    engine: Engine, database_url: str, place: Path
 ) -> None:
-    ingest(store, place)
-    base_dir_id = register(store, place)
-    with writing(store) as connection:
+    ingest(engine, place)
+    base_dir_id = register(engine, place)
+    with writing(engine) as connection:
         leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
-    with hold_lease(store, leaving, 600, mode="once"), keeping(database_url, place, jobs=1):
+    with hold_lease(engine, leaving, 600, mode="once"), keeping(database_url, place, jobs=1):
         for number in (6, 7):
             train(place, f"job_{number}", BEGUN + number)
-            wait_until(lambda number=number: f"./job_{number}" in jobs(store))  # type: ignore[misc]
-        assert jobs(store) == numbered(*range(8))
+            wait_until(lambda number=number: f"./job_{number}" in jobs(engine))  # type: ignore[misc]
+        assert jobs(engine) == numbered(*range(8))
     with keeping(database_url, place, jobs=1):
-        wait_until(lambda: jobs(store) == numbered(7) and not any(left_behind(store)))
+        wait_until(lambda: jobs(engine) == numbered(7) and not any(left_behind(engine)))
 
 
-def test_each_shard_loses_its_own_jobs(store: Engine, database_url: str, place: Path) -> None:
+def test_each_shard_loses_its_own_jobs(engine: Engine, database_url: str, place: Path) -> None:
     with keeping(database_url, place, "--shards", 3, jobs=2):
-        wait_until(lambda: jobs(store) == numbered(4, 5) and not any(left_behind(store)))
+        wait_until(lambda: jobs(engine) == numbered(4, 5) and not any(left_behind(engine)))
 
 
 def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
-    store: Engine, database_url: str, place: Path
+    engine: Engine, database_url: str, place: Path
 ) -> None:
-    ingest(store, place)
-    base_dir_id, settings = register(store, place), Settings(keep_jobs=3)
-    named = list(named_by(store, base_dir_id, required(settings)))
-    with suppress(KeyboardInterrupt), removing(store, base_dir_id, settings) as (lead, leaving):
-        take_out_of_sight(store, lead, leaving, named)
+    ingest(engine, place)
+    base_dir_id, settings = register(engine, place), Settings(keep_jobs=3)
+    named = list(named_by(engine, base_dir_id, required(settings)))
+    with suppress(KeyboardInterrupt), removing(engine, base_dir_id, settings) as (lead, leaving):
+        take_out_of_sight(engine, lead, leaving, named)
         raise KeyboardInterrupt
-    assert any(left_behind(store))
+    assert any(left_behind(engine))
     with keeping(database_url, place, jobs=3):
-        wait_until(lambda: not any(left_behind(store)))
-    assert jobs(store) == numbered(3, 4, 5)
+        wait_until(lambda: not any(left_behind(engine)))
+    assert jobs(engine) == numbered(3, 4, 5)

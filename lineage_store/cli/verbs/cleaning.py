@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -129,16 +130,9 @@ def _remove(
         if not _agreed(f"Remove {going} from the store? Log files stay."):
             session.note("Nothing was removed.")
             return 1
+    remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
     with session.working("Removing") as tell:
-
-        def show(total: Total) -> None:
-            tell(_shown(total))
-
-        done = (
-            store.remove_jobs(rules, base_dir, progress=show)
-            if rules
-            else store.remove_expired_jobs(base_dir, progress=show)
-        )
+        done = remove(base_dir, progress=lambda total: tell(_shown(total)))
     click.echo(f"{_shown(done)} removed.")
     return 0
 

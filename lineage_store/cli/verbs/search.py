@@ -172,9 +172,8 @@ def _beside_lineage(
             base_dir=find_base_dir(base_dir),
             most=_EVERY_JOB,
         )
-        rows = zip(*found.values.values(), strict=True)
-        for place, train_id, row in zip(found.base_dir, found.train_id, rows, strict=True):
-            known[place, train_id] = known[None, train_id] = dict(zip(found.values, row, strict=True))
+        for (place, train_id), values in found.by_job().items():
+            known[place, train_id] = known[None, train_id] = values
     return [
         (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
     ]

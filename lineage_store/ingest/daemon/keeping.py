@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 _ROWS_AT_A_TIME = 5_000
 _SHARE = 0.2
-_AGAIN_S, _ENDS_WITHIN_S = 5.0, 1.0
+_ENDS_WITHIN_S = 1.0
+_AGAIN_S = 5.0
 """After a failure, or where another one removes jobs of the base dir."""
 
 

@@ -54,6 +54,12 @@ class JobColumns:
     values: Mapping[str, list[Any]]
     """By name, in the order asked for; None is unknown."""
 
+    def by_job(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """The values of each job by name, by base dir and id."""
+        rows = zip(*self.values.values(), strict=True)
+        jobs = zip(self.base_dir, self.train_id, strict=True)
+        return {job: dict(zip(self.values, row, strict=True)) for job, row in zip(jobs, rows, strict=True)}
+
 
 def job_columns(
     connection: Connection,

@@ -151,9 +151,7 @@ def _summaries(
     asked = [name for name in names if name.startswith(tuple(SUMMARY_PREFIXES))]
     if not asked:
         return {}
-    found = store.job_columns({"summary_dir": {"in": train_ids}}, asked, base_dir=base_dir)
-    rows = zip(found.base_dir, found.train_id, zip(*found.values.values(), strict=True), strict=True)
-    return {(place, train_id): dict(zip(found.values, row, strict=True)) for place, train_id, row in rows}
+    return store.job_columns({"summary_dir": {"in": train_ids}}, asked, base_dir=base_dir).by_job()
 
 
 def _found(

@@ -21,7 +21,7 @@ ONLY_READS = (
     "This server or role only reads (a standby, or default_transaction_read_only): ingest where it may write."
 )
 READ_ONLY = "The file or its directory is read-only for this user."
-HALF_MADE = (
+_HALF_MADE = (
     "A process was killed while it made this file; what it began is taken back by the next command that writes, "
     "such as `lineage-store init`: run that, or its own again."
 )
@@ -99,7 +99,7 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Find
     if path.exists() and not os.access(path, os.R_OK):
         return of_database("denied", remedy=_NOT_READABLE)
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
-        return of_database(kind, remedy=HALF_MADE)
+        return of_database(kind, remedy=_HALF_MADE)
     if kind == "locked":
         return of_database(kind, remedy=locked_remedy(path))
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
