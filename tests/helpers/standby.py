@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -64,8 +65,8 @@ def wait_until_caught_up(primary: str, standby: str) -> None:
         writer.execute("SELECT pg_logical_emit_message(true, '', '')")
         writer.commit()
         (wanted,) = writer.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
-        reached = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
-        while reader.execute(reached, [wanted]).fetchone() != (True,):
+        reached = f"SELECT pg_last_wal_replay_lsn() >= '{wanted}'::pg_lsn"
+        while not _holds(reader, reached):
             assert time.monotonic() < deadline, "the standby does not catch up"
             time.sleep(0.05)
 
@@ -124,10 +125,10 @@ def promote(standby: str) -> None:
 
 
 def execute(url: str, *statements: str) -> None:
-    """Run statements, each in a transaction of its own."""
+    """Run statements, each in a transaction of its own, and again where a standby ends it to replay."""
     with psycopg.connect(_plain(url), autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement)
+            until(partial(_holds, connection, statement, ()))
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -140,7 +141,16 @@ def until(condition: Callable[[], bool]) -> None:
 
 def _until(url: str, condition: str) -> None:
     with psycopg.connect(_plain(url), autocommit=True) as connection:
-        until(lambda: connection.execute(condition).fetchone() == (True,))
+        until(partial(_holds, connection, condition))
+
+
+def _holds(connection: psycopg.Connection, statement: str, wanted: tuple[object, ...] = (True,)) -> bool:
+    """Whether a statement answered that, or anything (`()`); no, where a standby ended it to replay."""
+    try:
+        answer = connection.execute(statement)
+    except psycopg.errors.SerializationFailure:
+        return False
+    return not wanted or answer.fetchone() == wanted
 
 
 def _plain(url: str) -> str:

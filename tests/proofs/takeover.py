@@ -1,9 +1,10 @@
 """A hot standby that lags, and takes over when its primary is killed: nothing is lost, repeated, or told wrongly.
 
 In: a run whose size counts promotions. Out: counts, or an AssertionError. A daemon follows jobs that grow; questions go
-to the standby, which replays late, not at all for a while, or is cut off. Each answer is the beginning of what was
-written, and no answer of a standby falls back behind an earlier one; who puts a remark on a job reads it. Then all
-processes of the primary are killed, and the standby is promoted, which lacks what it had not received. Questions go on
+to the standby, which replays late, not at all for a while, ends what is in the way of its replay, or is cut off. Each
+answer is the beginning of what was written, and no answer of a standby falls back behind an earlier one; a question
+that was ended says so, and is answered when it is asked again; who puts a remark on a job reads it. Then all processes
+of the primary are killed, and the standby is promoted, which lacks what it had not received. Questions go on
 meanwhile, the daemon goes on on the promoted server, and in the end every sample is there, once, with the last remark
 that the standby had; `verify` finds no difference. In the control the daemon trusts what it remembers of the other
 server.
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy.engine import make_url
@@ -33,10 +34,13 @@ from lineage_store.errors import MindInsightException
 from lineage_store.ingest.daemon import follower, scheduler
 from lineage_store.ingest.daemon.crew import Wanted
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
+from lineage_store.store.database.conflicts import CONFLICT
 from proofs import ledger
 from proofs.children import Child, at_once, forked
 from proofs.proof import Control, Outcome, Proof, Run, SkippedError, opened
 from proofs.servers import kill_server, own_server, url_of
+
+T = TypeVar("T")
 
 JOBS = 4
 ROUNDS = 6
@@ -50,17 +54,18 @@ _SAMPLES = "SELECT count(*) FROM scalar_sample"
 def _prove(run: Run) -> Outcome:
     if SERVER_VARIABLE in os.environ:
         raise SkippedError("a standby can be made of our own server alone")
-    (asked, lagged, accounted), forgotten = at_once([partial(_attack, run), partial(_control, run)])
+    (asked, lagged, ended, accounted), forgotten = at_once([partial(_attack, run), partial(_control, run)])
     counts = (
         f"{run.size:,} primaries killed, 0 samples lost, 0 twice",
         f"{asked:,} questions, {lagged:,} of them to a standby that lagged",
+        f"{ended:,} that it ended answered when asked again",
         str(accounted),
     )
     return Outcome(counts, (Control("noticing another server", forgotten),))
 
 
-def _attack(run: Run) -> tuple[int, int, ledger.Ledger]:
-    asked, lagged, accounted = 0, 0, ledger.Ledger()
+def _attack(run: Run) -> tuple[int, int, int, ledger.Ledger]:
+    asked, lagged, ended, accounted = 0, 0, 0, ledger.Ledger()
     for number in range(run.size):
         chance = run.chance("history", number)
         with _pair(run, f"history_{number}", lambda: None) as pair:
@@ -68,8 +73,8 @@ def _attack(run: Run) -> tuple[int, int, ledger.Ledger]:
                 lagged += pair.ask_while_it_lags(chance)
             pair.take_over(chance)
             accounted += pair.read_to_the_end()
-            asked += pair.asked
-    return asked, lagged, accounted
+            asked, ended = asked + pair.asked, ended + pair.ended
+    return asked, lagged, ended, accounted
 
 
 def _control(run: Run) -> int:
@@ -111,7 +116,7 @@ class _Pair:
         self, server: Any, standby: str, base_dir: Path, fault: Callable[[], None], lifetime: ExitStack
     ) -> None:
         self.server, self.primary, self.standby, self.base_dir = server, url_of(server), standby, base_dir
-        self.asked = self._remarks = self._replayed = 0
+        self.asked = self.ended = self._remarks = self._replayed = 0
         self._jobs = [_Job(base_dir / f"job_{number}") for number in range(JOBS)]
         self._seen = [0] * JOBS
         hosts = ",".join(str(make_url(url).query["host"]) for url in (self.primary, standby))
@@ -139,7 +144,8 @@ class _Pair:
     def ask_while_it_lags(self, chance: random.Random) -> int:
         """Ask in a round in which the standby replays late, or not at all; how often it lagged."""
         late = f"ALTER SYSTEM SET recovery_min_apply_delay = '{chance.choice([0, 100, 1000])}ms'"
-        execute(self.standby, late, "SELECT pg_reload_conf()")
+        patience = f"ALTER SYSTEM SET max_standby_streaming_delay = '{chance.choice([0, 100, 30_000])}ms'"
+        execute(self.standby, late, patience, "SELECT pg_reload_conf()")
         with ExitStack() as lagging:
             if chance.random() < 0.5:
                 lagging.enter_context(paused(self.standby))
@@ -156,13 +162,24 @@ class _Pair:
         return lagged
 
     def _newest(self, url: str) -> int:
-        (count,) = column(self.engine_of(url), _SAMPLES)
+        (count,) = self._answer(lambda: column(self.engine_of(url), _SAMPLES))
         return int(count)
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        """The answer to a question that the standby may end, so that it can replay."""
+        end = time.monotonic() + _WITHIN_S
+        while True:
+            try:
+                return ask()
+            except DatabaseUnavailableError as error:
+                if error.cause != CONFLICT or time.monotonic() > end:
+                    raise
+                self.ended += 1
 
     def _ask(self, chance: random.Random, *, falls_back: bool = False) -> None:
         """Ask for a curve: it is the beginning of what was written, and not less than before."""
         number = chance.randrange(JOBS)
-        found = self._store.scalars(self.base_dir, f"./job_{number}", "loss")
+        found = self._answer(lambda: self._store.scalars(self.base_dir, f"./job_{number}", "loss"))
         steps, values = found.steps.tolist(), found.values.tolist()
         assert steps == list(range(1, len(steps) + 1)), f"./job_{number}: steps {steps[:3]} … {steps[-3:]}"
         assert values == [step / 8 for step in steps], f"./job_{number} has other values"
@@ -174,7 +191,8 @@ class _Pair:
     def _remark(self) -> None:
         self._remarks += 1
         self._store.annotate(self.base_dir, "./job_0", remark=str(self._remarks))
-        found = {each["summary_dir"]: each["added_info"] for each in self._store.filter_lineage()["object"]}
+        answer = self._answer(self._store.filter_lineage)
+        found = {each["summary_dir"]: each["added_info"] for each in answer["object"]}
         assert found["./job_0"].get("remark") == str(self._remarks), "who wrote a remark does not see it"
         self._seen = [0] * JOBS  # the primary has answered, which is ahead
 
@@ -202,7 +220,7 @@ class _Pair:
         self._ask(chance, falls_back=True)
 
     def _remark_on_standby(self) -> int:
-        found = column(self.engine_of(self.standby), "SELECT remark FROM annotation")
+        found = self._answer(lambda: column(self.engine_of(self.standby), "SELECT remark FROM annotation"))
         return int(found[0]) if found else 0
 
     def read_to_the_end(self) -> ledger.Ledger:
