@@ -85,6 +85,34 @@ CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_of
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
 
+CREATE TABLE annotation (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT COLLATE "C" NOT NULL,
+  tag INTEGER,
+  remark TEXT,
+  updated_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pk_annotation PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE TABLE tombstone (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT COLLATE "C" NOT NULL,
+  removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  reason TEXT NOT NULL,
+  last_file_time BIGINT NOT NULL,
+  lifted BOOLEAN DEFAULT false NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
+  CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
+
+CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
+
+CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
+
 CREATE TABLE lineage_event (
   job_id INTEGER NOT NULL,
   file_no INTEGER NOT NULL,
@@ -235,99 +263,6 @@ CREATE TABLE metric_summary (
 
 CREATE INDEX ix_metric_summary_name_value ON metric_summary (name_key, value, job_id);
 
-CREATE TABLE annotation (
-  base_dir_id INTEGER NOT NULL,
-  train_id TEXT COLLATE "C" NOT NULL,
-  tag INTEGER,
-  remark TEXT,
-  updated_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_annotation PRIMARY KEY (base_dir_id, train_id),
-  CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
-);
-
-CREATE TABLE tombstone (
-  base_dir_id INTEGER NOT NULL,
-  train_id TEXT COLLATE "C" NOT NULL,
-  removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  reason TEXT NOT NULL,
-  last_file_time BIGINT NOT NULL,
-  lifted BOOLEAN DEFAULT false NOT NULL,
-  revision BIGINT DEFAULT 0 NOT NULL,
-  CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
-  CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
-);
-
-CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
-
-CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
-
-CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
-
-CREATE TABLE series (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  file_no INTEGER NOT NULL,
-  plugin TEXT NOT NULL,
-  tag_key BIGINT NOT NULL,
-  tag TEXT COLLATE "C" NOT NULL,
-  device BIGINT,
-  sample_count BIGINT NOT NULL,
-  first_step BIGINT NOT NULL,
-  first_wall_time DOUBLE PRECISION,
-  first_value DOUBLE PRECISION,
-  last_step BIGINT NOT NULL,
-  last_wall_time DOUBLE PRECISION,
-  last_value DOUBLE PRECISION,
-  earliest_wall_time DOUBLE PRECISION,
-  latest_wall_time DOUBLE PRECISION,
-  min_value DOUBLE PRECISION,
-  min_step BIGINT,
-  max_value DOUBLE PRECISION,
-  max_step BIGINT,
-  nan_count BIGINT NOT NULL,
-  inf_count BIGINT NOT NULL,
-  superseded_from BIGINT,
-  superseded_count BIGINT DEFAULT 0 NOT NULL,
-  CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
-  CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
-  CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
-);
-
-CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
-
-CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
-
-CREATE TABLE scalar_sample (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  step BIGINT NOT NULL,
-  wall_time DOUBLE PRECISION,
-  value DOUBLE PRECISION,
-  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
-);
-
-CREATE TABLE payload_sample (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  step BIGINT NOT NULL,
-  wall_time DOUBLE PRECISION,
-  frame_offset BIGINT NOT NULL,
-  frame_length BIGINT NOT NULL,
-  value_index INTEGER NOT NULL,
-  checksum BIGINT NOT NULL,
-  dtype TEXT,
-  shape TEXT,
-  size_bytes BIGINT NOT NULL,
-  count BIGINT,
-  nan_count BIGINT,
-  pos_inf_count BIGINT,
-  neg_inf_count BIGINT,
-  min DOUBLE PRECISION,
-  max DOUBLE PRECISION,
-  sum DOUBLE PRECISION,
-  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_no, step)
-);
-
 CREATE TABLE ingest_problem (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
@@ -418,6 +353,71 @@ CREATE TABLE ingest_lease (
   searched_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_ingest_lease PRIMARY KEY (base_dir_id, shard),
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE TABLE series (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
+  plugin TEXT NOT NULL,
+  tag_key BIGINT NOT NULL,
+  tag TEXT COLLATE "C" NOT NULL,
+  device BIGINT,
+  sample_count BIGINT NOT NULL,
+  first_step BIGINT NOT NULL,
+  first_wall_time DOUBLE PRECISION,
+  first_value DOUBLE PRECISION,
+  last_step BIGINT NOT NULL,
+  last_wall_time DOUBLE PRECISION,
+  last_value DOUBLE PRECISION,
+  earliest_wall_time DOUBLE PRECISION,
+  latest_wall_time DOUBLE PRECISION,
+  min_value DOUBLE PRECISION,
+  min_step BIGINT,
+  max_value DOUBLE PRECISION,
+  max_step BIGINT,
+  nan_count BIGINT NOT NULL,
+  inf_count BIGINT NOT NULL,
+  superseded_from BIGINT,
+  superseded_count BIGINT DEFAULT 0 NOT NULL,
+  CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
+  CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
+  CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
+
+CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
+
+CREATE TABLE scalar_sample (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE PRECISION,
+  value DOUBLE PRECISION,
+  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
+);
+
+CREATE TABLE payload_sample (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE PRECISION,
+  frame_offset BIGINT NOT NULL,
+  frame_length BIGINT NOT NULL,
+  value_index INTEGER NOT NULL,
+  checksum BIGINT NOT NULL,
+  dtype TEXT,
+  shape TEXT,
+  size_bytes BIGINT NOT NULL,
+  count BIGINT,
+  nan_count BIGINT,
+  pos_inf_count BIGINT,
+  neg_inf_count BIGINT,
+  min DOUBLE PRECISION,
+  max DOUBLE PRECISION,
+  sum DOUBLE PRECISION,
+  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_no, step)
 );
 
 CREATE VIEW v_job AS
