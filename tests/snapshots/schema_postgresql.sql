@@ -476,6 +476,66 @@ JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 LEFT JOIN lineage l ON l.job_id = j.id
 LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id;
 
+CREATE VIEW v_dataset AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  r.role AS role,
+  CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
+  CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
+  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
+  CASE r.role WHEN 'train' THEN g.content END AS graph
+FROM lineage l
+CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
+LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+WHERE CASE r.role
+  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
+  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
+END IS NOT NULL;
+
+CREATE VIEW v_dataset_node AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  n.node AS node,
+  n.parent AS parent,
+  n.op_type AS op_type,
+  n.operation AS operation,
+  n.operation_no AS operation_no,
+  n.parameter AS parameter,
+  n.value AS value
+FROM dataset_node n
+JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_user_info AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  u.name AS key,
+  u.value AS value,
+  u.text AS text,
+  u.kind AS kind
+FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_lineage_event AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  f.name AS log_file,
+  e.byte_offset AS byte_offset,
+  CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
+  e.kind AS kind,
+  e.content AS content
+FROM lineage_event e
+JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
+JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
 CREATE VIEW v_metric AS
 SELECT
   b.path AS base_dir,
@@ -546,66 +606,6 @@ FROM (
   WHERE m.kind IN ('int', 'float')
 ) r
 GROUP BY r.base_dir, r.network, r.name;
-
-CREATE VIEW v_dataset AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  r.role AS role,
-  CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
-  CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
-  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
-  CASE r.role WHEN 'train' THEN g.content END AS graph
-FROM lineage l
-CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
-LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
-WHERE CASE r.role
-  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
-  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
-END IS NOT NULL;
-
-CREATE VIEW v_dataset_node AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  n.node AS node,
-  n.parent AS parent,
-  n.op_type AS op_type,
-  n.operation AS operation,
-  n.operation_no AS operation_no,
-  n.parameter AS parameter,
-  n.value AS value
-FROM dataset_node n
-JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
-
-CREATE VIEW v_user_info AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  u.name AS key,
-  u.value AS value,
-  u.text AS text,
-  u.kind AS kind
-FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
-
-CREATE VIEW v_lineage_event AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  f.name AS log_file,
-  e.byte_offset AS byte_offset,
-  CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
-  e.kind AS kind,
-  e.content AS content
-FROM lineage_event e
-JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
-JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_scalar AS
 SELECT
