@@ -15,7 +15,14 @@ import pytest
 from sqlalchemy import Engine, update
 
 from helpers.base_dirs import path_meant
-from helpers.ingesting import column, let_leases_expire, open_problems, rows, visible_scalars
+from helpers.ingesting import (
+    column,
+    let_leases_expire,
+    open_problems,
+    rows,
+    search_at_next_tick,
+    visible_scalars,
+)
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
@@ -145,7 +152,7 @@ def test_finished_directories_are_not_listed_again_until_they_change(
 
     def nothing_is_listed() -> bool:
         listed.clear()
-        follower._discovery_due = 0.0
+        search_at_next_tick(follower)
         follower.tick()
         return not listed
 

@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from helpers.ingesting import column, ingest, ledger_is_closed, let_leases_expire, open_problems, rows
+from helpers.ingesting import (
+    column,
+    ingest,
+    ledger_is_closed,
+    let_leases_expire,
+    open_problems,
+    rows,
+    search_at_next_tick,
+)
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -89,7 +97,7 @@ def until(condition: Callable[[], object], *ticking: Follower) -> None:
 def search(*followers: Follower) -> None:
     """A search now, by each."""
     for follower in followers:
-        follower._discovery_due = 0.0
+        search_at_next_tick(follower)
         follower.tick()
 
 

@@ -31,7 +31,7 @@ from helpers.standby import cut_off, execute, hot_standby, paused, promote, wait
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
-from lineage_store.ingest.daemon import follower, scheduler
+from lineage_store.ingest.daemon import follower, passes, scheduler
 from lineage_store.ingest.daemon.crew import Wanted
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.database.conflicts import CONFLICT
@@ -290,7 +290,7 @@ def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
 
 def _trust_memory() -> None:
     vars(follower)["_MAY_BE_ANOTHER"] = ()
-    vars(follower)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
+    vars(passes)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
     setattr(follower.Follower, "_is_older", lambda *_: False)  # noqa: B010 - as mypy wants it
 
 
