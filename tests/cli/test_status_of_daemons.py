@@ -8,16 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from helpers import faults
+from helpers import faults, waiting
 from helpers.ingesting import ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.program import Finished, Run
@@ -30,11 +30,8 @@ EAGER: dict[str, Any] = {"poll_interval_s": 0.2, "discovery_interval_s": 0.2, "l
 WELL = "All is well.\n"
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.2)  # what is asked here takes its time, of which the daemon needs some
+wait_until = partial(waiting.wait_until, pause_s=0.2)
+"""What is asked here takes its time, of which the daemon needs some."""
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, Row, text, update
 
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
 from lineage_store.ingest.daemon.follower import Follower
@@ -54,6 +56,11 @@ def let_leases_expire(engine: Engine) -> None:
     """What waiting does after an ingester was killed."""
     with writing(engine) as connection:
         connection.execute(update(ingest_lease).values(expires_at=datetime(2000, 1, 1, tzinfo=UTC)))
+
+
+def tick_until(condition: Callable[[], object], *followers: Follower) -> None:
+    """Let followers tick until it is so."""
+    wait_until(condition, *(follower.tick for follower in followers))
 
 
 def search_at_next_tick(follower: Follower) -> None:

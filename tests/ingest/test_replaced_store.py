@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from helpers.databases import needs_databases
-from helpers.ingesting import column, ledger_is_closed, visible_scalars
+from helpers.ingesting import column, ledger_is_closed, tick_until, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
@@ -37,14 +36,7 @@ def following(engine: Engine, base_dir: Path) -> Iterator[Callable[[Callable[[],
     """A daemon's follower that ticks until something is so."""
     this = Follower(engine, base_dir, SETTINGS)
 
-    def until(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < end, "it never came to be"
-            this.tick()
-            time.sleep(0.02)
-
-    yield until
+    yield lambda condition: tick_until(condition, this)
     this.close()
 
 
