@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from helpers import faults, waiting
+from helpers.following_daemon import following_here
 from helpers.ingesting import ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.program import Finished, Run
@@ -48,15 +49,11 @@ def in_a_directory(on_each: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @contextmanager
 def following(url: str, base_dir: Path, **settings: Any) -> Iterator[Engine]:
     """A daemon at work; its engine."""
-    stop = threading.Event()
-    with LineageStore(url, settings=Settings(**EAGER, **settings)) as store:
-        thread = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
-        thread.start()
-        try:
-            yield store.engine
-        finally:
-            stop.set()
-            thread.join()
+    with (
+        LineageStore(url, settings=Settings(**EAGER, **settings)) as store,
+        following_here(store, base_dir),
+    ):
+        yield store.engine
 
 
 @pytest.mark.parametrize(

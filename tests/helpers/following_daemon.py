@@ -1,4 +1,4 @@
-"""A daemon in a process of its own that follows what a settings file says, and what it logs."""
+"""Daemons: one in a process of its own that follows a settings file, with what it logs; one in a thread of this process."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ from typing import Any
 
 from helpers.program import PROGRAM
 from helpers.waiting import wait_until
+from lineage_store import LineageStore
+
+
+@contextmanager
+def following_here(store: LineageStore, *base_dirs: Path) -> Iterator[None]:
+    """A daemon in a thread of this process."""
+    stop = threading.Event()
+    thread = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @dataclass

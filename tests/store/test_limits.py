@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from helpers.following_daemon import following_here
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
@@ -168,17 +169,15 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
 ) -> None:
     monkeypatch.setattr(pool, "WAIT_S", 0.1)
     settings = Settings(pool_size=1, poll_interval_s=0.05, discovery_interval_s=0.05)
-    stop = threading.Event()
-    with LineageStore(database_url, settings=settings) as store, LineageStore(database_url) as other:
-        daemon = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
-        try:
-            with reading(store.engine):
-                daemon.start()
-                wait_until(lambda: "database busy" in troubles(caplog))
-            wait_until(lambda: len(other.train_jobs()) == len(base_dirs))
-        finally:
-            stop.set()
-            daemon.join()
+    with (
+        LineageStore(database_url, settings=settings) as store,
+        LineageStore(database_url) as other,
+        ExitStack() as lifetime,
+    ):
+        with reading(store.engine):
+            lifetime.enter_context(following_here(store, *base_dirs))
+            wait_until(lambda: "database busy" in troubles(caplog))
+        wait_until(lambda: len(other.train_jobs()) == len(base_dirs))
     assert troubles(caplog) <= {"", "database busy"}
 
 
