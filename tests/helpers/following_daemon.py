@@ -1,4 +1,4 @@
-"""Daemons: one in a process of its own that follows a settings file, with what it logs; one in a thread of this process."""
+"""A daemon in a process of its own that follows a settings file, with what it logs; or one in a thread here."""
 
 from __future__ import annotations
 
