@@ -49,10 +49,7 @@ def in_a_directory(on_each: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @contextmanager
 def following(url: str, base_dir: Path, **settings: Any) -> Iterator[Engine]:
     """A daemon at work; its engine."""
-    with (
-        LineageStore(url, settings=Settings(**EAGER, **settings)) as store,
-        following_here(store, base_dir),
-    ):
+    with LineageStore(url, settings=Settings(**EAGER, **settings)) as store, following_here(store, base_dir):
         yield store.engine
 
 

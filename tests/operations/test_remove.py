@@ -235,10 +235,7 @@ def test_a_daemon_does_not_bring_it_back_until_it_is_restored(engine: Engine, tw
 
 def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
     base_dir_id = register(engine, base_dir)
-    with (
-        hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True),
-        writing(engine) as connection,
-    ):
+    with hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True), writing(engine) as connection:
         assert removal.lift(connection, base_dir_id, train_id)
 
 

@@ -13,14 +13,7 @@ import pytest
 from helpers.event_stream import event_stream
 from helpers.scraped import scraped
 from helpers.served import serving
-from helpers.standby import (
-    end_what_reads,
-    held_up,
-    impatient,
-    on_standby,
-    paused,
-    wait_until_caught_up,
-)
+from helpers.standby import end_what_reads, held_up, impatient, on_standby, paused, wait_until_caught_up
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
