@@ -142,7 +142,9 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
     """
     try:
         if upgrade.is_empty(target):
-            upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
+            upgrade.upgrade(
+                url, allow_network_filesystem=allow_network_filesystem, when_made=_mark_unfinished
+            )
         upgrade.check(target)
         with reading(target) as connection:
             if (
@@ -154,7 +156,7 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
         if anew:
             _clear(target)
     with writing(target) as connection:
-        connection.execute(CreateTable(_reached, if_not_exists=True))
+        _mark_unfinished(connection)
         if connection.dialect.name == "postgresql":  # one that was killed may still be committing
             connection.exec_driver_sql(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
         begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
@@ -164,6 +166,10 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
         elif begun != state:
             raise _changed(target)
     return True
+
+
+def _mark_unfinished(target: Connection) -> None:
+    target.execute(CreateTable(_reached, if_not_exists=True))
 
 
 def _refuse_data(connection: Connection) -> None:
