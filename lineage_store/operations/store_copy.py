@@ -110,7 +110,7 @@ def copy_store(
             for table in TABLES if begun else ():
                 _copy_table(snapshot, target, table, told)
             told("All rows are copied; now they are compared.")
-            rows = _compare(snapshot, target)
+            rows = _compare(snapshot, target, told)
             led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
             found = StoreCopy(rows, snapshot.execute(led).scalar_one())
         if begun:
@@ -190,9 +190,9 @@ def _clear(target: Engine) -> None:
 def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]) -> None:
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
-    count, told_of = 0, 0
+    count = 0
     with closing(_batches(snapshot, table, reached and json.loads(reached))) as batches:
-        for rows in batches:
+        for rows in _telling(batches, snapshot, table, "copied", told):
             with writing(target, synced=False) as connection:  # the last transaction syncs what was before
                 if table is train_job:
                     partitions.ensure(connection, [row[0] for row in rows])
@@ -202,10 +202,22 @@ def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callab
                     upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
                 )
             count += len(rows)
-            if count - told_of >= _TOLD_EACH:
-                told(f"{table.name}: {count:,} rows")
-                told_of = count
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
+
+
+def _telling(
+    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Callable[[str], None]
+) -> Iterator[Rows]:
+    """The same; of many rows how many are done, and how far that is by the first number of the key."""
+    first = next(iter(table.primary_key.columns))
+    last = snapshot.execute(select(func.max(first))).scalar()
+    count, next_at = 0, _TOLD_EACH
+    for rows in batches:
+        yield rows
+        count += len(rows)
+        if count >= next_at and isinstance(last, int):
+            told(f"{table.name}: {count:,} rows {done}, about {_key_of(table, rows[-1])[0] / last:.0%}")
+            next_at = count + _TOLD_EACH
 
 
 def _batches(
@@ -269,7 +281,7 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
+def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) -> dict[str, int]:
     """The rows of each table; raises LineageStoreError where a row of one is not that of the other."""
     counts: dict[str, int] = {}
     differences = []
@@ -280,7 +292,8 @@ def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
             closing(_batches(snapshot, table)) as of_source,
             closing(_batches(connection, table)) as of_target,
         ):
-            for ours, theirs in zip_longest(of_source, of_target):
+            compared = _telling(of_source, snapshot, table, "compared", told)
+            for ours, theirs in zip_longest(compared, of_target):
                 counts[table.name] += len(ours or ())
                 if ours != theirs:
                     first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)

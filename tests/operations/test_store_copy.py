@@ -283,7 +283,7 @@ def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
     assert column(opened(target, request), "SELECT count(*) FROM v_scalar") == [54]
 
 
-def test_batches_are_bounded(
+def test_batches_are_bounded_and_told_with_about_how_far_they_are(
     source: str, new_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_copy, "ROWS_AT_A_TIME", 2)
@@ -293,8 +293,10 @@ def test_batches_are_bounded(
     target = new_url("postgresql")
     copy_store(source, target, told=told.append)
     assert [each for each in told if each.startswith("scalar_sample")] == [
-        "scalar_sample: 20 rows",
-        "scalar_sample: 40 rows",
+        "scalar_sample: 20 rows copied, about 56%",
+        "scalar_sample: 40 rows copied, about 89%",
         "scalar_sample: 53 rows.",
+        "scalar_sample: 20 rows compared, about 56%",
+        "scalar_sample: 40 rows compared, about 89%",
     ]
     assert rows_of(target) == rows_of(source)

@@ -228,8 +228,8 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
     permissions = _octal(mode)
-    with session.open_store() as store, session.working("Publishing"):
-        size = store.publish(file, permissions)
+    with session.open_store() as store, session.working("Publishing") as far:
+        size = store.publish(file, permissions, told=far)
     click.echo(f"{file}: {size:,} bytes.")
 
 
