@@ -207,6 +207,15 @@ class Operations(Removals):
         place = self._place(base_dir)
         return reread.reingest(self._engine, place.path, place.id, to_stored(train_id), self.settings)
 
+    def choose_best(self) -> int:
+        """Choose the best result of each metric anew by what `less_is_better` says now; in how many jobs it is another.
+
+        A daemon gives way meanwhile. Raises LeaseHeldError while an ingester that is no daemon is at work.
+        """
+        from lineage_store.operations.choose_best import choose_best
+
+        return choose_best(self._engine, self.settings)
+
     def verify(
         self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
     ) -> Iterator[FileVerdict]:
