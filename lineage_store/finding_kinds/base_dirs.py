@@ -50,7 +50,7 @@ BASE_DIRS = (
         "other_best",
         NOTE,
         "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
-        "They were read when it said otherwise: `lineage-store reingest JOB` chooses anew, as a new evaluation does.",
+        "They were read when it said otherwise: `lineage-store db choose-best` chooses anew.",
     ),
     Kind(
         "deeper_log_files",
