@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, update
 
 from helpers.following_daemon import Daemon, daemon, wait_until, write
-from helpers.ingesting import column, ingest, rows
+from helpers.ingesting import column, ingest, rows, size_of
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -161,17 +161,6 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
     assert taken * 2 / 3 < told < taken * 3 / 2, f"{told} are told, {taken} are taken"
 
 
-def size_of(engine: Engine) -> int:
-    if engine.dialect.name == "sqlite":
-        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    else:
-        query = (
-            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
-            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-        )
-    return int(column(engine, query)[0])
-
-
 def test_labelled_jobs_stay_and_take_their_room(engine: Engine, four: Path) -> None:
     with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
         store.annotate(four, "./a", tag=3)
@@ -267,7 +256,7 @@ def test_without_a_policy_nothing_can_be_carried_out(sqlite_engine: Engine) -> N
     keep = Settings(keep_labelled=False)
     with LineageStore(url, settings=keep) as store, pytest.raises(ConfigError) as refused:
         store.remove_expired_jobs()
-    assert "keep_days, keep_jobs or keep_store_bytes" in str(refused.value)
+    assert "keep_days, keep_jobs, keep_store_bytes or keep_every_step_days" in str(refused.value)
 
 
 # --- by the daemon -------------------------------------------------------------------------------------------------
