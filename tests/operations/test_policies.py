@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from helpers.following_daemon import Daemon, daemon, wait_until, write
+from helpers.following_daemon import Daemon, daemon, write
 from helpers.ingesting import column, ingest, rows, size_of
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LeaseLostError

@@ -16,7 +16,7 @@ from helpers import databases
 from helpers.ingesting import column, ingest
 from helpers.kept_store import fill, rows_of
 from helpers.log_writer import Log
-from helpers.standby import until
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import store_copy, table_rows
@@ -185,7 +185,7 @@ def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
             waits = (
                 "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock')"
             )
-            until(lambda: column(opened(target, request), waits) == [True])
+            wait_until(lambda: column(opened(target, request), waits) == [True])
         assert again.result().rows["train_job"]
 
 
