@@ -35,6 +35,7 @@ def read(engine: Engine, name: str) -> list[str]:
     return column(engine, query, name=f"./{name}")
 
 
+@pytest.mark.slow
 def test_base_dirs_come_and_go_while_the_others_are_followed_on(
     store: Engine, database_url: str, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def told_by(webhook: Webhook, url: str, base_dir: Path, **settings: object) -> I
     assert SECRET not in json.dumps(running.logged)
 
 
+@pytest.mark.slow
 def test_what_happens_is_told_once_also_over_a_restart(
     database_url: str, place: Path, webhook: Webhook
 ) -> None:
