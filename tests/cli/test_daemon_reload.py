@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from helpers.following_daemon import daemon, wait_until, write
+from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.store.database.engine import open_engine
 
 

@@ -6,8 +6,7 @@ import csv
 import io
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from helpers import extreme_jobs
 from helpers.databases import plain_role
 from helpers.log_writer import Log
 from helpers.program import Run
+from helpers.waiting import wait_until
 from lineage_store import LineageStore, filter_summary_lineage, get_summary_lineage
 from lineage_store.config import Settings
 from lineage_store.fields import FIELDS
@@ -202,14 +202,14 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
         daemon.start()
         try:
             jobs = len(list(base_dir.iterdir()))
-            wait_for(lambda: len(store.train_jobs()) == jobs)
-            wait_for(
+            wait_until(lambda: len(store.train_jobs()) == jobs)
+            wait_until(
                 lambda: not count(store, "v_log_file WHERE bookmark_bytes < size_bytes OR event_count = 0")
             )
             path = next((base_dir / HONEST[0]).glob("*_MS"))
             with path.open("ab") as stream:
                 stream.write(Log().scalar(5, "loss", 9.0).content)
-            wait_for(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
+            wait_until(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
             assert store.problems() == []
         finally:
             stop.set()
@@ -219,10 +219,3 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
 def count(store: LineageStore, source: str) -> Any:
     with store.engine.connect() as connection:
         return connection.exec_driver_sql(f"SELECT count(*) FROM {source}").scalar_one()
-
-
-def wait_for(what: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, ledger_is_closed, rows, visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
@@ -30,13 +30,6 @@ from lineage_store.config import Settings
 settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, batch_rows=100, chunk_bytes=4096)
 LineageStore(sys.argv[1], settings=settings).run_daemon(sys.argv[2:])
 """
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from sqlalchemy.engine import make_url
 
 from helpers.ingesting import visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ExitCode
@@ -42,13 +43,6 @@ class Hand:
 
     def __call__(self) -> float:
         return self.now
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 # --- clocks ---

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from helpers.following_daemon import daemon, wait_until, write
+from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.operations.notify import deliver

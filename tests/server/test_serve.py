@@ -8,27 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from helpers.log_writer import Log
 from helpers.program import PROGRAM
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 
 _EAGER = {"POLL_INTERVAL_S": "0.05", "DISCOVERY_INTERVAL_S": "0.05", "LEASE_S": "1"}
-
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
-    return found
 
 
 @contextmanager

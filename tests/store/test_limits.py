@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
@@ -173,8 +174,8 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
         try:
             with reading(store.engine):
                 daemon.start()
-                wait_for(lambda: "database busy" in troubles(caplog))
-            wait_for(lambda: len(other.train_jobs()) == len(base_dirs))
+                wait_until(lambda: "database busy" in troubles(caplog))
+            wait_until(lambda: len(other.train_jobs()) == len(base_dirs))
         finally:
             stop.set()
             daemon.join()
@@ -183,10 +184,3 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
 
 def troubles(caplog: pytest.LogCaptureFixture) -> set[str]:
     return {getattr(record, "finding", "") for record in caplog.records}
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
