@@ -1,6 +1,6 @@
 """The first schema.
 
-Frozen: it says what the first release's tables are, whatever store/schema/tables.py has become. Comments and views are
+Frozen: it says what the first release's tables are, whatever store/schema/tables/ has become. Comments and views are
 not here; every upgrade writes them anew.
 """
 

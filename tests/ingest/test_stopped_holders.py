@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
@@ -180,6 +180,22 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
         while session.get_result():
             pass
         leases.confirm(working, expired)
+
+
+def test_a_session_that_stopped_while_it_renewed_the_lease_is_ended(
+    postgres_engine: Engine, expired: Lease
+) -> None:
+    def take_over(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("UPDATE ingest_lease"):
+            event.remove(postgres_engine, "before_cursor_execute", take_over)
+            with writing(postgres_engine) as other:
+                taken.append(leases.acquire(other, expired.base_dir_id, "host:2:b", 0.0, "daemon").epoch)
+
+    taken: list[int] = []
+    event.listen(postgres_engine, "before_cursor_execute", take_over)
+    with pytest.raises(DatabaseUnavailableError), writing(postgres_engine) as stalled:
+        leases.renew(stalled, expired)
+    assert taken == [expired.epoch + 1]
 
 
 def test_a_session_that_is_done_with_the_lease_is_left_alone_whatever_it_does_next(

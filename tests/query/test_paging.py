@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
-from lineage_store.api.questions import LISTED_JOBS
+from lineage_store.api.jobs import LISTED_JOBS
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.query.jobs import train_jobs
