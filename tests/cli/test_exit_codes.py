@@ -241,14 +241,14 @@ def test_bash_completes_by_the_script() -> None:
 
 
 def test_a_table_longer_than_the_terminal_goes_through_a_pager(
-    on_sqlite: str, base_dir: Path, tmp_path: Path
+    on_sqlite: str, base_dir: Path, tmp_path: Path, run: Run
 ) -> None:
     for number in range(30):
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"job_{number:02}")
     pager = tmp_path / "pager"
     pager.write_text('#!/bin/sh\necho "paged with $LESS"; cat\n')
     pager.chmod(0o755)
-    on_terminal("ingest", base_dir, url=on_sqlite)
+    assert run("ingest", base_dir).code == 0
     environment = {"PAGER": str(pager), "LINES": "20"}
     long = on_terminal("jobs", url=on_sqlite, environment=environment)
     assert "paged with FRSX" in long

@@ -73,3 +73,15 @@ def ledger_is_closed(engine: Engine) -> bool:
     """Whether every file's bytes are ingested, quarantined or pending, and none is counted twice."""
     ledger = rows(engine, "SELECT size_bytes, byte_offset, quarantined_bytes FROM log_file WHERE current")
     return all(0 <= row.quarantined_bytes <= row.byte_offset <= row.size_bytes for row in ledger)
+
+
+def size_of(engine: Engine) -> int:
+    """The bytes that the tables and indexes of a store take."""
+    if engine.dialect.name == "sqlite":
+        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    else:
+        query = (
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+    return int(column(engine, query)[0])

@@ -16,7 +16,7 @@ def wait_until(
     *meanwhile: Callable[[], object],
     what: str = "end of waiting",
     within_s: float = WITHIN_S,
-    pause_s: float = 0.02,
+    pause_s: float = 0.05,
 ) -> T:
     """What a condition says when it holds; before it is asked again, the others are called in turn."""
     end = time.monotonic() + within_s

@@ -241,6 +241,7 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
         wait_until(lambda: visible_scalars(sqlite_engine, "other") == {1: 0.5})
 
 
+@pytest.mark.slow
 def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_its_end(
     sqlite_url: str, base_dir: Path, hung: Path
 ) -> None:

@@ -148,8 +148,9 @@ GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
 def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
-    engine: Engine, base_dir: Path
+    sqlite_engine: Engine, base_dir: Path
 ) -> None:
+    engine = sqlite_engine
     takes_more_memory_than_there_is = np.zeros(15 * MEBIBYTE, np.float32)
     Log().tensor(1, "weights", takes_more_memory_than_there_is).write_summary(base_dir / "glutton")
     for name in ("a", "z"):

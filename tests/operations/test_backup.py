@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, Linea
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
+from lineage_store.store.admin import publish
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.engine import open_engine
@@ -110,6 +112,27 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
         store.annotate(base_dir, "./job_1", remark="changed")
     assert on_engine(url, natural_contents) == now
     assert on_engine(url, column, "SELECT count(*) FROM v_scalar") == [6]
+
+
+def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_written_to(
+    sqlite_url: str, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "PAGES_AT_A_TIME", 20)
+    to, far, restored = tmp_path / "backup.db", list[str](), list[str]()
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+
+        def write(told: str) -> None:
+            far.append(told)
+            store.annotate(base_dir, "./job_1", remark=f"{len(far)}")
+
+        store.backup(to, told=write)
+    assert len(far) > 3
+    assert far[-2:] == ["100%", "checking"]
+    assert restore(f"sqlite:///{tmp_path}/new.db", to, told=restored.append).jobs == 3
+    assert restored[-2:] == ["100%", "checking"]
+    with closing(sqlite3.connect(tmp_path / "new.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM annotation").fetchone() == (0,)
 
 
 def test_a_store_is_restored_where_there_was_none(

@@ -278,7 +278,7 @@ PROOF = Proof(
     "fence",
     "who does not lead any more writes nothing, and soon another leads",
     unit="SIGSTOPs",
-    ci_size=100,
+    ci_size=60,
     full_size=1_000,
     prove=_prove,
 )

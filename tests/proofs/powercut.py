@@ -297,7 +297,7 @@ PROOF = Proof(
     "powercut",
     "after a power cut or the death of the server, bookmarks say exactly what the rows hold, and remarks are there",
     unit="power cuts",
-    ci_size=40,
+    ci_size=24,
     full_size=200,
     prove=_prove,
 )

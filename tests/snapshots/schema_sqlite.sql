@@ -76,6 +76,7 @@ CREATE TABLE log_file (
   last_problem TEXT,
   grown_at TEXT,
   created_at TEXT NOT NULL,
+  thinned BOOLEAN DEFAULT 0 NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
@@ -388,6 +389,7 @@ CREATE TABLE series (
   inf_count BIGINT NOT NULL,
   superseded_from BIGINT,
   superseded_count BIGINT DEFAULT 0 NOT NULL,
+  thinned_count BIGINT DEFAULT 0 NOT NULL,
   CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
   CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
@@ -404,6 +406,21 @@ CREATE TABLE scalar_sample (
   wall_time DOUBLE,
   value DOUBLE,
   CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE scalar_bucket (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  first_step BIGINT NOT NULL,
+  last_step BIGINT NOT NULL,
+  count BIGINT NOT NULL,
+  nan_count BIGINT NOT NULL,
+  inf_count BIGINT NOT NULL,
+  min DOUBLE,
+  max DOUBLE,
+  mean DOUBLE,
+  CONSTRAINT pk_scalar_bucket PRIMARY KEY (job_id, series_no, first_step)
 )
  WITHOUT ROWID;
 
@@ -659,6 +676,7 @@ SELECT
   r.nan_count AS nan_count,
   r.inf_count AS inf_count,
   r.superseded_count AS superseded_count,
+  r.thinned_count AS thinned_count,
   CAST(CASE
     WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
@@ -671,6 +689,29 @@ SELECT
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_scalar_bucket AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
+  r.tag AS tag,
+  r.device AS device,
+  s.first_step AS first_step,
+  s.last_step AS last_step,
+  s.count AS count,
+  s.nan_count AS nan_count,
+  s.inf_count AS inf_count,
+  s.min AS min,
+  s.max AS max,
+  s.mean AS mean,
+  CAST((r.superseded_from IS NULL OR s.last_step < r.superseded_from) AS boolean) AS is_effective,
+  f.name AS log_file
+FROM series r CROSS JOIN scalar_bucket s
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_histogram AS
 SELECT

@@ -122,7 +122,7 @@ describe("lines", () => {
 
 describe("curves", () => {
   it("come in columns of float64 behind a header; one of zeros is left out", () => {
-    const curve = { number: 2, device: 0, superseded: false, restarts: [7], rows: 2 };
+    const curve = { number: 2, device: 0, superseded: false, restarts: [7], thinned_count: 9, rows: 2 };
     const text = JSON.stringify({
       curves: [{ ...curve, columns: { first_step: 0, nan_count: null } }],
       missing: [],
@@ -133,7 +133,7 @@ describe("curves", () => {
     new Uint8Array(buffer, 4).set(header);
     new Float64Array(buffer, 4 + header.length).set([1, 2 ** 53]);
     const [found] = curvesOf(buffer);
-    expect([found!.job, found!.restarts]).toEqual([2, [7]]);
+    expect([found!.job, found!.restarts, found!.thinned]).toEqual([2, [7], 9]);
     expect(found!.columns).toEqual({
       first_step: Float64Array.of(1, 2 ** 53),
       nan_count: Float64Array.of(0, 0),
@@ -149,11 +149,29 @@ describe("curves", () => {
     ];
     const [found, ...others] = evaluated(rows);
     expect(others).toEqual([]);
-    expect(found!.name).toBe("accuracy");
+    expect([found!.name, found!.by]).toEqual(["accuracy", "evaluation"]);
     expect(found!.curve.columns).toEqual({
       step: Float64Array.of(1, 2),
       value: Float64Array.of(0.5, Number.NaN),
     });
+  });
+
+  it("are drawn by step or epoch where each evaluation has one, beyond the last", () => {
+    const by = (...places: [step: number | null, epoch: number | null][]) => {
+      const rows = places.map(([step, epoch], n) => ({
+        name: "accuracy",
+        value: 0.5,
+        evaluation_no: n + 1,
+        step,
+        epoch,
+      }));
+      const [found] = evaluated(rows);
+      return [found!.by, ...found!.curve.columns.step!];
+    };
+    expect(by([100, 1], [200, 2])).toEqual(["step", 100, 200]);
+    expect(by([null, 0], [200, 2])).toEqual(["epoch", 0, 2]);
+    expect(by([100, 1], [null, null])).toEqual(["evaluation", 1, 2]);
+    expect(by([100, 1], [200, 2], [100, 2])).toEqual(["evaluation", 1, 2, 3]);
   });
 
   const samples: Curve = {

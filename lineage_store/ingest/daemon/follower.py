@@ -253,7 +253,7 @@ class Follower:
         try:
             with writing(self._engine) as connection:
                 self.shards = leases.shard_count(connection, base_dir_id)
-                return leases.acquire(
+                lease = leases.acquire(
                     connection,
                     base_dir_id,
                     self._holder,
@@ -262,6 +262,8 @@ class Follower:
                     shard=self.shard,
                     spread=may_spread,
                 )
+                base_dirs.confirm(connection, base_dir_id, self._base_dir)
+                return lease
         finally:
             if may_spread:
                 _SPREADING.release()

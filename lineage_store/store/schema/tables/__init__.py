@@ -44,6 +44,7 @@ from lineage_store.store.schema.tables.samples import (
     HALF_USED,
     payload_sample,
     samples_of,
+    scalar_bucket,
     scalar_sample,
     series,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "of_file",
     "payload_sample",
     "samples_of",
+    "scalar_bucket",
     "scalar_sample",
     "series",
     "tombstone",

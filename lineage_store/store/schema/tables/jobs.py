@@ -172,6 +172,13 @@ log_file = Table(
     Column("last_problem", Text, comment="what is wrong with it now"),
     Column("grown_at", UtcTime, comment="when it was last seen to grow"),
     Column("created_at", UtcTime, nullable=False, comment="when the store first saw it"),
+    Column(
+        "thinned",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="samples of it were thinned out: when it grows it is read again from its first byte",
+    ),
     UniqueConstraint("job_id", "name", "generation"),
     Index("ix_log_file_unsettled", "state", **_PARTIAL),
     Index("ix_log_file_pending", "job_id", **_PARTIAL_PENDING),

@@ -62,6 +62,13 @@ series = Table(
         server_default=text("0"),
         comment="samples that were written again by a newer file",
     ),
+    Column(
+        "thinned_count",
+        BigInteger,
+        nullable=False,
+        server_default=text("0"),
+        comment="samples that were thinned out: the statistics count them, scalar_bucket tells of them",
+    ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
     belongs_to("log_file", "file_no"),
     Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
@@ -78,6 +85,25 @@ scalar_sample = Table(
     Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
     Column("value", Float64, comment="the value; NULL is NaN"),
     comment="a scalar at a step",
+    sqlite_with_rowid=False,
+)
+
+scalar_bucket = Table(
+    "scalar_bucket",
+    metadata,
+    job_id(),
+    _series_no("its series"),
+    Column(
+        "first_step", BigInteger, primary_key=True, autoincrement=False, comment="lowest step of its samples"
+    ),
+    Column("last_step", BigInteger, nullable=False, comment="highest step of its samples"),
+    Column("count", BigInteger, nullable=False, comment="samples that were written"),
+    Column("nan_count", BigInteger, nullable=False, comment="samples that are NaN"),
+    Column("inf_count", BigInteger, nullable=False, comment="samples that are infinite"),
+    Column("min", Float64, comment="least finite value"),
+    Column("max", Float64, comment="greatest finite value"),
+    Column("mean", Float64, comment="mean of the finite values"),
+    comment="neighbouring samples of a series that was thinned: of each bucket few are left in scalar_sample",
     sqlite_with_rowid=False,
 )
 
