@@ -216,38 +216,36 @@ def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
     assert column(engine, "SELECT count(*) FROM lineage_event") == [2]
 
 
-def test_a_copy_that_the_database_refuses_writes_nothing(postgres_url: str, base_dir: Path) -> None:
-    engine = open_engine(postgres_url)
+def test_a_copy_that_the_database_refuses_writes_nothing(postgres_engine: Engine, base_dir: Path) -> None:
     LOG.write_summary(base_dir / "job")
-    with engine.begin() as connection:
+    with postgres_engine.begin() as connection:
         connection.execute(text("ALTER TABLE scalar_sample ADD CONSTRAINT none_at_all CHECK (step < 0)"))
     try:
         with pytest.raises(IntegrityError, match="none_at_all"):
-            ingest(engine, base_dir)
+            ingest(postgres_engine, base_dir)
     finally:
-        with engine.begin() as connection:
+        with postgres_engine.begin() as connection:
             connection.execute(text("ALTER TABLE scalar_sample DROP CONSTRAINT none_at_all"))
-    assert rows(engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
-    assert column(engine, "SELECT count(*) FROM series") == [0]
-    engine.dispose()
+    assert rows(postgres_engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+    assert column(postgres_engine, "SELECT count(*) FROM series") == [0]
 
 
-def test_values_that_the_database_refuses_in_a_copy_write_nothing(postgres_url: str, base_dir: Path) -> None:
-    engine = open_engine(postgres_url)
+def test_values_that_the_database_refuses_in_a_copy_write_nothing(
+    postgres_engine: Engine, base_dir: Path
+) -> None:
     Log().user_info(**{f"key {number}": number for number in range(1_000)}).write_lineage(base_dir / "job")
-    with engine.begin() as connection:
+    with postgres_engine.begin() as connection:
         connection.execute(text("ALTER TABLE user_info ADD CONSTRAINT few CHECK (position < 500)"))
     try:
         with pytest.raises(IntegrityError, match="few"):
-            ingest(engine, base_dir)
-        assert rows(engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
+            ingest(postgres_engine, base_dir)
+        assert rows(postgres_engine, "SELECT byte_offset, event_count FROM log_file") == [(0, 0)]
     finally:
-        with engine.begin() as connection:
+        with postgres_engine.begin() as connection:
             connection.execute(text("ALTER TABLE user_info DROP CONSTRAINT few"))
-    let_leases_expire(engine)
-    ingest(engine, base_dir)
-    assert column(engine, "SELECT count(*) FROM user_info WHERE value = position") == [1_000]
-    engine.dispose()
+    let_leases_expire(postgres_engine)
+    ingest(postgres_engine, base_dir)
+    assert column(postgres_engine, "SELECT count(*) FROM user_info WHERE value = position") == [1_000]
 
 
 def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from helpers.empty_store import engine
+from helpers.empty_store import engine, postgres_engine, sqlite_engine
 from lineage_store.store.database.engine import open_engine
 
-__all__ = ["empty_engine", "engine"]
+__all__ = ["empty_engine", "engine", "postgres_engine", "sqlite_engine"]
 
 
 @pytest.fixture

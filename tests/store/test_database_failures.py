@@ -73,12 +73,10 @@ def test_whoever_holds_the_write_lock_is_found(path: Path) -> None:
     assert writer_of(path) is None
 
 
-def test_a_reader_holds_no_write_lock(path: Path, sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    with engines.reading(engine) as connection:
+def test_a_reader_holds_no_write_lock(path: Path, sqlite_engine: Engine) -> None:
+    with engines.reading(sqlite_engine) as connection:
         connection.execute(text("SELECT * FROM train_job")).all()
         assert writer_of(path) is None
-    engine.dispose()
 
 
 def test_a_locked_store_names_the_process(
@@ -118,27 +116,23 @@ def test_a_lock_that_nobody_lets_go_tells_where_to_look(postgres_url: str) -> No
         ("SET TRANSACTION READ ONLY", "only reads"),
     ],
 )
-def test_who_may_only_read_is_told_who_may_write(postgres_url: str, before: str, hint: str) -> None:
-    engine = open_engine(postgres_url)
+def test_who_may_only_read_is_told_who_may_write(postgres_engine: Engine, before: str, hint: str) -> None:
     with pytest.raises(DatabaseUnavailableError) as refused:
-        write(engine, before, "DELETE FROM train_job")
-    engine.dispose()
+        write(postgres_engine, before, "DELETE FROM train_job")
     assert hint in str(refused.value.hint)
 
 
-def test_who_stood_still_in_a_transaction_is_told_and_may_try_again(postgres_url: str) -> None:
+def test_who_stood_still_in_a_transaction_is_told_and_may_try_again(postgres_engine: Engine) -> None:
     def stand_still() -> None:
-        with reading(engine) as connection:
+        with reading(postgres_engine) as connection:
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '20ms'"))
             time.sleep(0.5)
             connection.execute(text("SELECT 1"))
 
-    engine = open_engine(postgres_url)
     with pytest.raises(DatabaseUnavailableError) as refused:
         stand_still()
-    with reading(engine) as connection:
+    with reading(postgres_engine) as connection:
         assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    engine.dispose()
     assert "idle-in-transaction timeout" in refused.value.message
     assert "try again" in str(refused.value.hint)
 
@@ -151,19 +145,17 @@ def test_a_server_that_is_not_there_is_down() -> None:
     assert refused.value.cause == "down"
 
 
-def test_a_full_disk_is_told_and_the_next_write_after_it_succeeds(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    with engine.connect() as connection:  # what a full disk does
+def test_a_full_disk_is_told_and_the_next_write_after_it_succeeds(sqlite_engine: Engine) -> None:
+    with sqlite_engine.connect() as connection:  # what a full disk does
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(DatabaseUnavailableError) as refused:
-        write(engine, f"CREATE TABLE large AS SELECT randomblob({BIG}) AS bytes")
+        write(sqlite_engine, f"CREATE TABLE large AS SELECT randomblob({BIG}) AS bytes")
     assert refused.value.cause == "full"
     assert "Free some space" in str(refused.value.hint)
-    with engine.connect() as connection:
+    with sqlite_engine.connect() as connection:
         connection.exec_driver_sql(f"PRAGMA max_page_count = {BIG}")
-    write(engine, "UPDATE base_dir SET path = path")
-    engine.dispose()
+    write(sqlite_engine, "UPDATE base_dir SET path = path")
 
 
 @pytest.mark.parametrize(
@@ -185,13 +177,11 @@ def test_an_error_that_tells_nothing_is_held_against_the_disk(
     assert ("Free some space" in why.remedy) == (cause == "full")
 
 
-def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    with engine.connect() as connection:
+def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_engine: Engine) -> None:
+    with sqlite_engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = ON")
     with pytest.raises(DatabaseUnavailableError) as refused:
-        write(engine, "UPDATE base_dir SET path = path")
-    engine.dispose()
+        write(sqlite_engine, "UPDATE base_dir SET path = path")
     assert refused.value.cause == "read-only"
 
 
@@ -229,8 +219,7 @@ def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
     engine.dispose()
 
 
-def test_renewed_connections_are_made_anew_for_their_next_use(database_url: str) -> None:
-    engine = open_engine(database_url)
+def test_renewed_connections_are_made_anew_for_their_next_use(engine: Engine) -> None:
     closed: list[object] = []
     event.listen(engine, "close", lambda connection, _: closed.append(connection))
     with reading(engine) as connection:
@@ -249,7 +238,6 @@ def test_renewed_connections_are_made_anew_for_their_next_use(database_url: str)
     assert {id(each) for each in closed} == {id(in_use), id(made_late)}
     with reading(engine) as connection:
         assert id(connection.connection.dbapi_connection) in renewed
-    engine.dispose()
 
 
 def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
@@ -263,17 +251,14 @@ def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
     assert closed == [waits]
 
 
-def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(database_url: str) -> None:
-    engine = open_engine(database_url)
+def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(engine: Engine) -> None:
     event.listen(engine, "connect", lambda *_: renew(engine))
     for _ in range(3):
         with reading(engine) as connection:
             assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    engine.dispose()
 
 
-def test_a_connection_whose_commit_failed_is_dropped(database_url: str) -> None:
-    engine = open_engine(database_url)
+def test_a_connection_whose_commit_failed_is_dropped(engine: Engine) -> None:
     driver, do_commit = engine.dialect.loaded_dbapi, engine.dialect.do_commit
     connections: list[object] = []
 
@@ -288,7 +273,6 @@ def test_a_connection_whose_commit_failed_is_dropped(database_url: str) -> None:
     assert engine.dialect.do_commit == do_commit
     with writing(engine) as connection:
         assert connection.connection.dbapi_connection not in connections
-    engine.dispose()
 
 
 def test_a_process_that_is_gone_has_no_command() -> None:

@@ -238,11 +238,9 @@ def _assert_no_orphans(engine: Engine) -> None:
 
 
 @pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
-def test_a_database_without_citus_is_refused(postgres_url: str) -> None:
-    engine = open_engine(postgres_url)
+def test_a_database_without_citus_is_refused(postgres_engine: Engine) -> None:
     with pytest.raises(LineageStoreError, match=r"no extension citus.*docs/citus\.md"):
-        distribute(engine, Part.SAMPLES)
-    engine.dispose()
+        distribute(postgres_engine, Part.SAMPLES)
 
 
 def test_sqlite_is_refused(sqlite_engine: Engine) -> None:

@@ -98,17 +98,15 @@ def test_the_server_is_told_the_time_of_a_statement(postgres_url: str, seconds: 
     engine.dispose()
 
 
-def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
+def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_engine: Engine) -> None:
 
     def interrupted() -> None:
-        with reading(engine) as connection:
+        with reading(sqlite_engine) as connection:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             run(connection, NEVER_ENDING)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    engine.dispose()
 
 
 # --- what uses a store ---

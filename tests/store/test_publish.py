@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store.errors import LineageStoreError
@@ -23,19 +24,18 @@ def jobs_in(path: Path) -> int:
 
 
 def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
-    sqlite_url: str, tmp_path: Path
+    sqlite_engine: Engine, tmp_path: Path
 ) -> None:
-    engine = open_engine(sqlite_url)
     target = tmp_path / "shared" / "snapshot.db"
     target.parent.mkdir()
-    with writing(engine) as connection:
+    with writing(sqlite_engine) as connection:
         base_dir = add_base_dir(connection)
         add_bare_job(connection, "./one", base_dir)
-    size = publish(engine, target)
-    with writing(engine) as connection:
+    size = publish(sqlite_engine, target)
+    with writing(sqlite_engine) as connection:
         add_bare_job(connection, "./two", base_dir)
     assert jobs_in(target) == 1
-    publish(engine, target)
+    publish(sqlite_engine, target)
     assert jobs_in(target) == 2
     assert size > 0
     assert stat.S_IMODE(target.stat().st_mode) == 0o444
@@ -43,54 +43,43 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
     with target.open("rb") as stream:
         assert stream.read(20)[18:20] == b"\x01\x01", "read and write version 1: no write-ahead log"
     upgrade.check(f"sqlite:///{target}")
-    engine.dispose()
 
 
-def test_a_snapshot_can_be_taken_while_somebody_writes(sqlite_url: str, tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url)
-    with writing(engine) as connection:
+def test_a_snapshot_can_be_taken_while_somebody_writes(sqlite_engine: Engine, tmp_path: Path) -> None:
+    with writing(sqlite_engine) as connection:
         add_base_dir(connection)
-        publish(engine, tmp_path / "snapshot.db")
+        publish(sqlite_engine, tmp_path / "snapshot.db")
     assert jobs_in(tmp_path / "snapshot.db") == 0
-    engine.dispose()
 
 
-def test_the_mode_can_be_chosen(sqlite_url: str, tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url)
-    publish(engine, tmp_path / "snapshot.db", 0o640)
+def test_the_mode_can_be_chosen(sqlite_engine: Engine, tmp_path: Path) -> None:
+    publish(sqlite_engine, tmp_path / "snapshot.db", 0o640)
     assert stat.S_IMODE((tmp_path / "snapshot.db").stat().st_mode) == 0o640
-    engine.dispose()
 
 
 def test_what_cannot_be_published_is_refused_and_leaves_nothing_behind(
-    sqlite_url: str, tmp_path: Path
+    sqlite_engine: Engine, tmp_path: Path
 ) -> None:
-    engine = open_engine(sqlite_url)
     store = tmp_path / "store.sqlite3"
     with pytest.raises(LineageStoreError, match="store itself"):
-        publish(engine, store)
+        publish(sqlite_engine, store)
     (tmp_path / "directory").mkdir()
     with pytest.raises(LineageStoreError, match="cannot be written"):
-        publish(engine, tmp_path / "directory")
-    engine.dispose()
+        publish(sqlite_engine, tmp_path / "directory")
     assert {path.name for path in tmp_path.iterdir()} <= {"store.sqlite3", "directory"}
 
 
-def test_postgresql_has_roles_instead(postgres_url: str, tmp_path: Path) -> None:
-    engine = open_engine(postgres_url)
+def test_postgresql_has_roles_instead(postgres_engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(LineageStoreError, match="SQLite") as refused:
-        publish(engine, tmp_path / "snapshot.db")
+        publish(postgres_engine, tmp_path / "snapshot.db")
     assert "db grant --reader" in str(refused.value)
-    engine.dispose()
 
 
-def test_a_snapshot_stays_a_snapshot_when_root_opens_it(sqlite_url: str, tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url)
+def test_a_snapshot_stays_a_snapshot_when_root_opens_it(sqlite_engine: Engine, tmp_path: Path) -> None:
     target = tmp_path / "snapshot.db"
-    publish(engine, target)
+    publish(sqlite_engine, target)
     opened = open_engine(f"sqlite:///{target}")
     upgrade.check(opened)
     opened.dispose()
     assert target.read_bytes()[18:20] == b"\x01\x01", "still without a write-ahead log"
     assert [path.name for path in tmp_path.glob("snapshot.db*")] == ["snapshot.db"]
-    engine.dispose()

@@ -107,7 +107,5 @@ def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: 
     engine.dispose()
 
 
-def test_postgresql_has_none_of_ours(postgres_url: str) -> None:
-    engine = open_engine(postgres_url)
-    assert look(engine) is None
-    engine.dispose()
+def test_postgresql_has_none_of_ours(postgres_engine: Engine) -> None:
+    assert look(postgres_engine) is None
