@@ -2,13 +2,14 @@
 
 In: a raw value: text of the environment, a TOML value, a flag. Out: a frozen `Settings`, and values of its types.
 A value that does not fit is refused with the name, the place and what fits; so is a name that no setting has.
-Relative base dirs become absolute. Does not know where values come from (`setting_sources.py`).
+Relative paths begin where they are told to. Does not know where values come from (`setting_sources.py`).
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -22,6 +23,10 @@ MOST_SHARDS = 64
 MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
 """The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
 
+_FILE = re.compile(r"()(?![/~])(.+)")
+_URL_OF_FILE = re.compile(r"(sqlite(?:\+pysqlite)?:///)(?![/~]|:memory:)(.+)")
+"""Values that name a file by a relative path: what stands before it, and the path."""
+
 
 def _setting(
     default: Any,
@@ -31,8 +36,9 @@ def _setting(
     most: float | None = None,
     choices: tuple[str, ...] = (),
     secret: bool = False,
+    relative: re.Pattern[str] | None = None,
 ) -> Any:
-    limits = {"least": least, "most": most, "choices": choices, "secret": secret}
+    limits = {"least": least, "most": most, "choices": choices, "secret": secret, "relative": relative}
     return field(default=default, metadata={"meaning": meaning, **limits})
 
 
@@ -40,7 +46,9 @@ def _setting(
 class Settings:
     """Every setting, its default and its meaning."""
 
-    database_url: str = _setting("", "database of the store; empty: SQLite in the user's state directory")
+    database_url: str = _setting(
+        "", "database of the store; empty: SQLite in the user's state directory", relative=_URL_OF_FILE
+    )
     read_database_url: str = _setting(
         "", "hot standby of database_url, which answers what only asks; empty: database_url does"
     )
@@ -137,7 +145,9 @@ class Settings:
     )
     serve_url_path_prefix: str = _setting("", "what all paths of the server begin with, such as /lineage")
     serve_token_file: str = _setting(
-        "", "file with the token that the server asks for; empty: none, and only this host may ask"
+        "",
+        "file with the token that the server asks for; empty: none, and only this host may ask",
+        relative=_FILE,
     )
     serve_allow_remarks: bool = _setting(
         False, "let whoever reaches the server put labels and remarks on jobs; with a token they may"
@@ -150,7 +160,9 @@ class Settings:
     )
     serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
     mindinsight_ui: str = _setting(
-        "", "directory of MindInsight's own page, ui/dist of its wheel; the server shows it at /mindinsight/"
+        "",
+        "directory of MindInsight's own page, ui/dist of its wheel; the server shows it at /mindinsight/",
+        relative=_FILE,
     )
     mindinsight_limits: int = _setting(
         1,
@@ -233,6 +245,8 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
         raise ConfigError(
             f"Setting {name} = {value!r} ({origin}) must be one of {', '.join(metadata['choices'])}."
         )
+    if metadata["relative"] and (named := metadata["relative"].fullmatch(converted)):
+        return f"{named[1]}{directory / named[2]}"
     return converted
 
 
@@ -244,7 +258,7 @@ def _convert_type(wanted: Any, value: Any, directory: Path) -> Any:
         return value if isinstance(value, str) else None
     if wanted in (int, float):
         return _number(wanted, value)
-    parts = value.split(os.pathsep) if isinstance(value, str) else value
+    parts = value.split(os.pathsep) if isinstance(value, str) and value else value or ()
     if isinstance(parts, list | tuple) and all(isinstance(part, str) and part for part in parts):
         return tuple(str(Path(directory, os.path.expanduser(part)).absolute()) for part in parts)
     return None

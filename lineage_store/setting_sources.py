@@ -3,7 +3,7 @@
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each value's
 origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
 /etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
-another user could have written it. A variable that no setting has is refused. Relative base dirs begin in the file's
+another user could have written it. A variable that no setting has is refused. Relative paths begin in the file's
 directory, else in the working directory.
 """
 

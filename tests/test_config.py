@@ -11,6 +11,7 @@ import pytest
 from lineage_store.config import MOST, SETTING_FIELDS, Settings
 from lineage_store.errors import ConfigError
 from lineage_store.setting_sources import load
+from lineage_store.store.database.engine import sqlite_path
 
 SECONDS = [setting.name for setting in SETTING_FIELDS if isinstance(setting.default, float)]
 
@@ -118,6 +119,42 @@ def test_a_relative_base_dir_counts_from_the_directory_of_its_file(tmp_path: Pat
 
 def test_a_relative_base_dir_of_the_environment_counts_from_the_working_directory(tmp_path: Path) -> None:
     assert from_environment(base_dirs="summaries").base_dirs == (str(tmp_path / "summaries"),)
+
+
+def test_an_empty_variable_names_no_base_dir(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('base_dirs = ["summaries"]\n')
+    environment = {"LINEAGE_STORE_BASE_DIRS": ""}
+    assert load(config_file=file, environment=environment).settings.base_dirs == ()
+
+
+def test_every_relative_path_of_a_file_counts_from_its_directory(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "lineage_store.toml"
+    file.parent.mkdir()
+    file.write_text(
+        'database_url = "sqlite:///store.db"\nserve_token_file = "token"\nmindinsight_ui = "ui/dist"\n'
+    )
+    settings = load(config_file=file, environment={}).settings
+    assert sqlite_path(settings.database_url) == file.parent / "store.db"
+    assert (settings.serve_token_file, settings.mindinsight_ui) == (
+        str(file.parent / "token"),
+        str(file.parent / "ui/dist"),
+    )
+    here = {"LINEAGE_STORE_DATABASE_URL": "sqlite:///store.db", "LINEAGE_STORE_SERVE_TOKEN_FILE": "token"}
+    settings = load(config_file=file, environment=here).settings
+    assert sqlite_path(settings.database_url) == Path.cwd() / "store.db"
+    assert settings.serve_token_file == "token"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:////var/store.db", "sqlite:///:memory:", "sqlite://", "postgresql://u@host/db", "nonsense"],
+)
+def test_what_is_no_relative_path_stays_as_it_is(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f'database_url = "{url}"\nserve_token_file = "~/token"\n')
+    settings = load(config_file=file, environment={}).settings
+    assert (settings.database_url, settings.serve_token_file) == (url, "~/token")
 
 
 HERE, OF_USER = Path("lineage_store.toml"), Path("none", "lineage-store", "lineage_store.toml")

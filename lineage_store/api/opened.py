@@ -24,6 +24,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import (
     ConfigError,
     DatabaseUnavailableError,
+    LineageParamTypeError,
     LineageQuerySummaryDataError,
     NotAStoreError,
     SchemaTooOldError,
@@ -54,6 +55,11 @@ class OpenedStore:
         from lineage_store.store.database.default_location import default_url
         from lineage_store.store.schema import upgrade
 
+        if not isinstance(url, str | None):
+            raise LineageParamTypeError(
+                f"url must be a text, not {type(url).__name__}.",
+                hint="Give sqlite:////path/to/file or postgresql://user@host/name, or nothing for the settings' own.",
+            )
         self.settings, self._here = settings or setting_sources.load().settings, threading.local()
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)

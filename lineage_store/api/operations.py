@@ -6,7 +6,7 @@ name and its docstring. Knows no SQL: `operations` and `query` do the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +207,15 @@ class Operations(Removals):
         place = self._place(base_dir)
         return reread.reingest(self._engine, place.path, place.id, to_stored(train_id), self.settings)
 
+    def choose_best(self) -> int:
+        """Choose the best result of each metric anew by what `less_is_better` says now; in how many jobs it is another.
+
+        A daemon gives way meanwhile. Raises LeaseHeldError while an ingester that is no daemon is at work.
+        """
+        from lineage_store.operations.choose_best import choose_best
+
+        return choose_best(self._engine, self.settings)
+
     def verify(
         self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
     ) -> Iterator[FileVerdict]:
@@ -240,17 +249,20 @@ class Operations(Removals):
 
             yield begin()
 
-    def publish(self, file: PathLike, mode: int = 0o444) -> int:
+    def publish(
+        self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
+    ) -> int:
         """Write a snapshot of a SQLite store for others to read; returns its size in bytes."""
         from lineage_store.store.admin.publish import publish
 
-        return publish(self._engine, Path(file), mode)
+        return publish(self._engine, Path(file), mode, told)
 
-    def backup(self, file: PathLike) -> int:
+    def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
         """Write a backup of the store as of one moment, checked, in place of an older one; returns its size in bytes.
 
-        On PostgreSQL it is an archive of `pg_dump -Fc`, which must be on the PATH. Raises LineageStoreError.
+        `told` is told how far it has come, of SQLite. On PostgreSQL it is an archive of `pg_dump -Fc`, which must be on
+        the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self._engine, Path(file))
+        return backup(self._engine, Path(file), told)

@@ -73,6 +73,19 @@ def combined(
     return whole
 
 
+def counts_from_now(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition may name a time by how long ago it is: what it finds changes while the store does not."""
+    from lineage_store.query.search.time_literals import is_before_now
+
+    waiting: list[Any] = [condition]
+    while waiting:
+        each = waiting.pop()
+        if is_before_now(each):
+            return True
+        waiting += each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else []
+    return False
+
+
 def _value(name: str, text: str) -> Any:
     if name in SPELLINGS and SPELLINGS[name].type in ("text", "time"):
         return text

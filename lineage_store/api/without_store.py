@@ -145,7 +145,13 @@ def copy_store(
     )
 
 
-def restore(settings: Settings, file: PathLike, *, replace: bool = False) -> Restored:
+def restore(
+    settings: Settings,
+    file: PathLike,
+    *,
+    replace: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> Restored:
     """Let the store be what a backup says; contents that it has are replaced only if that is wanted.
 
     Raises LineageStoreError, LeaseHeldError while an ingester leads, DatabaseUnavailableError while it is in use.
@@ -154,7 +160,7 @@ def restore(settings: Settings, file: PathLike, *, replace: bool = False) -> Res
 
     unsafe = settings.allow_network_filesystem
     return backup.restore(
-        database_url(settings), real_path(file), replace=replace, allow_network_filesystem=unsafe
+        database_url(settings), real_path(file), replace=replace, allow_network_filesystem=unsafe, told=told
     )
 
 

@@ -16,10 +16,7 @@ BASE_DIRS = (
         "directory is back.",
     ),
     Kind(
-        "unattended_base_dir",
-        STANDSTILL,
-        "No ingester leads {which}, and it was {searched}.",
-        _IS_IT_RUNNING,
+        "unattended_base_dir", STANDSTILL, "No ingester leads {which}, and it was {searched}.", _IS_IT_RUNNING
     ),
     Kind(
         "unsearched_base_dir",
@@ -50,14 +47,9 @@ BASE_DIRS = (
         "other_best",
         NOTE,
         "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
-        "They were read when it said otherwise: `lineage-store reingest JOB` chooses anew, as a new evaluation does.",
+        "They were read when it said otherwise: `lineage-store db choose-best` chooses anew.",
     ),
-    Kind(
-        "deeper_log_files",
-        NOTE,
-        "Log files lie deeper than ingest looks, such as in {where}.",
-        RECURSIVE,
-    ),
+    Kind("deeper_log_files", NOTE, "Log files lie deeper than ingest looks, such as in {where}.", RECURSIVE),
     Kind("no_log_file", NOTE, "It holds no log file.", "A log file's name has {naming} in it."),
     Kind(
         "open_to_everybody",

@@ -35,21 +35,13 @@ STORE = (
         "It is full.",
         "Free some space; nothing was lost, and ingest goes on where it stood.",
     ),
-    Kind(
-        "database_read-only",
-        STANDSTILL,
-        "It is read-only.",
-        "Ingest where it may be written.",
-    ),
+    Kind("database_read-only", STANDSTILL, "It is read-only.", "Ingest where it may be written."),
     Kind("database_refused", STANDSTILL, "It refuses.", "Check user, password and what the role may do."),
     Kind(
         "database_gone", STANDSTILL, "It was removed.", "Put it back, or make a new one: lineage-store init."
     ),
     Kind(
-        "database_replaced",
-        STANDSTILL,
-        "It was replaced by another file.",
-        "Try again: the new one is used.",
+        "database_replaced", STANDSTILL, "It was replaced by another file.", "Try again: the new one is used."
     ),
     Kind(
         "database_failed",
@@ -85,10 +77,7 @@ STORE = (
         "If it has taken over, name it in database_url; else make a standby of it anew.",
     ),
     Kind(
-        "unusable_store",
-        STANDSTILL,
-        "It cannot be used: {reason}",
-        "Use another database, or mend this one.",
+        "unusable_store", STANDSTILL, "It cannot be used: {reason}", "Use another database, or mend this one."
     ),
     Kind(
         "network_filesystem",
@@ -103,10 +92,7 @@ STORE = (
         "Ingest needs a store of its own user; reading works.",
     ),
     Kind(
-        "old_server",
-        STANDSTILL,
-        "PostgreSQL is {found}; {needed} or newer is needed.",
-        "Upgrade the server.",
+        "old_server", STANDSTILL, "PostgreSQL is {found}; {needed} or newer is needed.", "Upgrade the server."
     ),
     Kind(
         "unfinished_layout",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.errors import LeaseLostError, LineageParamSummaryPathError
 from lineage_store.store.catalog import moved, registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.texts import from_stored, to_stored
@@ -67,6 +67,12 @@ def register(engine: Engine, base_dir: Path) -> int:
     with writing(engine) as connection:
         drop_empty_neighbours(connection, base_dir)
         return registry.ensure_base_dir(connection, stored_path(base_dir), database_time(connection))
+
+
+def confirm(connection: Connection, base_dir_id: int, base_dir: Path) -> None:
+    """Raise LeaseLostError where a base dir whose lease was just taken is no longer at the path it was known by."""
+    if registry.base_dir_id(connection, stored_path(base_dir)) != base_dir_id:
+        raise LeaseLostError(f"The base dir {base_dir} was moved or forgotten just now.", hint="Try again.")
 
 
 def drop_empty_neighbours(connection: Connection, base_dir: Path) -> None:

@@ -10,11 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
+from lineage_store.ingest import base_dirs
 from lineage_store.store import leases
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.holders import holder_name, lives
@@ -34,21 +36,26 @@ def hold_lease(
     lasts_s: float,
     *,
     mode: str,
+    base_dir: Path | None = None,
     before_daemons: bool = False,
     stop_waiting: Callable[[], bool] = lambda: True,
 ) -> Iterator[Lease]:
     """Hold the lease of a base dir for the length of the block. Raises LeaseHeldError when another ingester holds it.
 
     Args:
+        base_dir: where its log files are to be read; LeaseLostError is raised where it was moved meanwhile.
         before_daemons: a daemon gives way, and takes it again soon after.
         stop_waiting: as long as it says no, a leader elsewhere, which may be gone, is waited for.
     """
 
     def acquire() -> Lease:
         with writing(engine) as connection:
-            return leases.acquire(
+            lease = leases.acquire(
                 connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
             )
+            if base_dir is not None:
+                base_dirs.confirm(connection, base_dir_id, base_dir)
+            return lease
 
     try:
         lease = acquire()

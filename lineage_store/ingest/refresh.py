@@ -79,7 +79,9 @@ def ingest(
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
     base_dir_id = base_dirs.register(engine, base_dir)
     stop_waiting = should_stop if waits else lambda: True
-    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", stop_waiting=stop_waiting) as lease:
+    with hold_lease(
+        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, stop_waiting=stop_waiting
+    ) as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
             counts = _listed(base_dir, lambda: pipeline.run_pass(this))
@@ -114,7 +116,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
     with reading(engine) as connection:
         leases.last(connection, base_dir_id)
     if any(survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE)):
-        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
 
 
@@ -126,7 +128,7 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     cache = _cache_of(engine, base_dir, settings, last)
     todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
     if todo:
-        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             # Somebody else led since the survey; of several shards, that is not told by an epoch of all of them.
             if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
                 cache = _new_cache(base_dir, settings)

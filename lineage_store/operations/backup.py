@@ -9,7 +9,7 @@ since the backup is read by the next ingest, for bookmarks are restored with the
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,14 +44,18 @@ class Restored:
     """Statements that put limits of roles back, and which this user may not run."""
 
 
-def backup(engine: Engine, target: Path) -> int:
-    """Write a backup in place of an older one; its size in bytes. Raises LineageStoreError, and the older one stays."""
+def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None) -> int:
+    """Write a backup in place of an older one; its size in bytes. Raises LineageStoreError, and the older one stays.
+
+    `told` is told how far it has come, of SQLite: pg_dump does not say.
+    """
     path = _file_of(engine)
     if path is not None and target.exists() and target.samefile(path):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as beside:
         if path is not None:
-            copy_file(path, beside)
+            copy_file(path, beside, told)
+            told("checking")
             _check_file(beside)
         else:
             client_programs.run(engine, "pg_dump", "--format=custom", f"--file={beside}")
@@ -60,7 +64,12 @@ def backup(engine: Engine, target: Path) -> int:
 
 
 def restore(
-    url: str, source: Path, *, replace: bool = False, allow_network_filesystem: bool = False
+    url: str,
+    source: Path,
+    *,
+    replace: bool = False,
+    allow_network_filesystem: bool = False,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Restored:
     """Let the store at a URL be what a backup says.
 
@@ -81,7 +90,7 @@ def restore(
         engine.dispose()
         with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
             if path is not None:
-                _restore_file(path, source)
+                _restore_file(path, source, told)
             else:
                 _restore_database(engine, source)
         upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
@@ -152,11 +161,12 @@ def _has_contents(engine: Engine) -> bool:
         return bool(connection.execute(select(exists().select_from(base_dir))).scalar())
 
 
-def _restore_file(path: Path, source: Path) -> None:
+def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None:
     if path.exists() and path.samefile(source):
         raise LineageStoreError(f"{source} is the store itself.", hint="Name a backup.")
     with replacing(path, PRIVATE) as beside:
-        copy_file(source, beside)
+        copy_file(source, beside, told)
+        told("checking")
         _check_file(beside)
         _close(path)
 

@@ -63,7 +63,9 @@ def retry(
     Files that lost bytes are read from the start: they may have been mended. Raises LeaseHeldError when an ingester
     other than a daemon is at work, LineageParamSummaryPathError when the base dir cannot be listed.
     """
-    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+    with hold_lease(
+        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
+    ) as lease:
         files = known_files(engine, base_dir_id)
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
         with writing(engine) as connection:
@@ -83,7 +85,9 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
     What is no longer on disk stays as it was read. Raises as `retry` does, and TrainJobNotFoundError when neither the
     store nor the disk has such a job.
     """
-    with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+    with hold_lease(
+        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
+    ) as lease:
         with writing(engine) as connection:
             leases.confirm(connection, lease)
             removal.lift(connection, base_dir_id, train_id)

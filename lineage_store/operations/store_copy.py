@@ -95,7 +95,7 @@ def copy_store(
             for table in TABLES if begun else ():
                 _copy_table(snapshot, target, table, told)
             told("All rows are copied; now they are compared.")
-            rows = _compare(snapshot, target)
+            rows = _compare(snapshot, target, told)
             led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
             found = StoreCopy(rows, snapshot.execute(led).scalar_one())
         if begun:
@@ -127,7 +127,9 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
     """
     try:
         if upgrade.is_empty(target):
-            upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
+            upgrade.upgrade(
+                url, allow_network_filesystem=allow_network_filesystem, when_made=_mark_unfinished
+            )
         upgrade.check(target)
         with reading(target) as connection:
             if (
@@ -139,7 +141,7 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
         if anew:
             _clear(target)
     with writing(target) as connection:
-        connection.execute(CreateTable(_reached, if_not_exists=True))
+        _mark_unfinished(connection)
         if connection.dialect.name == "postgresql":  # one that was killed may still be committing
             connection.exec_driver_sql(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
         begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
@@ -149,6 +151,10 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
         elif begun != state:
             raise _changed(target)
     return True
+
+
+def _mark_unfinished(target: Connection) -> None:
+    target.execute(CreateTable(_reached, if_not_exists=True))
 
 
 def _refuse_data(connection: Connection) -> None:
@@ -169,9 +175,9 @@ def _clear(target: Engine) -> None:
 def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]) -> None:
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
-    count, told_of = 0, 0
+    count = 0
     with closing(table_rows.batches(snapshot, table, reached and json.loads(reached))) as batches:
-        for rows in batches:
+        for rows in _telling(batches, snapshot, table, "copied", told):
             with writing(target, synced=False) as connection:  # the last transaction syncs what was before
                 if table is train_job:
                     partitions.ensure(connection, [row[0] for row in rows])
@@ -181,13 +187,31 @@ def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callab
                     upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
                 )
             count += len(rows)
-            if count - told_of >= _TOLD_EACH:
-                told(f"{table.name}: {count:,} rows")
-                told_of = count
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
 
 
-def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
+def _telling(
+    batches: Iterator[table_rows.Rows],
+    snapshot: Connection,
+    table: Table,
+    done: str,
+    told: Callable[[str], None],
+) -> Iterator[table_rows.Rows]:
+    """The same; of many rows how many are done, and how far that is by the first number of the key."""
+    first = next(iter(table.primary_key.columns))
+    last = snapshot.execute(select(func.max(first))).scalar()
+    count, next_at = 0, _TOLD_EACH
+    for rows in batches:
+        yield rows
+        count += len(rows)
+        if count >= next_at and isinstance(last, int):
+            told(
+                f"{table.name}: {count:,} rows {done}, about {table_rows.key_of(table, rows[-1])[0] / last:.0%}"
+            )
+            next_at = count + _TOLD_EACH
+
+
+def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) -> dict[str, int]:
     """The rows of each table; raises LineageStoreError where a row of one is not that of the other."""
     counts: dict[str, int] = {}
     differences = []
@@ -198,7 +222,8 @@ def _compare(snapshot: Connection, target: Engine) -> dict[str, int]:
             closing(table_rows.batches(snapshot, table)) as of_source,
             closing(table_rows.batches(connection, table)) as of_target,
         ):
-            for ours, theirs in zip_longest(of_source, of_target):
+            compared = _telling(of_source, snapshot, table, "compared", told)
+            for ours, theirs in zip_longest(compared, of_target):
                 counts[table.name] += len(ours or ())
                 if ours != theirs:
                     first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)

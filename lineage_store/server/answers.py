@@ -44,16 +44,24 @@ def to_json(content: Any) -> bytes:
 
 
 async def unless_known(
-    request: Request, ask: Asker, question: Callable[[LineageStore], Any], *, heavy: bool = False
+    request: Request,
+    ask: Asker,
+    question: Callable[[LineageStore], Any],
+    *,
+    heavy: bool = False,
+    lasts: bool = True,
 ) -> Response:
-    """The answer to a question, or (304) that nothing has changed since the client was given it."""
+    """The answer to a question, or (304) that nothing has changed since the client was given it.
+
+    One that does not last, for it changes with the time, is given each time.
+    """
     known = request.headers.get("if-none-match", "")
 
     def answer(store: LineageStore) -> tuple[dict[str, str], bytes | None]:
         since = ask.state.since()
         etag = _etag(since, str(request.url))
-        headers = {"ETag": etag, SINCE: since}
-        if etag in known:
+        headers = {"ETag": etag, SINCE: since} if lasts else {SINCE: since}
+        if lasts and etag in known:
             return headers, None
         with store.snapshot():
             return headers, to_json(question(store))

@@ -92,19 +92,17 @@ def acquire(
         locked.append(_freed_row(connection, row, lasts_s, now, gives_way=gives_way, wait=before_daemons))
     if shard_count(connection, base_dir_id) != shards.count:
         raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
-    epoch, now = max(row.epoch for row in locked) + 1, database_time(connection)
-    values = {
-        "holder": holder,
-        "epoch": epoch,
-        "mode": mode,
-        "acquired_at": now,
-        "expires_at": now + timedelta(seconds=lasts_s),
-    }
-    these = ingest_lease.c.shard.in_(shards.numbers)
-    connection.execute(
-        update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id, these).values(values)
-    )
-    return Lease(base_dir_id, holder, epoch, lasts_s, shards)
+    lease = Lease(base_dir_id, holder, max(row.epoch for row in locked) + 1, lasts_s, shards)
+    _take(connection, lease, mode)
+    return lease
+
+
+def _take(connection: Connection, lease: Lease, mode: str) -> None:
+    """Write a new lease into the rows of its shards, which are locked."""
+    now, these = database_time(connection), ingest_lease.c.shard.in_(lease.shards.numbers)
+    mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id, these)
+    term = {"acquired_at": now, "expires_at": now + timedelta(seconds=lease.lasts_s)}
+    connection.execute(mine.values(holder=lease.holder, epoch=lease.epoch, mode=mode, **term))
 
 
 def _freed_row(

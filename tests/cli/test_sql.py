@@ -255,6 +255,12 @@ def test_a_statement_that_takes_too_long_is_ended(run: Run, url: str) -> None:
     assert "longer than 0.2 s" in ended.err
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "soon"])
+def test_a_time_that_is_none_is_a_usage_error(run: Run, url: str, seconds: str) -> None:
+    refused = run("sql", "--timeout", seconds, "SELECT 1")
+    assert (refused.code, refused.out) == (2, "")
+
+
 def test_rows_are_read_for_as_long_as_it_takes(url: str) -> None:
     numbers = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n"

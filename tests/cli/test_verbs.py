@@ -297,3 +297,15 @@ def test_a_misspelt_variable_ends_the_program_as_wrong_usage(
 def test_neither_a_plan_nor_a_traceback_can_steer_a_terminal(run: Run, words: tuple[str, ...]) -> None:
     finished = run(*words)
     assert (finished.out + finished.err).replace("\n", "").isprintable()
+
+
+def test_bests_are_chosen_anew_after_the_setting_was_changed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log().train().evaluation({"gap": 1.0}).evaluation({"gap": 2.0}).write_lineage(tmp_path / "base" / "job")
+    run("ingest", tmp_path / "base")
+    assert run("db", "choose-best").out == "Nothing to do: no job has another best.\n"
+    monkeypatch.setenv("LINEAGE_STORE_LESS_IS_BETTER", "gap")
+    assert "lineage-store db choose-best" in run("doctor").out
+    assert run("db", "choose-best").out == "1 jobs have another best now.\n"
+    assert "db choose-best" not in run("doctor").out

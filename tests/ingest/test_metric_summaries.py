@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ def test_a_setting_says_which_way_is_better(sqlite_url: str, tmp_path: Path) -> 
         assert _summaries(store) == {"gap": (1.0, 1.0, 1), "loss": (1.0, 2.0, 2)}
 
 
-def test_doctor_tells_of_bests_that_another_setting_chose(database_url: str, tmp_path: Path) -> None:
+def test_bests_that_another_setting_chose_are_told_and_chosen_anew_from_what_is_stored(
+    database_url: str, tmp_path: Path
+) -> None:
     _log({"gap": 1.0, "acc": 1.0}, {"gap": 2.0, "acc": 2.0}).write_lineage(tmp_path / "job")
     _log({"gap": 1.0}).write_lineage(tmp_path / "once")
     later = Settings(less_is_better="gap")
@@ -113,9 +116,14 @@ def test_doctor_tells_of_bests_that_another_setting_chose(database_url: str, tmp
         store.ingest(tmp_path)
         assert [each.kind for each in examine(database_url, Settings(), [])].count("other_best") == 0
     assert told() == ["1 jobs have a better gap than their best, by what `less_is_better` says now."]
+    shutil.rmtree(tmp_path / "job")
     with LineageStore(database_url, settings=later) as store:
-        store.reingest(tmp_path, "./job")
-        assert _summaries(store)["gap"] == (1.0, 1.0, 1)
+        since = store.changes("now").since
+        assert store.choose_best() == 1
+        assert _summaries(store) == {"gap": (1.0, 1.0, 1), "acc": (1.0, 2.0, 2)}
+        assert _summaries(store, "./once") == {"gap": (1.0, 1.0, 1)}
+        assert [change.train_id for change in store.changes(since).changes] == ["./job"]
+        assert store.choose_best() == 0
     assert told() == []
 
 

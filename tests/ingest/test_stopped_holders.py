@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from sqlalchemy import Engine, event, text
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.ingest import base_dirs
@@ -101,13 +101,6 @@ def stopped(url: str, base_dir: Path, where: str) -> Iterator[subprocess.Popen[s
 def process_state(process: subprocess.Popen[str]) -> str:
     assert process.poll() is None, "it did not stop there"
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
 
 
 def take_over(engine: Engine, base_dir: Path) -> None:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ from helpers.contents import natural_contents
 from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.log_writer import Log
-from helpers.standby import until
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
+from lineage_store.store.admin import publish
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.engine import open_engine
@@ -110,6 +112,27 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
         store.annotate(base_dir, "./job_1", remark="changed")
     assert on_engine(url, natural_contents) == now
     assert on_engine(url, column, "SELECT count(*) FROM v_scalar") == [6]
+
+
+def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_written_to(
+    sqlite_url: str, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "PAGES_AT_A_TIME", 20)
+    to, far, restored = tmp_path / "backup.db", list[str](), list[str]()
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+
+        def write(told: str) -> None:
+            far.append(told)
+            store.annotate(base_dir, "./job_1", remark=f"{len(far)}")
+
+        store.backup(to, told=write)
+    assert len(far) > 3
+    assert far[-2:] == ["100%", "checking"]
+    assert restore(f"sqlite:///{tmp_path}/new.db", to, told=restored.append).jobs == 3
+    assert restored[-2:] == ["100%", "checking"]
+    with closing(sqlite3.connect(tmp_path / "new.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM annotation").fetchone() == (0,)
 
 
 def test_a_store_is_restored_where_there_was_none(
@@ -323,10 +346,10 @@ def test_a_program_of_postgresql_dies_with_us(
     with subprocess.Popen(
         [sys.executable, "-c", run, postgres_url], env={**os.environ, "PATH": path}
     ) as ours:
-        until((tmp_path / "pid").exists)
+        wait_until((tmp_path / "pid").exists)
         ours.kill()
     theirs = int((tmp_path / "pid").read_text())
-    until(lambda: lives_no_more(theirs))
+    wait_until(lambda: lives_no_more(theirs))
 
 
 def lives_no_more(pid: int) -> bool:

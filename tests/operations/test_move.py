@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Connection, Engine, event, select
 
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import LeaseHeldError, LineageParamSummaryPathError
+from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
+from lineage_store.ingest import refresh
 from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations import remove
 from lineage_store.operations.doctor import examine
@@ -129,6 +132,38 @@ def test_while_an_ingester_leads_it_is_refused_by_name(engine: Engine, old: Path
     ):
         store.move(old, tmp_path / "new")
     assert column(engine, PATHS) == [str(old)]
+
+
+def once_before_a_write(engine: Engine, then: Callable[[], object]) -> None:
+    """Have something done between an ingester's look at a base dir and the lease that it takes."""
+
+    def first(connection: Connection, *_: object) -> None:
+        if waiting and connection.get_execution_options().get("lineage_store_write"):
+            waiting.pop()()
+
+    waiting = [then]
+    event.listen(engine, "before_cursor_execute", first)
+
+
+@pytest.mark.parametrize("ingester", ["daemon", "once"])
+def test_a_move_just_before_the_lease_is_taken_is_noticed(
+    engine: Engine, old: Path, tmp_path: Path, ingester: str
+) -> None:
+    """Else the ingester would miss every log file at the old path, of a base dir that is at the new one."""
+    new, before = tmp_path / "new", beneath(engine)
+    with LineageStore(url(engine)) as other:
+        once_before_a_write(engine, lambda: other.move(old, new))
+        if ingester == "once":
+            with pytest.raises(LeaseLostError, match="was moved or forgotten"):
+                refresh.ingest(engine, old, Settings())
+        else:
+            follower = Follower(engine, old, Settings())
+            follower.tick()
+            assert follower.status.title == "stands by"
+            follower.tick()
+            follower.close()
+    assert column(engine, PATHS) == [str(new)]
+    assert beneath(engine) == before
 
 
 def test_log_files_that_are_not_there_are_refused_unless_forced(

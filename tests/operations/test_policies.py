@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from helpers.following_daemon import Daemon, daemon, wait_until, write
+from helpers.following_daemon import Daemon, daemon, write
 from helpers.ingesting import column, ingest, rows, size_of
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LeaseLostError
@@ -288,6 +289,7 @@ def numbered(*numbers: int) -> list[str]:
     return [f"./job_{number}" for number in numbers]
 
 
+@pytest.mark.slow
 def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: str, place: Path) -> None:
     with keeping(database_url, place) as running:
         wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
@@ -310,6 +312,7 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
     assert (row["base_dir"], row["policy"], row["jobs"]) == (str(place), "keep_jobs = 2", 4)
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_in_between_loses_and_doubles_nothing(
     engine: Engine, database_url: str, place: Path
 ) -> None:
@@ -327,6 +330,7 @@ def test_one_that_is_killed_in_between_loses_and_doubles_nothing(
     ]
 
 
+@pytest.mark.slow
 def test_while_another_removal_is_at_work_a_daemon_reads_on_and_waits(
     engine: Engine, database_url: str, place: Path
 ) -> None:

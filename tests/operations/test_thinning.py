@@ -15,10 +15,11 @@ import pytest
 from sqlalchemy import Engine, event, update
 
 from helpers.contents import natural_contents
-from helpers.following_daemon import daemon, wait_until, write
+from helpers.following_daemon import daemon, write
 from helpers.ingesting import column, ingest, rows, size_of
 from helpers.kept_store import rows_of
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError

@@ -164,6 +164,18 @@ def test_every_part_of_a_job_is_shown(page: Any, served: httpx.Client, tab: str)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_evaluations_are_drawn_by_what_their_log_file_tells(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    about = Log().train(network="LeNet5")
+    about.evaluation({"accuracy": 0.5}, step=100, epoch=1).evaluation({"accuracy": 0.75}, step=200, epoch=2)
+    about.write_lineage(base_dir / "evaluated")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/evaluated/evaluations")
+    expect(page.get_by_role("img", name="accuracy by step of 1 jobs")).to_be_visible()
+
+
 def test_a_job_that_starts_appears_and_its_curve_grows(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

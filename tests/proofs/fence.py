@@ -24,6 +24,7 @@ from sqlalchemy import Engine, text
 
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.daemon.follower import Follower
@@ -106,8 +107,8 @@ def _control(run: Run) -> _Attacked:
     with run.store(SQLITE) as url, opened(url) as engine, ExitStack() as lifetime:
         attacked = _begin(run, "control", url, engine, 2, lifetime, _confirm_nothing)
         stopped, _ = attacked.stop_leader(BETWEEN, run.chance("control"))
-        _wait_until(
-            lambda: attacked.epoch() > 1, 60, "takeover"
+        wait_until(
+            lambda: attacked.epoch() > 1, what="takeover"
         )  # or there was one: no lease is renewed here
         stopped.send(signal.SIGCONT)
         for _ in range(_CONTROL_EVENTS):
@@ -155,7 +156,7 @@ class _Group:
         """Stop who leads, see another take over, wake the first; how long the takeover took."""
         stopped, epoch = self.stop_leader(moment, chance)
         since = time.monotonic()
-        _wait_until(lambda: self.epoch() > epoch, 180, f"takeover of what was stopped {moment}")
+        wait_until(lambda: self.epoch() > epoch, what=f"takeover of what was stopped {moment}", within_s=180)
         took = time.monotonic() - since
         time.sleep(chance.choice([0, 0, 0.3]))
         stopped.send(signal.SIGCONT)
@@ -196,7 +197,7 @@ class _Group:
         """Wait for the last event, and see that each is there, once."""
         query = "SELECT byte_offset, event_count FROM log_file"
         wanted = [(self.file.size, self.step)]
-        _wait_until(lambda: rows(self.engine, query)[:1] == wanted, 60, "end of reading")
+        wait_until(lambda: rows(self.engine, query)[:1] == wanted, what="end of reading")
         found = column(self.engine, "SELECT value FROM scalar_sample ORDER BY step")
         assert len(found) == self.step, f"{len(found)} samples of {self.step}"
 
@@ -273,18 +274,11 @@ def _is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def _wait_until(met: Callable[[], object], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < end, f"no {what} within {seconds:.0f} s"
-        time.sleep(0.02)
-
-
 PROOF = Proof(
     "fence",
     "who does not lead any more writes nothing, and soon another leads",
     unit="SIGSTOPs",
-    ci_size=100,
+    ci_size=60,
     full_size=1_000,
     prove=_prove,
 )

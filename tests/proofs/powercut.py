@@ -28,6 +28,7 @@ from sqlalchemy import Engine, text
 from helpers import oracle
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.database import engine as engines
@@ -144,7 +145,7 @@ class _Attacked:
             done = mmap.mmap(-1, 1)
             with forked(partial(_ingest, url, self.base_dir, fault, done)):
                 if at_the_end:
-                    _wait_until(lambda: done[0] > 0, 60)
+                    wait_until(lambda: done[0] > 0)
                 else:
                     _let_work(mount, chance, chance.uniform(0, self.latest_s))
                 self.was_done = done[0] > 0
@@ -215,12 +216,12 @@ def _kill_server(run: Run, server: Any, part: str, kills: int, fault: Callable[[
             before = file.size
             file.content += _log(chance, 2_000, first_step=number * 2_000).content
             file.reveal_all()
-            _wait_until(partial(_has_passed, server, part, before + 1), 60)
+            wait_until(partial(_has_passed, server, part, before + 1))
             time.sleep(chance.uniform(0, 0.3))
             kill_server(server)
             server.ensure_postgres_running()
             started = time.monotonic()
-            _wait_until(partial(_has_passed, server, part, file.size), _BACK_HERE_WITHIN_S)
+            wait_until(partial(_has_passed, server, part, file.size), within_s=_BACK_HERE_WITHIN_S)
             longest = max(longest, time.monotonic() - started)
     return longest
 
@@ -240,13 +241,6 @@ def _has_passed(server: Any, name: str, position: int) -> bool:
     query += " base_dir.id = base_dir_id WHERE path LIKE :path"
     with opened(url_of(server)) as engine, engine.connect() as connection:
         return (connection.execute(text(query), {"path": f"%/{name}"}).scalar() or 0) >= position
-
-
-def _wait_until(met: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < end, f"not within {seconds:.0f} s"
-        time.sleep(0.02)
 
 
 # --- both ---
@@ -303,7 +297,7 @@ PROOF = Proof(
     "powercut",
     "after a power cut or the death of the server, bookmarks say exactly what the rows hold, and remarks are there",
     unit="power cuts",
-    ci_size=40,
+    ci_size=24,
     full_size=200,
     prove=_prove,
 )

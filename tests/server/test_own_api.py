@@ -171,6 +171,26 @@ def test_who_has_the_answer_already_is_told_so_until_something_changes(
     assert client.get(f"{API}/jobs", params={"limit": 2}, headers=known).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"where": "updated_at last 7 days"},
+        {"condition": '{"or": [{"updated_at": {"lt": "36 hours ago"}}]}'},
+        {"where": "updated_at last week", "form": "columns"},
+    ],
+)
+def test_what_changes_with_the_time_is_never_told_as_unchanged(
+    client: httpx.Client, asked: dict[str, str]
+) -> None:
+    first = client.get(f"{API}/jobs", params=asked)
+    assert (first.status_code, "etag" in first.headers, "lineage-since" in first.headers) == (
+        200,
+        False,
+        True,
+    )
+    assert client.get(f"{API}/jobs", params=asked, headers={"If-None-Match": "W/"}).status_code == 200
+
+
 def test_everything_about_one_job(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
     job, report = f"jobs/{key}/run_039", store.job_report(corpus, RUN)
     assert got(client, job)["job"]["network"] == report.job["network"]

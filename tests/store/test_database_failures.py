@@ -16,7 +16,8 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from helpers.databases import end_all_sessions
-from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store import LineageStore
+from lineage_store.errors import ConfigError, DatabaseUnavailableError, LineageParamTypeError
 from lineage_store.findings import cause_in
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.engine import open_engine, reading, writing
@@ -335,6 +336,7 @@ def test_a_url_that_the_driver_cannot_read_is_said_to_be_one(name: str) -> None:
         "postgresql://[::1/name",
         "sqlite://:memory:",
         "sqlite:store.db",
+        "sqlite:///store\0.db",
         "/var/lib/store.db",
     ],
 )
@@ -342,6 +344,13 @@ def test_text_that_is_no_url_is_refused_with_the_right_spellings(url: str) -> No
     with pytest.raises(ConfigError, match="is not a database URL") as caught:
         open_engine(url)
     assert "sqlite:////absolute/path/to/file or postgresql://user@host:5432/name" in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [7, Path("store.db"), b"sqlite://"])
+def test_what_is_no_text_is_refused_as_a_url(url: Any) -> None:
+    with pytest.raises(LineageParamTypeError, match="url must be a text, not") as caught:
+        LineageStore(url)
+    assert "sqlite:////" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -149,11 +149,29 @@ describe("curves", () => {
     ];
     const [found, ...others] = evaluated(rows);
     expect(others).toEqual([]);
-    expect(found!.name).toBe("accuracy");
+    expect([found!.name, found!.by]).toEqual(["accuracy", "evaluation"]);
     expect(found!.curve.columns).toEqual({
       step: Float64Array.of(1, 2),
       value: Float64Array.of(0.5, Number.NaN),
     });
+  });
+
+  it("are drawn by step or epoch where each evaluation has one, beyond the last", () => {
+    const by = (...places: [step: number | null, epoch: number | null][]) => {
+      const rows = places.map(([step, epoch], n) => ({
+        name: "accuracy",
+        value: 0.5,
+        evaluation_no: n + 1,
+        step,
+        epoch,
+      }));
+      const [found] = evaluated(rows);
+      return [found!.by, ...found!.curve.columns.step!];
+    };
+    expect(by([100, 1], [200, 2])).toEqual(["step", 100, 200]);
+    expect(by([null, 0], [200, 2])).toEqual(["epoch", 0, 2]);
+    expect(by([100, 1], [null, null])).toEqual(["evaluation", 1, 2]);
+    expect(by([100, 1], [200, 2], [100, 2])).toEqual(["evaluation", 1, 2, 3]);
   });
 
   const samples: Curve = {

@@ -19,8 +19,8 @@ def backup_verb(session: Session, file: str) -> None:
     \b
     lineage-store backup /srv/backups/lineage.db
     """
-    with session.open_store(writes=True) as store, session.working("Backing up"):
-        size = store.backup(file)
+    with session.open_store(writes=True) as store, session.working("Backing up") as far:
+        size = store.backup(file, told=far)
     click.echo(f"{file}: {size:,} bytes.")
 
 
@@ -42,8 +42,8 @@ def restore_verb(session: Session, file: str, replace: bool) -> None:
     from lineage_store.api import without_store
 
     settings = session.settings().settings
-    with session.working("Restoring"):
-        found = without_store.restore(settings, file, replace=replace)
+    with session.working("Restoring") as far:
+        found = without_store.restore(settings, file, replace=replace, told=far)
     click.echo(f"{without_store.shown_url(settings)} holds {found.jobs:,} jobs again.")
     if found.last_ingest_at is not None:
         since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -78,6 +78,22 @@ def check_verb(session: Session) -> None:
         click.echo(layout)
 
 
+@db_verb.command("choose-best")
+@pass_session
+def choose_best_verb(session: Session) -> None:
+    """Choose the best result of each metric anew, after less_is_better was changed.
+
+    From the evaluations in the store: log files are not read. A daemon gives way meanwhile; one that is to go on by the
+    changed setting is told so by SIGHUP.
+
+    \b
+    lineage-store db choose-best
+    """
+    with session.open_store(writes=True) as store, session.working("Choosing"):
+        jobs = store.choose_best()
+    click.echo(f"{jobs:,} jobs have another best now." if jobs else "Nothing to do: no job has another best.")
+
+
 @db_verb.command("partition")
 @click.option(
     "--by-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs of a partition, such as 100000."
@@ -228,8 +244,8 @@ def publish_verb(session: Session, file: str, mode: str) -> None:
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
     permissions = _octal(mode)
-    with session.open_store() as store, session.working("Publishing"):
-        size = store.publish(file, permissions)
+    with session.open_store() as store, session.working("Publishing") as far:
+        size = store.publish(file, permissions, told=far)
     click.echo(f"{file}: {size:,} bytes.")
 
 

@@ -39,6 +39,11 @@ def read_times(value: object) -> Choices:
     return Choices(tuple({int(each): None for each in seconds if each == int(each)}), missing=None in value)
 
 
+def is_before_now(value: object) -> bool:
+    """Whether it is a length of time before now, so that what it stands for changes by itself."""
+    return isinstance(value, str) and _BEFORE_NOW.fullmatch(value.strip().lower()) is not None
+
+
 def _seconds(value: object) -> float:
     """A point in time on the unix clock."""
     seconds = math.nan

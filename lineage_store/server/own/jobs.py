@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
-from lineage_store.api.where import combined
+from lineage_store.api.where import combined, counts_from_now
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 from lineage_store.json_values import for_json, iso, spelled
@@ -90,7 +90,8 @@ async def jobs(
             return _columns(store, question, every=every)
         return _page(store, question, limit, page, count=count)
 
-    return await unless_known(request, ask, answer, heavy=form == "columns")
+    lasts = not counts_from_now(asked)
+    return await unless_known(request, ask, answer, heavy=form == "columns", lasts=lasts)
 
 
 @router.get("/train-jobs", response_model=models.TrainJobs)

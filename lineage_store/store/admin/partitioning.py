@@ -39,7 +39,7 @@ _DROP_TRIES = 10
 _KEY = "job_id, series_no, step"
 _EVENTS: tuple[tuple[str, str], ...] = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "OLD"))
 _NEXT_JOBS = text(
-    "SELECT max(job_id) FROM"
+    "SELECT max(job_id), (SELECT max(job_id) FROM series) FROM"
     " (SELECT DISTINCT job_id FROM series WHERE job_id > :after ORDER BY job_id LIMIT :most) those"
 )
 _STARTS = "SELECT DISTINCT job_id / {jobs} * {jobs} FROM ({source}) those ORDER BY 1"
@@ -180,14 +180,14 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
         done = connection.exec_driver_sql(f"SELECT coalesce(max(job_id), 0) FROM {table}_next").scalar_one()
     while True:
         with _step(engine) as connection:
-            last = connection.execute(_NEXT_JOBS, {"after": done, "most": JOBS_AT_A_TIME}).scalar()
+            last, greatest = connection.execute(_NEXT_JOBS, {"after": done, "most": JOBS_AT_A_TIME}).one()
             if last is None:
                 return
             some = f"FROM {table} WHERE job_id > {done} AND job_id <= {last}"
             _make_partitions(connection, table, by_jobs, f"SELECT job_id {some}")
             connection.exec_driver_sql(f"INSERT INTO {table}_next SELECT * {some} ORDER BY {_KEY}")
         done = last
-        told(f"{table}: copied up to job {last:,}.")
+        told(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
 
 
 def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:

@@ -8,6 +8,7 @@ needs no side files and no write permission, so that any user can open it.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,9 +19,13 @@ from lineage_store.store.admin.replacing import replacing
 from lineage_store.store.database.engine import sqlite_path
 
 READ_BY_ALL = 0o444
+PAGES_AT_A_TIME = 16_384
+"""64 MiB, of pages as SQLite makes them."""
 
 
-def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
+def publish(
+    engine: Engine, target: Path, mode: int = READ_BY_ALL, told: Callable[[str], None] = lambda _: None
+) -> int:
     """Write a snapshot to `target`, replacing an older one; returns its size in bytes.
 
     Raises LineageStoreError when the store is not a SQLite file, or the snapshot cannot be written.
@@ -35,7 +40,7 @@ def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     try:
         with replacing(target, mode) as copy:
-            copy_file(source, copy)
+            copy_file(source, copy, told)
         return target.stat().st_size
     except (OSError, sqlite3.Error) as error:
         raise LineageStoreError(
@@ -44,10 +49,19 @@ def publish(engine: Engine, target: Path, mode: int = READ_BY_ALL) -> int:
         ) from error
 
 
-def copy_file(source: Path, target: Path) -> None:
-    """Write what a store holds at one moment into an empty file. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(source)) as reader, closing(sqlite3.connect(target)) as writer:
-        reader.backup(writer)
+def copy_file(source: Path, target: Path, told: Callable[[str], None] = lambda _: None) -> None:
+    """Write what a store holds at one moment into an empty file, and tell how far. Raises sqlite3.Error."""
+    with (
+        closing(sqlite3.connect(source, isolation_level=None)) as reader,
+        closing(sqlite3.connect(target)) as writer,
+    ):
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on it stays at one moment
+        reader.backup(
+            writer,
+            pages=PAGES_AT_A_TIME,
+            progress=lambda _, left, all_of_them: told(f"{1 - left / max(all_of_them, 1):.0%}"),
+        )
         writer.execute(
             "PRAGMA journal_mode = DELETE"
         )  # the copy says WAL, whose side files a reader must write

@@ -108,12 +108,15 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
     """Run one statement for the length of the block.
 
     Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s` to its
-    first row; LineageParamValueError when there is none; DatabaseUnavailableError when there is no connection.
+    first row; LineageParamValueError when there is none, or no such time; DatabaseUnavailableError when there is no
+    connection.
     """
     if _without_blank(statement) == "":
         raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
     if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
         raise LineageParamValueError("The SQL statement holds bytes that are no UTF-8 text.")
+    if not timeout_s > 0:  # nor is NaN
+        raise LineageParamValueError(f"A statement cannot end after {timeout_s} s.", hint="Give more than 0.")
     runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql
     with runner(engine, statement, _Deadline(timeout_s, time.monotonic() + timeout_s)) as answer:
         yield answer

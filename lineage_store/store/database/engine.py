@@ -55,10 +55,9 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
         url.encode()
     except (ArgumentError, ValueError):  # a port that is no number, text that is no UTF-8
-        raise ConfigError(
-            f"{shown_url(url)!r} is not a database URL.",
-            hint="Use sqlite:///file, sqlite:////absolute/path/to/file or postgresql://user@host:5432/name.",
-        ) from None  # it may quote the URL, and with it a password
+        raise _no_url(url) from None  # it may quote the URL, and with it a password
+    if "\0" in url:
+        raise _no_url(url)
     if "@" in (parsed.host or ""):
         raise ConfigError(
             f"The database URL {shown_url(url)!r} has an @ too many.",
@@ -70,6 +69,13 @@ def parse_url(url: str) -> URL:
         _check_names_a_file(parsed, shown_url(url))
         return parsed
     raise ConfigError(f"Database {parsed.drivername!r} is not supported.", hint="Use sqlite or postgresql.")
+
+
+def _no_url(url: str) -> ConfigError:
+    return ConfigError(
+        f"{shown_url(url)!r} is not a database URL.",
+        hint="Use sqlite:///file, sqlite:////absolute/path/to/file or postgresql://user@host:5432/name.",
+    )
 
 
 def _check_names_a_file(url: URL, shown: str) -> None:

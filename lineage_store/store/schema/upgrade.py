@@ -10,7 +10,7 @@ Does not know: what the tables are (migrations/, tables/).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,16 @@ def head() -> str:
     return HEAD
 
 
-def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
+def upgrade(
+    url: str,
+    *,
+    allow_network_filesystem: bool = False,
+    when_made: Callable[[Connection], None] = lambda _: None,
+) -> None:
     """Create or upgrade the store at `url`; nothing happens when it is up to date.
 
-    Grants on views survive. Raises NotAStoreError, SchemaTooNewError, ConfigError (a database whose text is not UTF-8),
-    DatabaseUnavailableError.
+    `when_made` is done in the transaction that creates it. Grants on views survive. Raises NotAStoreError,
+    SchemaTooNewError, ConfigError (a database whose text is not UTF-8), DatabaseUnavailableError.
     """
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     if engine.dialect.name == "sqlite":
@@ -64,6 +69,8 @@ def upgrade(url: str, *, allow_network_filesystem: bool = False) -> None:
             _refuse_other_text(connection)
         if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
             _rebuild(connection, version)
+        if version is None:
+            when_made(connection)
 
 
 def current(url: str) -> str | None:

@@ -1,8 +1,8 @@
 """What all evaluations of a job come to, metric by metric: the first result of each, and the best.
 
-In: jobs of which no row is there, and which metrics are the better the less they are. Out: rows of `metric_summary`.
-Promises: evaluations of current log files count, in the order of log files, those before a later training among them;
-NaN, infinities, text and bools are never best; of equal results the earliest counts.
+In: jobs, and which metrics are the better the less they are. Out: rows of `metric_summary`, of which these jobs have
+none or all are replaced. Promises: evaluations of current log files count, in the order of log files, those before a
+later training among them; NaN, infinities, text and bools are never best; of equal results the earliest counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import Connection, Row, Select, and_, delete, func, or_, select
 
 from lineage_store.store.database.dialects import among, insert_plain
 from lineage_store.store.schema.tables import (
@@ -31,6 +31,14 @@ def write_summaries(
     """Store what the evaluations of jobs come to."""
     found = connection.execute(_ends(connection, job_ids))
     insert_plain(connection, metric_summary, [row for each in found for row in _rows(each, is_less_better)])
+
+
+def rewrite_summaries(
+    connection: Connection, job_ids: Collection[int], is_less_better: Callable[[str], bool]
+) -> None:
+    """Store them in the place of those that are there."""
+    connection.execute(delete(metric_summary).where(among(connection, metric_summary.c.job_id, job_ids)))
+    write_summaries(connection, job_ids, is_less_better)
 
 
 def _rows(found: Row[Any], is_less_better: Callable[[str], bool]) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,7 @@ interface Props {
   jobs: readonly Named[];
   curves: readonly Curve[];
   x: X;
+  unit?: string; // what the numbers of x are; none: steps
   log: boolean;
   halfLife: number;
   range: [number, number] | null; // steps
@@ -94,7 +95,7 @@ export function Chart(props: Props) {
 type Latest = { current: Props & { lines: Drawn[]; all: Drawn[] } };
 
 function options(element: HTMLElement, latest: Latest): uPlot.Options {
-  const { x, log, height = 260 } = latest.current;
+  const { x, unit, log, height = 260 } = latest.current;
   const [ink, grid] = dark.value ? ["#aab3c0", "#2a303b"] : ["#5a6472", "#e4e8ee"];
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
   return {
@@ -103,7 +104,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
     legend: { show: false },
     padding: [null, 32, null, null],
     cursor: {
-      sync: { key: `x-${x}` },
+      sync: { key: `x-${unit ?? x}` },
       drag: { x: true, y: false, setScale: false },
       points: { show: false },
     },
@@ -114,6 +115,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
     axes: [
       {
         ...axis,
+        ...(unit && { label: unit, labelSize: 20 }),
         space: 84, // pixels that the longest step or time takes
         values:
           x === "wall"
@@ -255,7 +257,7 @@ function paintMarks(plot: uPlot, each: Drawn, colour: string, log: boolean): voi
   }
 }
 
-function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, curves }: Latest["current"]): void {
+function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, unit, curves }: Latest["current"]): void {
   const readout = element.parentElement?.querySelector<HTMLElement>(".readout");
   const left = plot.cursor.left ?? -1;
   if (!readout) return;
@@ -264,7 +266,8 @@ function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, curves }: La
     return;
   }
   const at = plot.posToVal(left, "x");
-  const head = x === "step" ? `step ${number(Math.round(at))}` : x === "wall" ? time(at) : duration(at);
+  const head =
+    x === "step" ? `${unit ?? x} ${number(Math.round(at))}` : x === "wall" ? time(at) : duration(at);
   const values = all.flatMap((each) => {
     const n = upTo(each.x, at);
     return n < 0 || Number.isNaN(each.y[n]!) ? [] : [{ value: each.y[n]!, job: jobs[each.curve.job]! }];

@@ -79,24 +79,40 @@ function kindOf(value: number): "nan" | "+inf" | "-inf" {
   return Number.isNaN(value) ? "nan" : value > 0 ? "+inf" : "-inf";
 }
 
-/** A curve for each metric that several evaluations measured, by the number of the evaluation. */
-export function evaluated(rows: readonly Record<string, unknown>[]): { name: string; curve: Curve }[] {
-  const of = new Map<string, [number, number][]>();
-  for (const { name, value, evaluation_no } of rows) {
-    const points = of.get(String(name)) ?? [];
-    points.push([Number(evaluation_no), value === null ? Number.NaN : Number(value)]);
-    of.set(String(name), points);
+type Measured = Readonly<Record<string, unknown>>;
+
+/** A curve for each metric that several evaluations measured, and by what it is drawn: see `placed`. */
+export function evaluated(rows: readonly Measured[]): { name: string; by: string; curve: Curve }[] {
+  const of = new Map<string, Measured[]>();
+  for (const row of rows) {
+    const measured = of.get(String(row.name));
+    if (measured) measured.push(row);
+    else of.set(String(row.name), [row]);
   }
   return [...of]
-    .filter(([, points]) => points.length > 1 && points.some(([, value]) => Number.isFinite(value)))
-    .map(([name, points]) => {
-      const [step, value] = [0, 1].map((n) => Float64Array.from(points, (point) => point[n]!));
-      const columns = { step: step!, value: value! };
+    .filter(([, measured]) => measured.length > 1 && measured.some(({ value }) => typeof value === "number"))
+    .map(([name, measured]) => {
+      const [by, step] = placed(measured);
+      const value = Float64Array.from(measured, (row) =>
+        row.value === null ? Number.NaN : Number(row.value),
+      );
+      const columns = { step, value };
       return {
         name,
+        by,
         curve: { job: 0, device: null, superseded: false, restarts: [], began: Number.NaN, columns },
       };
     });
+}
+
+/** The training's steps, or its epochs, if each evaluation has one and is beyond the last: after a restart some are
+ * not. Else their numbers. */
+function placed(measured: readonly Measured[]): [string, Float64Array] {
+  for (const by of ["step", "epoch"]) {
+    const at = Float64Array.from(measured, (row) => Number(row[by] ?? Number.NaN));
+    if (at.every((each, n) => (n ? each > at[n - 1]! : !Number.isNaN(each)))) return [by, at];
+  }
+  return ["evaluation", Float64Array.from(measured, (row) => Number(row.evaluation_no))];
 }
 
 /** When a job began, by its curves of a tag: relative time counts from there, zoomed or not. */

@@ -166,13 +166,14 @@ function OverTime({ rows }: { rows: readonly Row[] }) {
   const curves = useMemo(() => evaluated(rows), [rows]);
   return (
     <div class="charts">
-      {curves.map(({ name, curve }) => (
+      {curves.map(({ name, by, curve }) => (
         <Chart
-          key={name}
-          title={`${name} over evaluations`}
+          key={`${name} ${by}`}
+          title={`${name} by ${by}`}
           jobs={[{ name, colour: ofJob(0) }]}
           curves={[curve]}
           x="step"
+          unit={by}
           log={false}
           halfLife={0}
           range={null}

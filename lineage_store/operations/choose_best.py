@@ -1,0 +1,50 @@
+"""Choose the best results of jobs anew, after `less_is_better` was changed.
+
+In: an engine, settings. Out: how many jobs have another best now. Promises: evaluations that the store holds are all it
+needs, log files are not read; only jobs whose best is another are written, some a transaction, and who follows changes
+is told of them; whoever is interrupted runs it again.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.fields import less_is_better
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.store import leases
+from lineage_store.store.catalog import bests, registry
+from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.writes import revisions
+from lineage_store.store.writes.summaries import rewrite_summaries
+
+JOBS_AT_A_TIME = 500
+
+
+def choose_best(engine: Engine, settings: Settings) -> int:
+    """Let every best be what the settings say. Raises LeaseHeldError while an ingester that is no daemon is at work."""
+    is_less = less_is_better(settings.less_is_better)
+    with reading(engine) as connection:
+        metrics = [metric for metric, _ in bests.chosen_otherwise(connection, is_less)]
+        places = registry.base_dirs(connection) if metrics else []
+    count = 0
+    for base_dir_id, _ in places:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
+            with reading(engine) as connection:
+                found = set[int]().union(
+                    *(
+                        bests.jobs_chosen_otherwise(
+                            connection, base_dir_id, metric, is_less_better=is_less(metric)
+                        )
+                        for metric in metrics
+                    )
+                )
+            jobs = sorted(found)
+            for first in range(0, len(jobs), JOBS_AT_A_TIME):
+                some = jobs[first : first + JOBS_AT_A_TIME]
+                with writing(engine) as connection:
+                    leases.confirm(connection, lease)
+                    rewrite_summaries(connection, some, is_less)
+                    revisions.stamp(connection, base_dir_id, some)
+            count += len(jobs)
+    return count
