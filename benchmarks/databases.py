@@ -7,9 +7,10 @@ tuned) and lives as long as the benchmark; a given server (LINEAGE_STORE_TEST_PO
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
@@ -20,6 +21,7 @@ import psycopg
 from sqlalchemy.engine import URL, Engine, make_url
 
 from benchmarks.corpora import CACHE
+from benchmarks.measuring import stopwatch
 from lineage_store.store.admin.analyze import analyse
 
 Database = Literal["sqlite", "postgresql"]
@@ -69,6 +71,19 @@ def settle(database: Database) -> None:
     if database == "postgresql":
         _administer("CHECKPOINT")
     os.sync()
+
+
+def seconds_of_sqlite3(url: str, write: Callable[[sqlite3.Connection], None]) -> float:
+    """Seconds that one transaction of sqlite3 takes, set up as ours are, its checkpoint included."""
+    connection = sqlite3.connect(str(make_url(url).database))
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -65536")
+    settle("sqlite")
+    with stopwatch() as seconds:
+        with connection:
+            write(connection)
+        connection.close()
+    return seconds()
 
 
 def postgresql_settings() -> str:

@@ -14,10 +14,7 @@ from itertools import chain, compress, count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.engine import make_url
-
-from benchmarks.databases import fresh, settle
-from benchmarks.measuring import stopwatch
+from benchmarks.databases import fresh, seconds_of_sqlite3
 from lineage_store import LineageStore
 from lineage_store.store.schema.tables import metadata
 
@@ -62,15 +59,10 @@ def _statement(insert: str, rows: Sequence[tuple[Any, ...]]) -> _Statement:
 
 
 def insert(statements: Sequence[_Statement]) -> float:
+    def write(connection: sqlite3.Connection) -> None:
+        for statement, parameters in statements:
+            connection.execute(statement, parameters)
+
     with fresh("sqlite") as url:
         LineageStore(url).close()
-        connection = sqlite3.connect(str(make_url(url).database))
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA cache_size = -65536")
-        settle("sqlite")
-        with stopwatch() as seconds:
-            with connection:
-                for statement, parameters in statements:
-                    connection.execute(statement, parameters)
-            connection.close()
-    return seconds()
+        return seconds_of_sqlite3(url, write)

@@ -25,6 +25,7 @@ BASE = {
     "times",
     "config",
     "setting_sources",
+    "signals",
     "findings",
     "finding_kinds",
     "json_values",

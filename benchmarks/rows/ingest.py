@@ -16,10 +16,9 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import select
-from sqlalchemy.engine import make_url
 
 from benchmarks import corpora, floor, lean
-from benchmarks.databases import Database, fresh, plain, settle
+from benchmarks.databases import Database, fresh, plain, seconds_of_sqlite3, settle
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
 from lineage_store import LineageStore
 from lineage_store.store.database.engine import open_engine
@@ -54,16 +53,11 @@ def stored_rows(base_dir: Path, database: Database) -> list[tuple[Any, ...]]:
 
 
 def insert_with_sqlite3(rows: Sequence[tuple[Any, ...]]) -> float:
+    def write(connection: sqlite3.Connection) -> None:
+        connection.executemany(_INSERT, rows)
+
     with _empty_table("sqlite") as url:
-        connection = sqlite3.connect(str(make_url(url).database))
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA cache_size = -65536")
-        settle("sqlite")
-        with stopwatch() as seconds:
-            with connection:
-                connection.executemany(_INSERT, rows)
-            connection.close()
-    return seconds()
+        return seconds_of_sqlite3(url, write)
 
 
 def copy_with_psycopg(rows: Sequence[tuple[Any, ...]]) -> float:

@@ -15,7 +15,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import TextIO
 
 import click
@@ -23,6 +22,7 @@ import click
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
 from lineage_store.errors import ExitCode, MindInsightException
+from lineage_store.signals import handled
 from lineage_store.texts import without_passwords
 
 PROGRAM = "lineage-store"
@@ -199,16 +199,12 @@ def _signals_interrupt() -> Iterator[list[int]]:
     """SIGINT and SIGTERM raise KeyboardInterrupt; which one came is in the list. Verbs may handle them better."""
     received: list[int] = []
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, *_: object) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled(interrupt, signal.SIGINT, signal.SIGTERM):
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _log_to_stderr(verbosity: int) -> None:

@@ -5,6 +5,7 @@ In: global options, as the program's entry has read them. Out: loaded settings, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -69,3 +70,10 @@ class Session:
 
 
 pass_session = click.make_pass_decorator(Session)
+
+
+def agreed(question: str, otherwise: str = "say --yes") -> bool:
+    """What a person at the terminal answers; where nobody is there, what to do `otherwise` is an error of usage."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"Nobody is there to be asked: {otherwise}.")
+    return click.confirm(escaped(question), err=True)

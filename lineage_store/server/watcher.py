@@ -23,6 +23,7 @@ from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.server.answers import to_json
 from lineage_store.server.own.changes import shown
 from lineage_store.server.problems import kind_of
+from lineage_store.signals import Before, handled
 
 if TYPE_CHECKING:
     from lineage_store.api.changes import Follower
@@ -198,23 +199,14 @@ class Watcher:
 @contextmanager
 def ended_by_signals(watcher: Watcher) -> Iterator[None]:
     """Let SIGTERM and SIGINT end the streams too: a server waits for its clients before it ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None, before: Before) -> None:
         watcher.end()
-        if callable(handler := before[signal.Signals(number)]):
-            handler(number, frame)
+        if callable(before):
+            before(number, frame)
 
-    for number in _SIGNALS:
-        signal.signal(number, end)
-    try:
+    with handled(end, *_SIGNALS):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def _page(ask: Asker, since: str, until: str) -> Changes:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.session import Session, agreed, pass_session
 
 
 @click.command("forget")
@@ -30,7 +28,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     with session.open_store(writes=True) as store:
         found = store.holdings(path)
         what = f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark"
-        if not (yes or _agreed(f"Forget {path} ({what})? Its log files stay.")):
+        if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("Nothing was forgotten.")
             return 1
         with session.working("Forgetting"):
@@ -63,9 +61,3 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     lacking = f", {done.absent:,} of which are not there, such as {done.example}" if done.absent else ""
     said = "would be at" if dry_run else "is at"
     click.echo(escaped(f"{done.old} {said} {done.new} now ({what}{lacking})."))
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is there to be asked: say --yes.")
-    return click.confirm(escaped(question), err=True)

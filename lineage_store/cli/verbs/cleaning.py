@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, islice
@@ -22,7 +21,7 @@ from lineage_store.cli.output import (
     style_options,
     write_rows,
 )
-from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.session import Session, agreed, pass_session
 from lineage_store.cli.verbs.search import read_condition
 from lineage_store.times import instant
 
@@ -128,7 +127,7 @@ def _remove(
         jobs = store.removable_jobs(rules, base_dir) if rules else store.expired_jobs(base_dir)
         going = _shown(total(jobs))
         series = f", and thin {sum(1 for _ in store.long_series(base_dir)):,} series" if thins else ""
-        if not _agreed(f"Remove {going} from the store{series}? Log files stay."):
+        if not agreed(f"Remove {going} from the store{series}? Log files stay.", "say --yes, or --dry-run"):
             session.note("Nothing was removed.")
             return 1
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
@@ -190,9 +189,3 @@ def _restore(session: Session, store: LineageStore, job: str, base_dir: str | No
     store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
     return 0
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is there to be asked: say --yes, or --dry-run.")
-    return click.confirm(escaped(question), err=True)

@@ -17,6 +17,7 @@ from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import MOST_SHARDS
 from lineage_store.errors import ExitCode, LeaseHeldError
+from lineage_store.signals import Before, handled
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -147,17 +148,11 @@ def _show_problems(session: Session, store: LineageStore, report: IngestReport) 
 def _ended_by_signal() -> Iterator[list[int]]:
     """The first SIGINT or SIGTERM is noted, so that the transaction at hand can finish; a second one interrupts."""
     ended: list[int] = []
-    before: dict[int, Any] = {}
 
-    def end(number: int, frame: FrameType | None) -> None:
-        if ended and callable(handler := before[number]):
-            handler(number, frame)
+    def end(number: int, frame: FrameType | None, before: Before) -> None:
+        if ended and callable(before):
+            before(number, frame)
         ended.append(number)
 
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled(end, signal.SIGINT, signal.SIGTERM):
         yield ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus, StatusFile
 from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
+from lineage_store.signals import handled
 from lineage_store.store.database.engine import identity, require_writable
 
 log = logging.getLogger(__name__)
@@ -210,19 +210,15 @@ def _wake(scheduler: BackgroundScheduler) -> None:
 @contextmanager
 def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> Iterator[None]:
     """SIGTERM and SIGINT set `stop`, SIGHUP `reload`, where this is the main thread; else signals are the caller's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, *_: object) -> None:
         log.info("stopping", extra={"signal": signal.Signals(number).name})
         stop.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    if reload is not None:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: reload.set())
-    try:
+    def again(*_: object) -> None:
+        if reload is not None:
+            reload.set()
+
+    hang_up = () if reload is None else (signal.SIGHUP,)
+    with handled(end, signal.SIGTERM, signal.SIGINT), handled(again, *hang_up):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
