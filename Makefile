@@ -20,6 +20,14 @@ PIP_INSTALL = -m pip -qq --disable-pip-version-check install
 # Tests wait as much as they work, for processes and databases: two workers a core, each with a PostgreSQL of its own.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST = -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+# What a tier leaves out that runs the same tests again, for it cannot change how they end (docs/decisions/0048-tiers.md):
+# - with other versions: on PostgreSQL, what runs on SQLite too. What PostgreSQL alone has is run, and all of the store.
+OTHER_VERSIONS = -k "not postgresql or store"
+# - without the fast path: what asks for no more than what is in the database, whichever path brought it there, or which one.
+DECODING = tests/eventlog tests/ingest tests/operations/test_verify.py tests/operations/test_reread.py \
+	tests/query/test_expected_answers.py -k "not postgresql"
+# - with partitions, which PostgreSQL alone has: what does not read or write samples.
+STORED = tests/store tests/ingest tests/operations tests/query tests/api tests/cli -k "postgres"
 
 # ---- For everyone -----------------------------------------------------------------------------------------------
 
@@ -59,25 +67,22 @@ test-slow: .venv/package ## Run the tests that take seconds each
 	.venv/bin/python $(PYTEST) -m slow $(ARGS)
 
 .PHONY: test-lowest
-test-lowest: .venv-lowest/package ## Run the same on the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python $(PYTEST) $(ARGS)
+test-lowest: .venv-lowest/package ## Run them on the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python $(PYTEST) $(OTHER_VERSIONS) $(ARGS)
 
 .PHONY: test-newest
-test-newest: ## Run the same on the newest Python that is here, 3.13 or 3.12
+test-newest: ## Run them on the newest Python that is here, 3.13 or 3.12
 	@newest="$(NEWEST)"; \
 	if [[ -z $$newest ]]; then echo "make test-newest: skipped, no Python 3.12 or 3.13 is here beside $$($(PYTHON) -V)"; exit; fi; \
-	$(MAKE) .venv-newest/package PYTHON="$$newest" && set -x && .venv-newest/bin/python $(PYTEST) $(ARGS)
+	$(MAKE) .venv-newest/package PYTHON="$$newest" && set -x && .venv-newest/bin/python $(PYTEST) $(OTHER_VERSIONS) $(ARGS)
 
 .PHONY: test-plain
-test-plain: .venv/package ## Decode, ingest and answer with the fast path of decoding switched off
+test-plain: .venv/package ## Decode and ingest with the fast path of decoding switched off
 	LINEAGE_STORE_VECTORISED=false .venv/bin/python $(PYTEST) $(DECODING) $(ARGS)
-# The rest of the tests asks what is in the database, and cannot tell which path brought it there.
-DECODING = tests/eventlog tests/ingest tests/operations tests/api tests/query/test_expected_answers.py
 
 .PHONY: test-partitioned
 test-partitioned: .venv/package ## Run what uses PostgreSQL on stores whose samples are partitioned by a few jobs
 	LINEAGE_STORE_TEST_PARTITIONED=2 .venv/bin/python $(PYTEST) $(STORED) $(ARGS)
-STORED = tests/store tests/ingest tests/operations tests/query tests/api tests/cli -k "postgres"
 
 .PHONY: test-protobuf
 test-protobuf: .venv-protobuf6/package ## Decode log files with protobuf 6 (5 and 7 are the lowest and the newest)

@@ -28,7 +28,6 @@ from benchmarks.rows import (
     query,
     serving,
     shards,
-    training,
 )
 
 ROWS: Sequence[Row] = [
@@ -48,7 +47,6 @@ ROWS: Sequence[Row] = [
     *load.ROWS,
     *peers.ROWS,
     *collect.ROWS,
-    *training.ROWS,
 ]
 
 

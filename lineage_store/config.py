@@ -188,6 +188,18 @@ class Settings:
         0, "bytes of the database that jobs may take, about: the oldest go; 0: any number", least=0
     )
     keep_labelled: bool = _setting(True, "jobs with a label or a remark stay, whatever these settings say")
+    keep_every_step_days: int = _setting(
+        0,
+        "days without a sign of life after which a daemon thins a job's scalars; 0: every step stays",
+        least=0,
+        most=365_000,
+    )
+    keep_thinned_buckets: int = _setting(
+        1000,
+        "buckets of a scalar that was thinned, each with count, min, max, mean; shorter ones stay whole",
+        least=10,
+        most=100_000,
+    )
     keep_every_s: float = _setting(
         3600.0, "seconds between two times that a daemon looks which jobs are to go", least=1
     )

@@ -1,6 +1,6 @@
 """A finding: one thing that somebody who runs a store should know, and what to do about it.
 
-In: a kind of `finding_kinds.py` and the particulars. Out: the one shape in which ingest, the daemon, `status`,
+In: a kind of `finding_kinds/` and the particulars. Out: the one shape in which ingest, the daemon, `status`,
 `doctor`, `why`, `problems`, `verify` and the Python API tell what they found. Pure; knows no database and no disk.
 """
 

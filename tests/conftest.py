@@ -7,9 +7,11 @@ and copied. A worker of pytest-xdist is a session: it has its own server and its
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,12 @@ if (
 ):  # `make test-plain`: not only where settings are loaded
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage among modules and thousands of tests: a twentieth of the time of all tests."""
+    gc.freeze()
+
+
 DATABASES = [pytest.param("postgres", id="postgresql")]
 if not (databases.BY_JOBS or databases.DISTRIBUTED):  # which SQLite has not
     DATABASES.insert(0, pytest.param("sqlite", id="sqlite"))
@@ -47,6 +55,27 @@ def database_url(request: pytest.FixtureRequest) -> str:
 def empty_database_url(request: pytest.FixtureRequest) -> str:
     """A database without any table; the test runs on each kind."""
     return _fixture_of(request, "empty_{}_url")
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def module_database_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """An empty, migrated database for all tests of a module, which read alone; they run on each kind."""
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("module") / "store.sqlite3"
+        yield f"sqlite:///{shutil.copy(request.getfixturevalue('sqlite_template'), path)}"
+        return
+    server, template = (request.getfixturevalue(f"postgres_{name}") for name in ("server", "template"))
+    with databases.postgres_database(server, template=template) as url:
+        yield url
+
+
+@pytest.fixture(params=DATABASES)
+def stored_url(request: pytest.FixtureRequest, tmp_path: Path, corpus: Path) -> Iterator[str]:
+    """A store of the test's own with the golden base dir in it; the test runs on each kind of database."""
+    with databases.copied(_fixture_of(request, "golden_{}_url"), tmp_path, partial(_fill, corpus)) as url:
+        yield url
 
 
 @pytest.fixture
@@ -110,9 +139,32 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def golden_sqlite_url(sqlite_template: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The store of the golden base dir that others are copies of."""
+    url = f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('golden') / 'store.sqlite3')}"
+    _fill(corpus, url)
+    return url
+
+
+@pytest.fixture(scope="session")
+def golden_postgres_url(postgres_server: str, postgres_template: str, corpus: Path) -> Iterator[str]:
+    """The same on PostgreSQL; nobody may be connected to it."""
+    with databases.postgres_database(postgres_server, template=postgres_template) as url:
+        _fill(corpus, url)
+        yield url
+
+
+@pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The golden base dir, to be read only: a test that changes files copies it first (`shutil.copytree`)."""
     return copy_base_dir(GOLDEN / "summary_base", tmp_path_factory.mktemp("corpus") / "summary_base")
+
+
+def _fill(corpus: Path, url: str) -> None:
+    from lineage_store import LineageStore
+
+    with LineageStore(url) as store:
+        store.ingest(corpus)
 
 
 def _fixture_of(request: pytest.FixtureRequest, name: str) -> str:

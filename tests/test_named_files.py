@@ -37,6 +37,12 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     assert missing(page.read_text(encoding="utf-8"), page.parent) == []
 
 
+def test_every_room_is_on_the_map() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [module.parent.relative_to(PACKAGE) for module in PACKAGE.glob("*/**/__init__.py")]
+    assert [str(room) for room in rooms if len(room.parts) < 3 and f"`{room}/`" not in page] == []
+
+
 def test_what_docstrings_name_is_there() -> None:
     modules = PACKAGE.rglob("*.py")
     found = {module: missing("\n".join(docstrings(module)), module.parent) for module in modules}

@@ -1,6 +1,6 @@
 """Write the list of findings in docs/faults.md: every kind with its severity, what is said of it, and what to do.
 
-In: `finding_kinds.py`. Out: the part of docs/faults.md between two marks, there or in the file given as the only
+In: `finding_kinds/`. Out: the part of docs/faults.md between two marks, there or in the file given as the only
 argument; the rest of the page stays as it is.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from lineage_store.finding_kinds import SECTIONS, Kind
 
 FAULTS = Path(__file__).resolve().parent.parent / "docs" / "faults.md"
-BEGIN = "<!-- Generated from lineage_store/finding_kinds.py by `make docs`; do not edit. -->"
+BEGIN = "<!-- Generated from lineage_store/finding_kinds/ by `make docs`; do not edit. -->"
 END = "<!-- end of what is generated -->"
 
 _PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")

@@ -116,12 +116,7 @@ def _visit(chromium: object, address: str) -> _Visit:
         x, top, bottom = axis["x"] + axis["width"] / 2, axis["y"] + 10, axis["y"] + axis["height"] - 10
         frames = seen.frames_while_dragging((x, top), (x, bottom))
     return _Visit(
-        painted / 1000,
-        ready / 1000,
-        drawing / 1000,
-        float(np.percentile(frames, 95)),
-        rows,
-        heap / 2**20,
+        painted / 1000, ready / 1000, drawing / 1000, float(np.percentile(frames, 95)), rows, heap / 2**20
     )
 
 

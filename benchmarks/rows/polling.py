@@ -56,7 +56,8 @@ def _following(base_dir: Path) -> Iterator[Timed]:
         follower = Follower(store.engine, base_dir, Settings())
 
         def tick() -> float:
-            follower._discovery_due = 0.0  # else it comes when it is due by the settings
+            if follower._passes is not None:
+                follower._passes.discovery_due = 0.0  # else it comes when it is due by the settings
             with stopwatch() as seconds:
                 follower.tick()
             return seconds()

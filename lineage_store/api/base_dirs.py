@@ -42,6 +42,11 @@ def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]
     return [BaseDir(number, Path(from_stored(path))) for number, path in registry.base_dirs(connection)]
 
 
+def ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+    """The id of the one that is asked about; None: all of them. Raises as `find` does."""
+    return None if base_dir is None else [find(connection, base_dir).id]
+
+
 def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
     """The error that names a base dir which the store does not know: where it is now, or those that are known."""
     from lineage_store.store.catalog import moved, registry

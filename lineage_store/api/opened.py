@@ -3,7 +3,7 @@
 In: a URL or settings. Out: engines, of the primary and of a standby beside it; transactions whose failures are errors
 of errors.py. Promises: a store that was refused holds nothing open; one with a standby opens and answers while its
 primary is away; whoever writes by it sees that in what is read next. Knows no question: those are in `questions`,
-`samples` and `operations`.
+`jobs`, `samples` and `operations`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamTypeError, TrainJobNotFoundError
 
 if TYPE_CHECKING:
-    from lineage_store.api.questions import Questions
+    from lineage_store.api.jobs import Jobs
     from lineage_store.query.jobs import TrainJob
     from lineage_store.query.table import Table
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     JobsLike: TypeAlias = Iterable[JobLike] | Table
 
 
-def find_each(store: Questions, jobs: JobsLike) -> list[tuple[str, str]]:
+def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
     """(base dir, train id) of each, once; a table names them by `base_dir` and `summary_dir`. Raises as `find_one`."""
     if isinstance(jobs, str | os.PathLike):
         raise LineageParamTypeError(f"jobs = {jobs!r} must be a list of jobs.", hint="Write [job].")
@@ -36,7 +36,7 @@ def find_each(store: Questions, jobs: JobsLike) -> list[tuple[str, str]]:
     return list(dict.fromkeys(find_one(store, job) for job in listed))
 
 
-def find_one(store: Questions, job: JobLike) -> tuple[str, str]:
+def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
     """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError."""
     match job:
         case str() | os.PathLike():
@@ -48,12 +48,12 @@ def find_one(store: Questions, job: JobLike) -> tuple[str, str]:
     raise LineageParamTypeError(f"{job!r} is no job: give a directory, an id ./name or (base dir, id).")
 
 
-def find_job(store: Questions, text: str, base_dir: str | None = None) -> tuple[str, str]:
+def find_job(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError."""
     return _find(store, text, base_dir, removed=False)
 
 
-def find_removed(store: Questions, text: str, base_dir: str | None = None) -> tuple[str, str]:
+def find_removed(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
     """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
     return _find(store, text, base_dir, removed=True)
 
@@ -63,7 +63,7 @@ def find_base_dir(base_dir: str | None) -> str | None:
     return None if base_dir is None else str(real_path(base_dir))
 
 
-def _find(store: Questions, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
+def _find(store: Jobs, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
     known = store.base_dirs()
     if not known:
         raise TrainJobNotFoundError("The store is empty.", hint="Run `lineage-store ingest BASE_DIR` first.")
@@ -83,7 +83,7 @@ def _train_id(text: str) -> str:
     return "./" if name in ("", ".") else f"./{name}"
 
 
-def _only_one_with(store: Questions, train_id: str, *, removed: bool) -> str:
+def _only_one_with(store: Jobs, train_id: str, *, removed: bool) -> str:
     """The one base dir that has such a job."""
     having = store.base_dirs_with(train_id, removed=removed)
     if len(having) == 1:

@@ -14,21 +14,15 @@ from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import DatabaseUnavailableError, LineageParamTypeError, LineageParamValueError
-from lineage_store.states import JobState, Outcome
 from lineage_store.store.database.conflicts import all_asked_again
-from lineage_store.texts import from_stored, to_stored
+from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from lineage_store.query.contents import JobContents
-    from lineage_store.query.jobs import TrainJob
     from lineage_store.query.search.columns import JobColumns
     from lineage_store.query.search.explain import Explanation
     from lineage_store.query.search.tree import SearchCondition
 
 LARGEST_LABEL = 10
-LISTED_JOBS = 1_000
 LONGEST_REMARK = 128
 
 
@@ -59,7 +53,7 @@ class Questions(OpenedStore):
 
         wanted = checked(condition, base_dir)
         with self._reading() as connection:
-            return page.filter_lineage(connection, wanted, base_dir_ids(connection, base_dir), count=count)
+            return page.filter_lineage(connection, wanted, base_dirs.ids(connection, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -74,7 +68,7 @@ class Questions(OpenedStore):
 
         wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
         with self._reading(engine) as connection:
-            ids = base_dir_ids(connection, base_dir)
+            ids = base_dirs.ids(connection, base_dir)
         yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
 
     def job_columns(
@@ -100,7 +94,7 @@ class Questions(OpenedStore):
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
             return job_columns(
-                connection, wanted, base_dir_ids(connection, base_dir), asked, most, every=every
+                connection, wanted, base_dirs.ids(connection, base_dir), asked, most, every=every
             )
 
     def get_lineage(
@@ -135,7 +129,7 @@ class Questions(OpenedStore):
 
         wanted = checked(condition, base_dir)
         with self._reading() as connection:
-            return explain(connection, wanted, base_dir_ids(connection, base_dir), count=count)
+            return explain(connection, wanted, base_dirs.ids(connection, base_dir), count=count)
 
     def require_names(
         self,
@@ -215,108 +209,12 @@ class Questions(OpenedStore):
                 error.hint = f"{error.hint or ''} {told}".lstrip()
             raise
 
-    def base_dirs(self) -> list[str]:
-        """The base dirs that the store knows."""
-        from lineage_store.store.catalog import registry
-
-        with self._reading() as connection:
-            return [from_stored(path) for _, path in registry.base_dirs(connection)]
-
-    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
-        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
-        from lineage_store.store.catalog import registry, tombstones
-
-        stored = to_stored(train_id)
-        with self._reading() as connection:
-            return [
-                from_stored(path)
-                for number, path in registry.base_dirs(connection)
-                if registry.job_id(connection, number, stored) is not None
-                or (removed and tombstones.of_job(connection, number, stored) is not None)
-            ]
-
-    def train_jobs(
-        self,
-        base_dir: PathLike | None = None,
-        *,
-        state: str | None = None,
-        outcome: str | None = None,
-        train_ids: Iterable[str] | None = None,
-        with_samples: bool = False,
-        limit: int = LISTED_JOBS,
-        page: int = 0,
-        after: str | None = None,
-    ) -> list[TrainJob]:
-        """A page of the jobs of a base dir, or of all, most recently updated first.
-
-        Page after page by cursor, each job that does not change meanwhile is told once; one that does goes to the
-        beginning of the list.
-
-        Args:
-            state: only those that are live, stalled, finished or missing.
-            outcome: only those whose training completed, failed or was interrupted (`interrupted`).
-            train_ids: only those of these ids.
-            with_samples: only those that recorded scalars, histograms, images and the like.
-            limit: so many a page.
-            page: which page, from 0; finding one far down takes as long as all before it.
-            after: the `cursor` of the last job of the page before: the page behind it, found at once.
-
-        Raises:
-            LineageParamValueError: `limit`, `page`, `state` or `outcome` is none, or `after` no cursor.
-        """
-        from lineage_store.query import jobs
-        from lineage_store.store.database.paging import Page
-
-        part = Page(limit, page)
-        for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
-            if word is not None and word not in set[str](words):
-                raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
-        with self._reading() as connection:
-            ids = base_dir_ids(connection, base_dir)
-            named = None if train_ids is None else list(map(to_stored, train_ids))
-            return jobs.train_jobs(
-                connection,
-                ids,
-                state=state,
-                outcome=outcome,
-                train_ids=named,
-                with_samples=with_samples,
-                after=after,
-                page=part,
-            )
-
-    def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
-        """The jobs of all base dirs that have one of these ids, in no order."""
-        from lineage_store.query import jobs
-
-        with self._reading() as connection:
-            return jobs.named_jobs(connection, map(to_stored, train_ids))
-
-    def count_jobs(self, base_dir: PathLike | None = None) -> int:
-        """How many jobs a base dir has, or all of them."""
-        from lineage_store.query import jobs
-
-        with self._reading() as connection:
-            return jobs.count_jobs(connection, base_dir_ids(connection, base_dir))
-
-    def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
-        """What the log files of some jobs hold: files, tags; nothing of jobs that the store does not know."""
-        from lineage_store.query import contents
-
-        with self._reading() as connection:
-            return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)
-
 
 def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
     """What is asked, checked."""
     from lineage_store.query.search.condition import parse
 
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
-
-
-def base_dir_ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
-    """The id of the base dir that is asked about; None: all of them."""
-    return None if base_dir is None else [base_dirs.find(connection, base_dir).id]
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:

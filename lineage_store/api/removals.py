@@ -21,7 +21,7 @@ from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
     from lineage_store.operations.move import Move
-    from lineage_store.operations.policies import ExpiredJob
+    from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
     from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
     from lineage_store.store.writes.forgetting import Holdings
 
@@ -95,6 +95,33 @@ class Removals(OpenedStore):
         for place in self._places(base_dir):
             for page in policies.carry_out(self._engine, place.id, wanted, self.settings):
                 done = done.plus(remove.total(page))
+                progress(done)
+        return done
+
+    def long_series(self, base_dir: PathLike | None = None) -> Iterator[LongSeries]:
+        """The scalars that `thin_series` would thin, of one base dir or of all; raises as `expired_jobs` does."""
+        from lineage_store.ingest.thinning import named_series
+        from lineage_store.operations import policies
+
+        wanted = policies.required(self.settings)
+        for place in self._places(base_dir):
+            for series in named_series(self._engine, place.id, wanted):
+                yield policies.LongSeries.of(str(place.path), series, wanted)
+
+    def thin_series(
+        self, base_dir: PathLike | None = None, *, progress: Callable[[ThinTotal], None] = lambda _: None
+    ) -> ThinTotal:
+        """Thin the scalars that the setting `keep_every_step_days` names: buckets tell of them, few samples stay.
+
+        It may be killed at any moment: a series is whole or thinned. `reingest` reads every step again, while the log
+        file is there. Raises as `expired_jobs` does, and LeaseHeldError while an ingester that is no daemon is at work.
+        """
+        from lineage_store.operations import policies
+
+        done, wanted = policies.ThinTotal(), policies.required(self.settings)
+        for place in self._places(base_dir):
+            for gone in policies.thin_all(self._engine, place.id, wanted, self.settings):
+                done = policies.ThinTotal(done.series + bool(gone), done.samples + gone)
                 progress(done)
         return done
 

@@ -8,7 +8,7 @@ from lineage_store.ingest.daemon.status_file import DaemonStatus
 from lineage_store.ingest.plan import IngestPlan
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.operations.measures import Measures
-from lineage_store.operations.policies import ExpiredJob
+from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
 from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
 from lineage_store.operations.reread import Reread
 from lineage_store.operations.verify.verifying import FileVerdict
@@ -47,6 +47,7 @@ __all__ = [
     "JobColumns",
     "JobContents",
     "JobReport",
+    "LongSeries",
     "Measures",
     "PayloadSample",
     "Progress",
@@ -58,6 +59,7 @@ __all__ = [
     "Severity",
     "StoreStatus",
     "Table",
+    "ThinTotal",
     "Total",
     "TrainJob",
     "Verdict",

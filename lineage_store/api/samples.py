@@ -57,7 +57,8 @@ class Samples(OpenedStore):
         Returns:
             `.steps` int64[n] ascending, `.wall_times` float64[n] in unix seconds, `.values` float64[n] (NaN and
             infinities as written); `.to_pandas()`, `.to_arrow()`. What a restart wrote again replaces what was
-            superseded. Several devices interleave by step unless `device` names one.
+            superseded. Several devices interleave by step unless `device` names one. `.thinned_count`: how many
+            samples are no longer there, where old scalars are thinned; v_scalar_bucket tells of them.
 
         Raises:
             TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.

@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lineage_store.api import base_dirs
+from lineage_store.api.jobs import Jobs
 from lineage_store.api.opened import job_id
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.api.places import find_each, find_one
-from lineage_store.api.questions import Questions, base_dir_ids, checked
+from lineage_store.api.questions import Questions, checked
 from lineage_store.api.samples import Chosen, Samples
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
 from lineage_store.store.database.conflicts import all_asked_again
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @all_asked_again
-class Tables(Questions, Samples, Operations):
+class Tables(Questions, Jobs, Samples, Operations):
     """A store that answers with tables."""
 
     def jobs(
@@ -60,7 +61,7 @@ class Tables(Questions, Samples, Operations):
         wanted, page = checked(condition, base_dir), Page(limit)
         named = [columns] if isinstance(columns, str) else columns
         with self._reading() as connection:
-            return job_table(connection, wanted, base_dir_ids(connection, base_dir), named, page.limit)
+            return job_table(connection, wanted, base_dirs.ids(connection, base_dir), named, page.limit)
 
     # A job is its directory, its id ./name where one base dir has it, (base dir, id), or a TrainJob; several are a list
     # of these, or a table that `jobs` gave.

@@ -10,9 +10,10 @@ import logging
 import operator
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, ParamSpec, get_args
 
 from lineage_store.collect import operators
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
@@ -22,10 +23,25 @@ log = logging.getLogger(__name__)
 
 NUM_PROCESS = 32
 Mode = Literal["train", "eval"]
+Arguments = ParamSpec("Arguments")
 
 _NAME_PART = re.compile(r"\w[0-9a-zA-Z_.]*", re.ASCII)
 _MOST_STEPS = 2**63
 _EXPORT_FORMATS = ("npy", None)
+
+
+def in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Take MindSpore 2.10's positional order too: there, the fourth argument is num_process, an int."""
+
+    @wraps(construct)
+    def constructor(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        before, after = args[:4], args[4:]  # the recorder is the first of args
+        if after and isinstance(after[0], int) and not isinstance(after[0], bool):
+            construct(*before, *after[1:], **kwargs, num_process=after[0])  # type: ignore[arg-type]
+        else:
+            construct(*args, **kwargs)
+
+    return constructor
 
 
 def require(name: str, value: object, *types: type) -> None:

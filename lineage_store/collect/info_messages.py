@@ -40,11 +40,7 @@ def ending(error: BaseException | None, last_step: int) -> UserValues:
     if error is None:
         return {OUTCOME: Outcome.COMPLETED.value, "end/last_step": last_step}
     outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.INTERRUPTED
-    return {
-        OUTCOME: outcome.value,
-        "end/error_class": type_name(error),
-        "end/last_step": last_step,
-    }
+    return {OUTCOME: outcome.value, "end/error_class": type_name(error), "end/last_step": last_step}
 
 
 def parameter_entries(given: UserValues) -> Iterator[Entry]:

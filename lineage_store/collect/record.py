@@ -15,7 +15,6 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import wraps
 from itertools import chain
 from types import TracebackType
 from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
@@ -38,20 +37,6 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def _in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Take MindSpore 2.10's positional order too: there, the fourth argument is num_process, an int."""
-
-    @wraps(construct)
-    def constructor(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-        before, after = args[:4], args[4:]  # the recorder is the first of args
-        if after and isinstance(after[0], int) and not isinstance(after[0], bool):
-            construct(*before, *after[1:], **kwargs, num_process=after[0])  # type: ignore[arg-type]
-        else:
-            construct(*args, **kwargs)
-
-    return constructor
-
-
 class SummaryRecord:
     """Records values and lineage of a training into log files, as mindspore.SummaryRecord does.
 
@@ -66,7 +51,7 @@ class SummaryRecord:
     """Whether this kind takes what summary operators emit, so that no other of its kind may be open then."""
     _open: weakref.ref[SummaryRecord] | None = None
 
-    @_in_mindspore_order
+    @arguments.in_mindspore_order
     def __init__(
         self,
         log_dir: str | os.PathLike[str],

@@ -22,14 +22,7 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import (
-    Advance,
-    FileKey,
-    KnownFile,
-    NewFile,
-    SampleColumns,
-    relative_path,
-)
+from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile, SampleColumns, relative_path
 from lineage_store.store.writes import bookmarks, file_states, generations, jobs, problems, revisions
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession

@@ -10,13 +10,11 @@ source that nobody writes to between two runs: one that has changed is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
-import numpy as np
 from sqlalchemy import (
     Column,
     Connection,
@@ -26,18 +24,16 @@ from sqlalchemy import (
     Text,
     exists,
     func,
-    literal,
     select,
-    tuple_,
 )
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
-from sqlalchemy.types import Float
 
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
+from lineage_store.operations import table_rows
+from lineage_store.operations.table_rows import TABLES
 from lineage_store.store.admin.analyze import analyse
-from lineage_store.store.database.copying import copying
-from lineage_store.store.database.dialects import insert_plain, upsert
+from lineage_store.store.database.dialects import upsert
 from lineage_store.store.database.engine import (
     database_time,
     identity,
@@ -47,21 +43,10 @@ from lineage_store.store.database.engine import (
     safe_url,
     writing,
 )
-from lineage_store.store.database.statements import Statement, statement_of
-from lineage_store.store.records import Column as SampleColumn
 from lineage_store.store.schema import partitions, upgrade
-from lineage_store.store.schema.tables import base_dir, ingest_lease, metadata, scalar_sample, train_job
-from lineage_store.store.writes import binary_copy
+from lineage_store.store.schema.tables import base_dir, ingest_lease, train_job
 
-SAMPLES = [metadata.tables[name] for name in partitions.SAMPLE_TABLES]
-TABLES = [table for table in metadata.sorted_tables if table not in (ingest_lease, *SAMPLES)] + SAMPLES
-"""Owners before what belongs to them, samples after the jobs. Who leads is a matter of each store."""
-SAMPLES_AT_A_TIME = 20_000
-ROWS_AT_A_TIME = 500
-"""Of other tables, whose rows may hold long texts."""
 _TOLD_EACH = 1_000_000
-
-Rows = list[tuple[Any, ...]]
 
 _reached = Table(
     upgrade.UNFINISHED_COPY,
@@ -191,13 +176,13 @@ def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callab
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
     count = 0
-    with closing(_batches(snapshot, table, reached and json.loads(reached))) as batches:
+    with closing(table_rows.batches(snapshot, table, reached and json.loads(reached))) as batches:
         for rows in _telling(batches, snapshot, table, "copied", told):
             with writing(target, synced=False) as connection:  # the last transaction syncs what was before
                 if table is train_job:
                     partitions.ensure(connection, [row[0] for row in rows])
-                _append(connection, table, rows)
-                key = json.dumps(_key_of(table, rows[-1]))
+                table_rows.append(connection, table, rows)
+                key = json.dumps(table_rows.key_of(table, rows[-1]))
                 connection.execute(
                     upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
                 )
@@ -206,8 +191,12 @@ def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callab
 
 
 def _telling(
-    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Callable[[str], None]
-) -> Iterator[Rows]:
+    batches: Iterator[table_rows.Rows],
+    snapshot: Connection,
+    table: Table,
+    done: str,
+    told: Callable[[str], None],
+) -> Iterator[table_rows.Rows]:
     """The same; of many rows how many are done, and how far that is by the first number of the key."""
     first = next(iter(table.primary_key.columns))
     last = snapshot.execute(select(func.max(first))).scalar()
@@ -216,69 +205,10 @@ def _telling(
         yield rows
         count += len(rows)
         if count >= next_at and isinstance(last, int):
-            told(f"{table.name}: {count:,} rows {done}, about {_key_of(table, rows[-1])[0] / last:.0%}")
+            told(
+                f"{table.name}: {count:,} rows {done}, about {table_rows.key_of(table, rows[-1])[0] / last:.0%}"
+            )
             next_at = count + _TOLD_EACH
-
-
-def _batches(
-    connection: Connection, table: Table, after: Sequence[Any] | None = None
-) -> Generator[Rows, None, None]:
-    """The rows behind a key, in the order of keys, which is the same on both databases."""
-    key = list(table.primary_key.columns)
-    query = select(*table.columns).order_by(*key)
-    if after:
-        last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
-        query = query.where(tuple_(*key) > tuple_(*last))
-    size = SAMPLES_AT_A_TIME if table in SAMPLES else ROWS_AT_A_TIME
-    if table in SAMPLES:
-        yield from _plain_rows(connection, statement_of(query, connection.dialect), size)
-        return
-    with connection.execute(query, execution_options={"yield_per": size}) as found:
-        for rows in found.partitions():
-            yield [tuple(row) for row in rows]
-
-
-def _plain_rows(connection: Connection, query: Statement, size: int) -> Iterator[Rows]:
-    """Rows as the driver reads them, which is all that numbers and texts need."""
-    failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
-    opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
-    try:
-        with closing(opened) as cursor:
-            cursor.execute(query.text, query.arguments({}))
-            while rows := cursor.fetchmany(size):
-                yield rows
-    except failure as error:
-        raise DBAPIError.instance(query.text, None, error, failure, dialect=connection.dialect) from error
-
-
-def _key_of(table: Table, row: Sequence[Any]) -> list[Any]:
-    return [value for value, column in zip(row, table.columns, strict=True) if column.primary_key]
-
-
-def _append(connection: Connection, table: Table, rows: Rows) -> None:
-    names = [column.name for column in table.columns]
-    if table not in SAMPLES:
-        insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
-    elif connection.dialect.name == "sqlite":
-        places = ", ".join("?" * len(names))
-        into = f"INSERT INTO {table.name} ({', '.join(map(_quoted, names))}) VALUES ({places})"  # noqa: S608 - ours
-        connection.exec_driver_sql(into, rows)
-    elif table is scalar_sample:
-        kinds: list[Any] = [
-            np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
-        ]
-        columns: list[SampleColumn] = [
-            np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)
-        ]
-        binary_copy.copy(connection, table, columns)
-    else:
-        with copying(connection, table, names) as sink:
-            for row in rows:
-                sink.write_row(row)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
 
 
 def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) -> dict[str, int]:
@@ -289,15 +219,15 @@ def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) 
         counts[table.name] = 0
         with (
             reading(target) as connection,
-            closing(_batches(snapshot, table)) as of_source,
-            closing(_batches(connection, table)) as of_target,
+            closing(table_rows.batches(snapshot, table)) as of_source,
+            closing(table_rows.batches(connection, table)) as of_target,
         ):
             compared = _telling(of_source, snapshot, table, "compared", told)
             for ours, theirs in zip_longest(compared, of_target):
                 counts[table.name] += len(ours or ())
                 if ours != theirs:
                     first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)
-                    differences.append(f"{table.name} (from the key {_key_of(table, first)} on)")
+                    differences.append(f"{table.name} (from the key {table_rows.key_of(table, first)} on)")
                     break
     if differences:
         raise LineageStoreError(

@@ -123,8 +123,13 @@ def curve_table(found: Sequence[tuple[tuple[str, str], Scalars]]) -> Table:
             "step": Column("integer", steps),
             "wall_at": instants(wall_times),
             "value": Column("float", values),
-        }
+        },
+        note=_thinned(sum(each.thinned_count for _, each in found)),
     )
+
+
+def _thinned(gone: int) -> str:
+    return f"Thinned: {gone:,} more samples were written; v_scalar_bucket tells of them." if gone else ""
 
 
 _KIND_OF_TYPE: Mapping[str, Kind] = {

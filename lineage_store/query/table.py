@@ -68,6 +68,8 @@ class Table:
     """Rows that answer a question, by column. In a notebook it shows its beginning."""
 
     by_name: Mapping[str, Column]
+    note: str = ""
+    """What the rows do not tell of themselves."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Double, Row, Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Double, Row, Select, bindparam, func, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
@@ -92,19 +92,17 @@ def acquire(
         locked.append(_freed_row(connection, row, lasts_s, now, gives_way=gives_way, wait=before_daemons))
     if shard_count(connection, base_dir_id) != shards.count:
         raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
-    epoch, now = max(row.epoch for row in locked) + 1, database_time(connection)
-    values = {
-        "holder": holder,
-        "epoch": epoch,
-        "mode": mode,
-        "acquired_at": now,
-        "expires_at": now + timedelta(seconds=lasts_s),
-    }
-    these = ingest_lease.c.shard.in_(shards.numbers)
-    connection.execute(
-        update(ingest_lease).where(ingest_lease.c.base_dir_id == base_dir_id, these).values(values)
-    )
-    return Lease(base_dir_id, holder, epoch, lasts_s, shards)
+    lease = Lease(base_dir_id, holder, max(row.epoch for row in locked) + 1, lasts_s, shards)
+    _take(connection, lease, mode)
+    return lease
+
+
+def _take(connection: Connection, lease: Lease, mode: str) -> None:
+    """Write a new lease into the rows of its shards, which are locked."""
+    now, these = database_time(connection), ingest_lease.c.shard.in_(lease.shards.numbers)
+    mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id, these)
+    term = {"acquired_at": now, "expires_at": now + timedelta(seconds=lease.lasts_s)}
+    connection.execute(mine.values(holder=lease.holder, epoch=lease.epoch, mode=mode, **term))
 
 
 def _freed_row(
@@ -183,8 +181,12 @@ def _renewal(dialect_name: str) -> ReturningUpdate[Any]:
     renewed = update(ingest_lease).where(*held).values(expires_at=until).returning(time_now(dialect_name))
     if dialect_name == "sqlite":
         return renewed
-    # Until the transaction ends: by it a successor finds a session that stands still in it.
-    return renewed.returning(func.set_config("application_name", bindparam("of_session_name"), True))
+    return renewed.returning(_named(bindparam("of_session_name")))
+
+
+def _named(session_name: Any) -> ColumnElement[str]:
+    """Calls the session so until the transaction ends: by it a successor finds one that stands still in it."""
+    return func.set_config("application_name", session_name, True)
 
 
 def renew(connection: Connection, lease: Lease) -> None:
@@ -193,7 +195,7 @@ def renew(connection: Connection, lease: Lease) -> None:
     Raises LeaseHeldError where the holder itself is in a write transaction, which has renewed the lease by its end.
     """
     for number in lease.shards.numbers:
-        _locked_row(connection, lease.base_dir_id, number, wait=False)
+        _locked_row(connection, lease.base_dir_id, number, wait=False, session_name=lease.session_name)
     confirm(connection, lease)
 
 
@@ -247,9 +249,13 @@ def _of(base_dir_id: int, shard: int) -> Select[Any]:
     )
 
 
-def _locked_row(connection: Connection, base_dir_id: int, shard: int, *, wait: bool) -> Row[Any]:
+def _locked_row(
+    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str | None = None
+) -> Row[Any]:
     """The row, locked until this transaction ends. Raises LeaseHeldError rather than wait for somebody's write."""
     locked = _of(base_dir_id, shard).with_for_update(skip_locked=not wait)
+    if session_name is not None and connection.dialect.name == "postgresql":
+        locked = locked.add_columns(_named(session_name))
     row = connection.execute(locked).first()
     if row is None:
         raise LeaseHeldError(

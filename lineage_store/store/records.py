@@ -173,6 +173,8 @@ class KnownFile(NamedTuple):
     last_wall_time: float | None
     failed_reads: int
     """How many times in a row reading it failed the reader."""
+    thinned: bool = False
+    """Whether samples of it were thinned out, so that what it gains cannot be added to them."""
 
     @property
     def key(self) -> FileKey:

@@ -1,6 +1,6 @@
 """The first schema.
 
-Frozen: it says what the first release's tables are, whatever store/schema/tables.py has become. Comments and views are
+Frozen: it says what the first release's tables are, whatever store/schema/tables/ has become. Comments and views are
 not here; every upgrade writes them anew.
 """
 
@@ -124,6 +124,7 @@ def upgrade() -> None:
         sa.Column("last_problem", sa.Text()),
         sa.Column("grown_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
+        sa.Column("thinned", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_log_file"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_log_file_job_id", ondelete="CASCADE"),
         sa.UniqueConstraint("job_id", "name", "generation", name="uq_log_file_job_id_name_generation"),
@@ -369,6 +370,7 @@ def upgrade() -> None:
         sa.Column("inf_count", sa.BigInteger(), nullable=False),
         sa.Column("superseded_from", sa.BigInteger()),
         sa.Column("superseded_count", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("thinned_count", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "series_no", name="pk_series"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
@@ -397,6 +399,21 @@ def upgrade() -> None:
         sa.Column("wall_time", sa.Double()),
         sa.Column("value", sa.Double()),
         sa.PrimaryKeyConstraint("job_id", "series_no", "step", name="pk_scalar_sample"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "scalar_bucket",
+        sa.Column("job_id", KEY, nullable=False),
+        sa.Column("series_no", sa.Integer(), nullable=False),
+        sa.Column("first_step", sa.BigInteger(), nullable=False),
+        sa.Column("last_step", sa.BigInteger(), nullable=False),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+        sa.Column("nan_count", sa.BigInteger(), nullable=False),
+        sa.Column("inf_count", sa.BigInteger(), nullable=False),
+        sa.Column("min", sa.Double()),
+        sa.Column("max", sa.Double()),
+        sa.Column("mean", sa.Double()),
+        sa.PrimaryKeyConstraint("job_id", "series_no", "first_step", name="pk_scalar_bucket"),
         sqlite_with_rowid=False,
     )
     op.create_table(

@@ -26,9 +26,9 @@ from helpers.standby import (
     on_standby,
     paused,
     promote,
-    until,
     wait_until_caught_up,
 )
+from helpers.waiting import wait_until
 from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage
 from lineage_store.api.reports import ChangeKind, Replay
 from lineage_store.config import Settings
@@ -229,7 +229,7 @@ def test_how_far_the_standby_is_behind_is_told(
         assert found is not None
         return found
 
-    until(lambda: how().lag_s == how().lag_bytes == 0)
+    wait_until(lambda: how().lag_s == how().lag_bytes == 0)
     assert how().is_up
     with paused(standby_url):
         writer.ingest(train(base_dir, "b"))

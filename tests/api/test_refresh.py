@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.engine import make_url
 
+from helpers.following_daemon import following_here
 from helpers.log_writer import Log
 from lineage_store import (
     LineageFileNotFoundError,
@@ -95,18 +95,11 @@ def test_where_another_leads_the_store_answers_and_tells_its_age(
 def test_a_refresh_on_demand_waits_for_the_leader_to_read_what_is_there(
     store: LineageStore, base_dir: Path, database_url: str
 ) -> None:
-    stop = threading.Event()
     settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
-    with LineageStore(database_url, settings=settings) as other:
-        daemon = threading.Thread(target=other.run_daemon, args=([base_dir],), kwargs={"stop": stop})
-        daemon.start()
-        try:
-            filter_summary_lineage(base_dir, store=store, refresh=True)
-            Log().train(network="B").write_lineage(base_dir / "b")
-            assert sorted(networks(filter_summary_lineage(base_dir, store=store, refresh=True))) == ["A", "B"]
-        finally:
-            stop.set()
-            daemon.join()
+    with LineageStore(database_url, settings=settings) as other, following_here(other, base_dir):
+        filter_summary_lineage(base_dir, store=store, refresh=True)
+        Log().train(network="B").write_lineage(base_dir / "b")
+        assert sorted(networks(filter_summary_lineage(base_dir, store=store, refresh=True))) == ["A", "B"]
 
 
 def test_waiting_for_the_leader_asks_for_what_is_left_and_less_and_less_often(

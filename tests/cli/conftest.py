@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.log_writer import Log
-from helpers.program import Finished, Run
+from helpers.program import Finished, Run, logging_kept
 from lineage_store.cli import main
 
 
@@ -20,8 +19,6 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LINEAGE_STORE_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
 
     def run_program(*arguments: Any) -> Finished:
         capsys.readouterr()
@@ -29,8 +26,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         captured = capsys.readouterr()
         return Finished(code, captured.out, captured.err)
 
-    yield run_program
-    root.handlers[:], root.level = handlers, level
+    with logging_kept():
+        yield run_program
 
 
 @pytest.fixture

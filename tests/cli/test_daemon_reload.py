@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from helpers.following_daemon import daemon, wait_until, write
+from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.store.database.engine import open_engine
 
 
@@ -35,6 +36,7 @@ def read(engine: Engine, name: str) -> list[str]:
     return column(engine, query, name=f"./{name}")
 
 
+@pytest.mark.slow
 def test_base_dirs_come_and_go_while_the_others_are_followed_on(
     store: Engine, database_url: str, tmp_path: Path
 ) -> None:
@@ -55,39 +57,39 @@ def test_base_dirs_come_and_go_while_the_others_are_followed_on(
         assert [line["base_dir"] for line in running.says("let go")] == [str(goes)]
 
 
-def test_intervals_change_and_nothing_is_missed(store: Engine, database_url: str, tmp_path: Path) -> None:
+def test_intervals_change_and_nothing_is_missed(sqlite_url: str, tmp_path: Path) -> None:
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")
     write(file, base_dirs=[str(base_dir)], discovery_interval_s=1e6, poll_interval_s=1e6)
-    with daemon(file, database_url) as running:
+    store = open_engine(sqlite_url)
+    with daemon(file, sqlite_url) as running:
         wait_until(lambda: read(store, "first"))
         jobs([base_dir], "second")
         told = running.reload("settings read again", base_dirs=[str(base_dir)])
         assert told["changed"] == ["poll_interval_s", "discovery_interval_s"]
         wait_until(lambda: read(store, "second"))
+    store.dispose()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"poll_interval_s": "soon"}, "Setting poll_interval_s = 'soon'"),
-        ({"pol_interval_s": 1.0}, "Unknown setting 'pol_interval_s'"),
-        ({"base_dirs": []}, "There is no base dir to follow."),
-        ({"notify_url": "ftp://host/x"}, "Setting notify_url is no address"),
-    ],
-)
-def test_settings_that_are_refused_are_told_and_the_old_ones_stay(
-    sqlite_url: str, tmp_path: Path, wrong: dict[str, object], reason: str
-) -> None:
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"poll_interval_s": "soon"}, "Setting poll_interval_s = 'soon'"),
+    ({"pol_interval_s": 1.0}, "Unknown setting 'pol_interval_s'"),
+    ({"base_dirs": []}, "There is no base dir to follow."),
+    ({"notify_url": "ftp://host/x"}, "Setting notify_url is no address"),
+]
+
+
+def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: str, tmp_path: Path) -> None:
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")
     write(file, base_dirs=[str(base_dir)])
     engine = open_engine(sqlite_url)
     with daemon(file, sqlite_url) as running:
-        told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
-        assert reason in told["reason"]
-        jobs([base_dir], "second")
-        wait_until(lambda: read(engine, "second"))
+        for number, (wrong, reason) in enumerate(WRONG):
+            told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
+            assert reason in told["reason"]
+            jobs([base_dir], f"after_{number}")
+            wait_until(lambda number=number: read(engine, f"after_{number}"))  # type: ignore[misc]
         assert not running.says("let go")
     engine.dispose()
 

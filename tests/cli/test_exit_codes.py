@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from helpers.log_writer import Log
 from helpers.program import PROGRAM, Run, on_terminal
+from helpers.waiting import wait_until
 from lineage_store.cli.app import VERBS, report
 from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import hold_lease
@@ -140,7 +140,7 @@ def test_a_signal_ends_a_statement_at_work(run: Run, number: signal.Signals, cod
 def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, corpus: Path) -> None:
     small = {"LINEAGE_STORE_CHUNK_BYTES": "4096", "LINEAGE_STORE_BATCH_BYTES": "4096"}
     process = _start("ingest", corpus, url=on_sqlite, environment={**small, "LINEAGE_STORE_BATCH_FILES": "1"})
-    _wait_for(lambda: _count_events(run) > 0)
+    wait_until(lambda: _count_events(run) > 0)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143, err
@@ -150,7 +150,7 @@ def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, 
 
 def test_the_daemon_ends_with_0(run: Run, on_sqlite: str, base_dir: Path) -> None:
     process = _start("daemon", base_dir, url=on_sqlite)
-    _wait_for(lambda: _count_events(run) == 10)
+    wait_until(lambda: _count_events(run) == 10)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -241,14 +241,14 @@ def test_bash_completes_by_the_script() -> None:
 
 
 def test_a_table_longer_than_the_terminal_goes_through_a_pager(
-    on_sqlite: str, base_dir: Path, tmp_path: Path
+    on_sqlite: str, base_dir: Path, tmp_path: Path, run: Run
 ) -> None:
     for number in range(30):
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"job_{number:02}")
     pager = tmp_path / "pager"
     pager.write_text('#!/bin/sh\necho "paged with $LESS"; cat\n')
     pager.chmod(0o755)
-    on_terminal("ingest", base_dir, url=on_sqlite)
+    assert run("ingest", base_dir).code == 0
     environment = {"PAGER": str(pager), "LINES": "20"}
     long = on_terminal("jobs", url=on_sqlite, environment=environment)
     assert "paged with FRSX" in long
@@ -292,14 +292,6 @@ def _start(*arguments: object, url: str, environment: dict[str, str] | None = No
     command = [str(PROGRAM), *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings)
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("It never came.")
 
 
 def _count_events(run: Run) -> int:

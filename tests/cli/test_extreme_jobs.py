@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,10 @@ import pytest
 
 from helpers import extreme_jobs
 from helpers.databases import plain_role
+from helpers.following_daemon import following_here
 from helpers.log_writer import Log
 from helpers.program import Run
+from helpers.waiting import wait_until
 from lineage_store import LineageStore, filter_summary_lineage, get_summary_lineage
 from lineage_store.config import Settings
 from lineage_store.fields import FIELDS
@@ -196,33 +196,19 @@ def read_samples(store: LineageStore, base_dir: Path, train_id: str, plugin: str
 
 def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path) -> None:
     settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
-    stop = threading.Event()
-    with LineageStore(on_each, settings=settings) as store:
-        daemon = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
-        daemon.start()
-        try:
-            jobs = len(list(base_dir.iterdir()))
-            wait_for(lambda: len(store.train_jobs()) == jobs)
-            wait_for(
-                lambda: not count(store, "v_log_file WHERE bookmark_bytes < size_bytes OR event_count = 0")
-            )
-            path = next((base_dir / HONEST[0]).glob("*_MS"))
-            with path.open("ab") as stream:
-                stream.write(Log().scalar(5, "loss", 9.0).content)
-            wait_for(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
-            assert store.problems() == []
-        finally:
-            stop.set()
-            daemon.join()
+    with LineageStore(on_each, settings=settings) as store, following_here(store, base_dir):
+        jobs = len(list(base_dir.iterdir()))
+        wait_until(lambda: len(store.train_jobs()) == jobs)
+        wait_until(
+            lambda: not count(store, "v_log_file WHERE bookmark_bytes < size_bytes OR event_count = 0")
+        )
+        path = next((base_dir / HONEST[0]).glob("*_MS"))
+        with path.open("ab") as stream:
+            stream.write(Log().scalar(5, "loss", 9.0).content)
+        wait_until(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
+        assert store.problems() == []
 
 
 def count(store: LineageStore, source: str) -> Any:
     with store.engine.connect() as connection:
         return connection.exec_driver_sql(f"SELECT count(*) FROM {source}").scalar_one()
-
-
-def wait_for(what: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -55,12 +55,7 @@ def test_what_is_wrong_has_a_remedy_and_sentences_end(kind: Kind) -> None:
 
 @pytest.mark.parametrize(
     ("severities", "code"),
-    [
-        ([], 0),
-        (["ok", "note"], 0),
-        (["note", "some files"], 3),
-        (["some files", "standstill"], 1),
-    ],
+    [([], 0), (["ok", "note"], 0), (["note", "some files"], 3), (["some files", "standstill"], 1)],
 )
 def test_the_worst_finding_decides_the_exit_code(severities: list[str], code: int) -> None:
     assert exit_code([Finding("in_order", "x", Severity(each), "x") for each in severities]) == code

@@ -8,10 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from helpers.log_writer import Log
 from helpers.program import Run, on_terminal
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema.tables import train_job
 
 
 @pytest.fixture
@@ -86,11 +90,43 @@ def test_policies_of_the_settings_go_when_asked_for(
     assert "policy keep_store_bytes = 1" in run("why", finished / "poor").out
 
 
+def test_old_scalars_are_thinned_when_asked_for_and_told_to_be(
+    run: Run, base_dir: Path, on_each: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log().version()
+    for step in range(500):
+        log.scalar(step, "long", float(step % 7))
+    log.write_summary(base_dir / "old").chmod(0o400)
+    run("ingest", base_dir)
+    engine = open_engine(on_each)
+    with writing(engine) as connection:
+        connection.execute(update(train_job).values(last_grown_at=None))
+    engine.dispose()
+    monkeypatch.setenv("LINEAGE_STORE_KEEP_EVERY_STEP_DAYS", "90")
+    monkeypatch.setenv("LINEAGE_STORE_KEEP_THINNED_BUCKETS", "10")
+    (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
+    assert (listed["train_id"], listed["tag"], listed["samples"]) == ("./old", "long", 500)
+    assert (listed["policy"], listed["on_disk"]) == ("keep_every_step_days = 90", True)
+    assert run("scalars", "./old", "long").err == ""
+    done = run("gc", "--policies", "--yes")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert (lines[0][:6], lines[1][:17]) == ("0 jobs", "1 series thinned:")
+    told = run("scalars", "./old", "long", "--json")
+    left = json.loads(told.out)
+    assert len(left) < 50
+    assert f"Thinned: {500 - len(left)} more samples were written" in told.err
+    verified = run("verify", base_dir)
+    assert (verified.code, "1 series are thinned" in verified.out) == (0, True)
+    assert json.loads(run("verify", base_dir, "--json").out)["thinned_series"] == 1
+    assert json.loads(run("gc", "--policies", "--dry-run", "--json").out) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--older-than"),
-        (["--policies"], "keep_days, keep_jobs or keep_store_bytes"),
+        (["--policies"], "keep_days, keep_jobs, keep_store_bytes or keep_every_step_days"),
         (["--policies", "--older-than", "90d"], "--policies alone"),
         (["--older-than", "90"], "90d"),
         (["--older-than", "99999999999d", "--yes"], "a thousand years"),

@@ -54,12 +54,7 @@ def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> Non
     ],
 )
 def test_a_distributed_store_is_told(
-    postgres_server: str,
-    postgres_url: str,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    part: Part,
-    told: str,
+    postgres_server: str, postgres_url: str, run: Run, monkeypatch: pytest.MonkeyPatch, part: Part, told: str
 ) -> None:
     needs_databases(postgres_server)
     pretend(postgres_url, part)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from helpers.program import Run
-from helpers.standby import on_standby, paused, until, wait_until_caught_up
+from helpers.standby import on_standby, paused, wait_until_caught_up
+from helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_standby_that_lags_shows_what_was_and_every_verb_knows_whom_to_ask(
         assert "pg_wal_replay_resume" in checked.out
     wait_until_caught_up(postgres_url, standby_url)
     assert jobs(run) == 0
-    until(lambda: "0.0 s (0 bytes) behind" in run("doctor").out)
+    wait_until(lambda: "0.0 s (0 bytes) behind" in run("doctor").out)
 
 
 def test_while_the_primary_is_away_verbs_that_ask_go_on(

@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from helpers import faults
+from helpers import faults, waiting
+from helpers.following_daemon import following_here
 from helpers.ingesting import ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.program import Finished, Run
@@ -30,11 +31,8 @@ EAGER: dict[str, Any] = {"poll_interval_s": 0.2, "discovery_interval_s": 0.2, "l
 WELL = "All is well.\n"
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.2)  # what is asked here takes its time, of which the daemon needs some
+wait_until = partial(waiting.wait_until, pause_s=0.2)
+"""What is asked here takes its time, of which the daemon needs some."""
 
 
 @pytest.fixture
@@ -51,15 +49,8 @@ def in_a_directory(on_each: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @contextmanager
 def following(url: str, base_dir: Path, **settings: Any) -> Iterator[Engine]:
     """A daemon at work; its engine."""
-    stop = threading.Event()
-    with LineageStore(url, settings=Settings(**EAGER, **settings)) as store:
-        thread = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
-        thread.start()
-        try:
-            yield store.engine
-        finally:
-            stop.set()
-            thread.join()
+    with LineageStore(url, settings=Settings(**EAGER, **settings)) as store, following_here(store, base_dir):
+        yield store.engine
 
 
 @pytest.mark.parametrize(

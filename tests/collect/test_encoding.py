@@ -15,7 +15,7 @@ from lineage_store.collect.batches import Batch, Entry
 from lineage_store.collect.encoding import encode
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.framing import Frame, next_frame
+from lineage_store.eventlog.records.framing import Frame, FrameReader
 from lineage_store.eventlog.values import Histogram
 
 
@@ -23,7 +23,7 @@ def payload_of(plugin: str, value: Any) -> bytes:
     """The event of one value."""
     encoded = encode(Batch(step=1, wall_time=2.0, entries=(Entry(plugin, "tag", value),)))
     assert encoded.failures == []
-    frame = next_frame(encoded.summary[0])
+    frame = FrameReader(encoded.summary[0]).next()
     assert isinstance(frame, Frame)
     return frame.payload
 

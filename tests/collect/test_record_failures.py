@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from helpers.log_contents import log_files, told
+from helpers.waiting import wait_until
 from lineage_store.collect import SummaryRecord
 
 FILE_LIMIT = 10_000
@@ -247,7 +247,7 @@ def test_a_training_that_is_killed_loses_no_number_and_its_files_are_closed(
     command = [sys.executable, "-c", script, str(tmp_path)]
     subprocess.run(command, check=False, start_new_session=True)
     assert steps_of(tmp_path) == [*range(20), None]
-    assert wait_until(lambda: {path.stat().st_mode & 0o777 for path in log_files(tmp_path)} == {0o400})
+    wait_until(lambda: {path.stat().st_mode & 0o777 for path in log_files(tmp_path)} == {0o400})
     assert len(log_files(tmp_path)) == 2
 
 
@@ -287,11 +287,3 @@ def test_a_closed_file_has_no_process_left(tmp_path: Path) -> None:
 def children() -> list[str]:
     """The processes that this one has started and not waited for."""
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-
-
-def wait_until(condition: Callable[[], bool], most_s: float = 60) -> bool:
-    """Whether the condition came true."""
-    until = time.monotonic() + most_s
-    while not (met := condition()) and time.monotonic() < until:
-        time.sleep(0.05)
-    return met

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 
-from helpers import databases
 from helpers.built_store import (
     LogFile,
     add_evaluation,
@@ -22,7 +21,6 @@ from helpers.built_store import (
 )
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store.store.database.engine import open_engine, writing
-from lineage_store.store.schema.upgrade import upgrade
 
 BASE_DIR = "/logs/summary_base"
 MARCH, AUGUST, SEPTEMBER_3, SEPTEMBER_10 = 1740787200, 1755648000, 1756857600, 1757462400
@@ -37,23 +35,10 @@ LENET = {
 RESNET = {"network": "ResNet50", "train_dataset_path": "/data/imagenet"}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+@pytest.fixture(scope="module")
+def filled(module_database_url: str) -> Iterator[Engine]:
     """The filled store, once on each database."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('cookbook') / 'store.sqlite3'}"
-        upgrade(url)
-        yield from _filled(url)
-    else:
-        server, template = (
-            request.getfixturevalue(name) for name in ("postgres_server", "postgres_template")
-        )
-        with databases.postgres_database(server, template=template) as url:
-            yield from _filled(url)
-
-
-def _filled(url: str) -> Iterator[Engine]:
-    engine = open_engine(url)
+    engine = open_engine(module_database_url)
     with writing(engine) as connection:
         _fill(connection, add_base_dir(connection, BASE_DIR))
     yield engine

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_store.eventlog import formats
-from lineage_store.eventlog.mindspore.filenames import (
-    LogFileName,
-    compose,
-    ignored_reason,
-    parse,
-)
+from lineage_store.eventlog.mindspore.filenames import LogFileName, compose, ignored_reason, parse
 from lineage_store.times import CALENDAR_END
 
 # Every form that MindSpore and MindInsight have written, and what MindInsight's pattern lets in besides.

@@ -16,12 +16,11 @@ from lineage_store.eventlog.records.framing import (
     DEFAULT_MAX_FRAME_BYTES,
     OVERHEAD_BYTES,
     Frame,
+    FrameReader,
     NeedData,
     Suspect,
     SuspectReason,
     encode_frame,
-    find_frame,
-    next_frame,
     read_frames,
 )
 
@@ -34,7 +33,7 @@ CLAIMS = [DEFAULT_MAX_FRAME_BYTES - OVERHEAD_BYTES + 1, 2**31 - 1, 2**40, 2**63,
 
 def found_at(buffer: bytes, start: int = 0) -> int | None:
     """Where resynchronisation finds a whole frame."""
-    found = find_frame(buffer, start)
+    found = FrameReader(buffer).find(start)
     return found.position if isinstance(found, Frame) else None
 
 
@@ -115,16 +114,16 @@ def test_every_prefix_of_a_frame_needs_data() -> None:
     whole = encode_frame(b"some payload")
     for size in range(len(whole)):
         known = len(whole) if size >= 12 else OVERHEAD_BYTES
-        assert next_frame(whole[:size], base=7) == NeedData(7, known)
+        assert FrameReader(whole[:size], base=7).next() == NeedData(7, known)
 
 
 def test_frame_is_read_as_soon_as_its_last_byte_is_there() -> None:
-    assert next_frame(GOOD) == Frame(0, len(GOOD), b"good", masked_crc32c(b"good"))
+    assert FrameReader(GOOD).next() == Frame(0, len(GOOD), b"good", masked_crc32c(b"good"))
 
 
 def test_bytes_behind_a_frame_do_not_change_it() -> None:
     for trailing in (b"\x00", b"\xff" * 30, GOOD, bytes(12)):
-        assert next_frame(GOOD + trailing) == next_frame(GOOD)
+        assert FrameReader(GOOD + trailing).next() == FrameReader(GOOD).next()
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
@@ -145,8 +144,8 @@ def test_any_cutting_of_a_log_gives_the_same_frames(payloads: list[bytes], data:
 @bad_frames
 def test_bad_frame_is_suspect_with_its_reason(bad: bytes, reason: SuspectReason, length: int | None) -> None:
     expected = Suspect(500, reason, None if length is None else 500 + length)
-    assert next_frame(bad, base=500) == expected
-    assert next_frame(bad + GOOD, base=500) == expected
+    assert FrameReader(bad, base=500).next() == expected
+    assert FrameReader(bad + GOOD, base=500).next() == expected
 
 
 @bad_frames
@@ -154,7 +153,7 @@ def test_bad_frame_is_not_suspect_before_it_can_be_judged(
     bad: bytes, reason: SuspectReason, length: int | None
 ) -> None:
     for size in range(length or 12):
-        assert isinstance(next_frame(bad[:size]), NeedData)
+        assert isinstance(FrameReader(bad[:size]).next(), NeedData)
 
 
 @bad_frames
@@ -171,13 +170,13 @@ def test_resynchronisation_finds_the_frame_behind_a_bad_one(
     bad: bytes, reason: SuspectReason, length: int | None
 ) -> None:
     log = GOOD + bad + GOOD
-    found = find_frame(log, len(GOOD), base=100)
+    found = FrameReader(log, base=100).find(len(GOOD))
     assert found == Frame(100 + len(GOOD) + len(bad), len(GOOD), b"good", masked_crc32c(b"good"))
 
 
 def test_length_limit_is_of_the_whole_frame() -> None:
-    assert isinstance(next_frame(GOOD, max_frame_bytes=len(GOOD)), Frame)
-    assert next_frame(GOOD, max_frame_bytes=len(GOOD) - 1) == Suspect(0, SuspectReason.FRAME_TOO_LONG)
+    assert isinstance(FrameReader(GOOD, max_frame_bytes=len(GOOD)).next(), Frame)
+    assert FrameReader(GOOD, max_frame_bytes=len(GOOD) - 1).next() == Suspect(0, SuspectReason.FRAME_TOO_LONG)
 
 
 @pytest.mark.parametrize("junk_length", range(25))
@@ -193,7 +192,7 @@ def test_resynchronisation_begins_at_start_and_not_before() -> None:
 
 def test_resynchronisation_names_an_incomplete_candidate() -> None:
     torn = encode_frame(b"a longer payload")[:-3]
-    assert find_frame(b"junk" + torn, base=50) == NeedData(54, len(torn) + 3)
+    assert FrameReader(b"junk" + torn, base=50).find() == NeedData(54, len(torn) + 3)
 
 
 def test_resynchronisation_prefers_a_complete_frame_to_an_earlier_candidate() -> None:
@@ -208,7 +207,7 @@ def test_resynchronisation_passes_over_a_candidate_whose_payload_is_bad() -> Non
 
 @pytest.mark.parametrize("buffer", [b"", GOOD[:11], bytes(5000), b"\xff" * 5000])
 def test_resynchronisation_finds_nothing_where_nothing_is(buffer: bytes) -> None:
-    assert find_frame(buffer) is None
+    assert FrameReader(buffer).find() is None
 
 
 def test_resynchronisation_crosses_its_search_windows() -> None:
@@ -225,7 +224,7 @@ def test_damage_costs_only_the_frames_it_touches(payloads: list[bytes], data: st
 
     survivors, position = [], 0
     while position < len(log):
-        found = find_frame(log, position)
+        found = FrameReader(log).find(position)
         if not isinstance(found, Frame):
             break
         survivors.append(found.payload)

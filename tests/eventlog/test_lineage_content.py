@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from helpers.log_writer import Log
 from lineage_store.eventlog.mindspore.events import decode_lineage
-from lineage_store.eventlog.mindspore.lineage_content import (
-    shortest_decimal,
-    user_info,
-)
+from lineage_store.eventlog.mindspore.lineage_content import shortest_decimal, user_info
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 from lineage_store.eventlog.records.framing import read_frames
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -85,11 +85,30 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
             yield url
         return
     source = (make_url(template).database if template else None) or "template1"
-    _execute(server_url, SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source)))
+    # On our own server, which has its files in memory, a copy of files takes half of what the usual way takes.
+    way = SQL("" if SERVER_VARIABLE in os.environ else " STRATEGY FILE_COPY")
+    create = SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source))
+    _execute(server_url, create + way)
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
         _execute(server_url, SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+@contextmanager
+def copied(url: str, directory: Path, fill: Callable[[str], None]) -> Iterator[str]:
+    """The URL of a copy of a store that `fill` has filled, to which nobody is connected.
+
+    Where databases cannot be copied, it is filled anew.
+    """
+    given = make_url(url)
+    if given.get_backend_name() == "sqlite":
+        yield f"sqlite:///{shutil.copy(str(given.database), directory / 'copy.sqlite3')}"
+        return
+    with postgres_database(url, template=url) as copy:
+        if _only_schemas(url):
+            fill(copy)
+        yield copy
 
 
 def make_store(url: str) -> None:

@@ -1,4 +1,4 @@
-"""A daemon in a process of its own that follows what a settings file says, and what it logs."""
+"""A daemon in a process of its own that follows a settings file, with what it logs; or one in a thread here."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from helpers.program import PROGRAM
+from helpers.waiting import wait_until
+from lineage_store import LineageStore
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
+@contextmanager
+def following_here(store: LineageStore, *base_dirs: Path) -> Iterator[None]:
+    """A daemon in a thread of this process."""
+    stop = threading.Event()
+    thread = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @dataclass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, Row, text, update
 
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
+from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.report import IngestReport
 from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.tables import ingest_lease
@@ -55,7 +58,30 @@ def let_leases_expire(engine: Engine) -> None:
         connection.execute(update(ingest_lease).values(expires_at=datetime(2000, 1, 1, tzinfo=UTC)))
 
 
+def tick_until(condition: Callable[[], object], *followers: Follower) -> None:
+    """Let followers tick until it is so."""
+    wait_until(condition, *(follower.tick for follower in followers))
+
+
+def search_at_next_tick(follower: Follower) -> None:
+    """What waiting for `discovery_interval_s` does; one that does not lead yet searches anyhow."""
+    if follower._passes is not None:
+        follower._passes.discovery_due = 0.0
+
+
 def ledger_is_closed(engine: Engine) -> bool:
     """Whether every file's bytes are ingested, quarantined or pending, and none is counted twice."""
     ledger = rows(engine, "SELECT size_bytes, byte_offset, quarantined_bytes FROM log_file WHERE current")
     return all(0 <= row.quarantined_bytes <= row.byte_offset <= row.size_bytes for row in ledger)
+
+
+def size_of(engine: Engine) -> int:
+    """The bytes that the tables and indexes of a store take."""
+    if engine.dialect.name == "sqlite":
+        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    else:
+        query = (
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+    return int(column(engine, query)[0])

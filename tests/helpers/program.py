@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pty
-import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
+
+from lineage_store.cli import main
 
 PROGRAM = Path(sys.executable).parent / "lineage-store"
 
@@ -28,20 +33,50 @@ Run = Callable[..., Finished]
 def on_terminal(
     *arguments: object, url: str, columns: int = 200, environment: dict[str, str] | None = None
 ) -> str:
-    """What the program writes when stdout and stderr are a terminal."""
+    """What the program, run in this process, writes when stdin, stdout and stderr are a terminal."""
     settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": str(columns), "PAGER": "cat"}
-    ours, theirs = pty.openpty()
-    command = [str(PROGRAM), *map(str, arguments)]
-    environment = settings | (environment or {})
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        seen = bytearray()
-        while part := _read(ours):
-            seen += part
-    os.close(ours)
-    assert process.returncode == 0, seen
+    settings |= environment or {}
+    seen = bytearray()
+    with mock.patch.dict(os.environ, settings, clear=True), logging_kept(), _terminal(seen):
+        code = main(list(map(str, arguments)))
+    assert code == 0, seen
     return seen.decode()
+
+
+@contextmanager
+def logging_kept() -> Iterator[None]:
+    """What the program does to the root logger of this process is undone."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = handlers, level
+
+
+@contextmanager
+def _terminal(seen: bytearray) -> Iterator[None]:
+    """This process, and what it starts, is on a terminal; what is written there is seen."""
+    ours, theirs = pty.openpty()
+    reader = threading.Thread(target=lambda: seen.extend(b"".join(iter(lambda: _read(ours), b""))))
+    reader.start()
+    kept, streams = [os.dup(number) for number in range(3)], (sys.stdin, sys.stdout, sys.stderr)
+    for number in range(3):
+        os.dup2(theirs, number)
+    os.close(theirs)
+    sys.stdin, sys.stdout, sys.stderr = (open(n, "w" if n else "r", closefd=False) for n in range(3))  # noqa: SIM115 - closed below
+    try:
+        yield
+    finally:
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            stream.close()
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        reader.join()
+        os.close(ours)
 
 
 def _read(descriptor: int) -> bytes:

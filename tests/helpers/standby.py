@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from helpers.databases import SERVER_VARIABLE, client_programs_directory, server_directory
+from helpers.waiting import wait_until
 
 _CATCHES_UP_WITHIN_S = 60.0
 
@@ -128,20 +129,12 @@ def execute(url: str, *statements: str) -> None:
     """Run statements, each in a transaction of its own, and again where a standby ends it to replay."""
     with psycopg.connect(_plain(url), autocommit=True) as connection:
         for statement in statements:
-            until(partial(_holds, connection, statement, ()))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Return when it holds."""
-    deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.02)
+            wait_until(partial(_holds, connection, statement, ()))
 
 
 def _until(url: str, condition: str) -> None:
     with psycopg.connect(_plain(url), autocommit=True) as connection:
-        until(partial(_holds, connection, condition))
+        wait_until(partial(_holds, connection, condition))
 
 
 def _holds(connection: psycopg.Connection, statement: str, wanted: tuple[object, ...] = (True,)) -> bool:

@@ -69,10 +69,7 @@ def test_a_transaction_takes_few_files_that_bring_many_names(
 
 @pytest.mark.slow
 def test_many_files_are_read_in_a_process(
-    engine: Engine,
-    corpus: Path,
-    read_in_a_thread: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, corpus: Path, read_in_a_thread: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read_here(*_: object) -> bytes:
         raise AssertionError("a log file was read in the process that writes")

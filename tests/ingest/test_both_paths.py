@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 
-from helpers.generated_events import (
-    CHANCES,
-    SUMMARY_FILES,
-    event,
-    irregular,
-    mutated,
-    real_payloads,
-    regular,
-)
+from helpers.generated_events import CHANCES, SUMMARY_FILES, event, irregular, mutated, real_payloads, regular
 from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
 from lineage_store.config import Settings

@@ -11,38 +11,26 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from helpers import databases, oracle
+from helpers import oracle
 from helpers.base_dirs import GOLDEN
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, ledger_is_closed, rows
 from lineage_store.store.database.engine import open_engine
-from lineage_store.store.schema import upgrade
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def golden(
-    request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
+@pytest.fixture(scope="module")
+def golden(module_database_url: str, corpus: Path) -> Iterator[Engine]:
     """The golden jobs in a store, once per database."""
-    if request.param == "sqlite":
-        yield from _golden(f"sqlite:///{tmp_path_factory.mktemp('golden') / 'store.sqlite3'}", corpus)
-        return
-    with databases.postgres_database(request.getfixturevalue("postgres_server")) as url:
-        yield from _golden(url, corpus)
+    engine = open_engine(module_database_url)
+    ingest(engine, corpus)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture(scope="module")
 def contents() -> dict[str, dict[str, list[object]]]:
     """What each database held, for the comparison of both."""
     return {}
-
-
-def _golden(url: str, corpus: Path) -> Iterator[Engine]:
-    upgrade.upgrade(url)
-    engine = open_engine(url)
-    ingest(engine, corpus)
-    yield engine
-    engine.dispose()
 
 
 def test_every_byte_of_every_file_is_accounted_for(golden: Engine, corpus: Path) -> None:

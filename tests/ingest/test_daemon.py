@@ -5,10 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from helpers.following_daemon import following_here
 from helpers.ingesting import column, ingest, ledger_is_closed, rows, visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
@@ -30,13 +30,6 @@ from lineage_store.config import Settings
 settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0, batch_rows=100, chunk_bytes=4096)
 LineageStore(sys.argv[1], settings=settings).run_daemon(sys.argv[2:])
 """
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -63,21 +56,15 @@ def test_several_base_dirs_are_followed_until_it_is_told_to_stop(
     base_dirs = [tmp_path / name for name in ("one", "two", "gone")]
     logs = {base_dir: Log().scalar(1, base_dir.name, 0.5) for base_dir in base_dirs[:2]}
     paths = {base_dir: log.write_summary(base_dir / "job") for base_dir, log in logs.items()}
-    stop = threading.Event()
-    with LineageStore(database_url, settings=Settings(**EAGER)) as store:
-        daemon = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
-        daemon.start()
-        try:
-            for base_dir in paths:
-                wait_until(lambda base_dir=base_dir: visible_scalars(engine, base_dir.name) == {1: 0.5})  # type: ignore[misc]
-            for base_dir, log in logs.items():
-                log.scalar(2, base_dir.name, 0.25).write(paths[base_dir])
-                wait_until(
-                    lambda base_dir=base_dir: visible_scalars(engine, base_dir.name) == {1: 0.5, 2: 0.25}  # type: ignore[misc]
-                )
-        finally:
-            stop.set()
-            daemon.join()
+    settings = Settings(**EAGER)
+    with LineageStore(database_url, settings=settings) as store, following_here(store, *base_dirs):
+        for base_dir in paths:
+            wait_until(lambda base_dir=base_dir: visible_scalars(engine, base_dir.name) == {1: 0.5})  # type: ignore[misc]
+        for base_dir, log in logs.items():
+            log.scalar(2, base_dir.name, 0.25).write(paths[base_dir])
+            wait_until(
+                lambda base_dir=base_dir: visible_scalars(engine, base_dir.name) == {1: 0.5, 2: 0.25}  # type: ignore[misc]
+            )
     assert column(engine, "SELECT count(*) FROM ingest_lease WHERE expires_at > acquired_at") == [2]
 
 

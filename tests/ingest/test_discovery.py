@@ -72,10 +72,7 @@ def test_a_file_that_turns_into_a_fifo_hangs_nothing(sqlite_engine: Engine, base
     from lineage_store.ingest.read.log_reader import open_log_file
 
     os.mkfifo(base_dir / NAME)
-    with (
-        pytest.raises(OSError, match="no regular file"),
-        open_log_file(base_dir, "./", NAME, FORMATS[0]),
-    ):
+    with pytest.raises(OSError, match="no regular file"), open_log_file(base_dir, "./", NAME, FORMATS[0]):
         pass
 
 

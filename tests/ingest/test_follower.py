@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -15,7 +14,15 @@ import pytest
 from sqlalchemy import Engine, update
 
 from helpers.base_dirs import path_meant
-from helpers.ingesting import column, let_leases_expire, open_problems, rows, visible_scalars
+from helpers.ingesting import (
+    column,
+    let_leases_expire,
+    open_problems,
+    rows,
+    search_at_next_tick,
+    tick_until,
+    visible_scalars,
+)
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
@@ -32,16 +39,6 @@ EAGER: dict[str, Any] = {
     "slow_reading_s": 30.0,
 }
 RARELY_SEARCHING: dict[str, Any] = {**EAGER, "discovery_interval_s": 3600}
-
-
-def until(condition: Callable[[], object], *followers: Follower) -> None:
-    """Tick until it is so; generously bounded, since nothing here is about speed."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        for follower in followers:
-            follower.tick()
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ def test_a_new_job_is_found(follow: Callable[..., Follower], engine: Engine, bas
     follower = follow()
     follower.tick()
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
 
 
 def test_a_live_jobs_new_sample_is_seen_without_a_search(
@@ -101,14 +98,14 @@ def test_a_quiet_job_becomes_stalled_and_live_again_when_it_grows(
     log = Log().scalar(1, "loss", 0.5)
     path = log.write_summary(base_dir / "job")
     follower = follow()
-    until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
+    tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
     with writing(engine) as connection:  # what time does
         long_ago = datetime(2020, 1, 1, tzinfo=UTC)
         connection.execute(update(log_file).values(grown_at=long_ago))
         connection.execute(update(train_job).values(last_grown_at=long_ago))
-    until(lambda: column(engine, "SELECT state FROM train_job") == ["stalled"], follower)
+    tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["stalled"], follower)
     log.scalar(2, "loss", 0.5).write(path)
-    until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
+    tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
 
 
 def test_an_old_unfinished_job_is_stalled_from_the_first_look_on(
@@ -128,7 +125,7 @@ def test_a_job_is_finished_when_its_files_are_closed_or_a_newer_one_took_over(
     follower.tick()
     assert column(engine, "SELECT state FROM train_job") == ["live"]
     newest.chmod(0o400)
-    until(lambda: column(engine, "SELECT state FROM train_job") == ["finished"], follower)
+    tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["finished"], follower)
 
 
 def test_finished_directories_are_not_listed_again_until_they_change(
@@ -145,15 +142,15 @@ def test_finished_directories_are_not_listed_again_until_they_change(
 
     def nothing_is_listed() -> bool:
         listed.clear()
-        follower._discovery_due = 0.0
+        search_at_next_tick(follower)
         follower.tick()
         return not listed
 
     monkeypatch.setattr(os, "scandir", counted)
-    until(nothing_is_listed, follower)
+    tick_until(nothing_is_listed, follower)
     assert nothing_is_listed()
     Log().scalar(2, "loss", 0.25).write_summary(base_dir / "done", 200).chmod(0o400)
-    until(lambda: visible_scalars(engine) == {1: 0.5, 2: 0.25}, follower)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5, 2: 0.25}, follower)
 
 
 def test_a_finished_job_that_vanishes_is_missing(
@@ -163,7 +160,7 @@ def test_a_finished_job_that_vanishes_is_missing(
     follower = follow()
     follower.tick()
     (base_dir / "done").rename(tmp_path / "away")
-    until(lambda: column(engine, "SELECT state FROM train_job") == ["missing"], follower)
+    tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["missing"], follower)
 
 
 # --- who leads ---
@@ -178,7 +175,7 @@ def test_one_stands_by_and_takes_over_at_once_when_the_leader_ends(
     (before,) = column(engine, "SELECT holder FROM ingest_lease")
     leader.close()
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    until(lambda: visible_scalars(engine) == {1: 0.5}, standby)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, standby)
     (lease,) = rows(engine, "SELECT holder, epoch FROM ingest_lease")
     assert lease.holder != before
     assert lease.epoch == 2
@@ -193,7 +190,7 @@ def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
     standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
     standby.tick()
     assert standby.status.title == "stands by"
-    until(lambda: standby.status.title == "leads", standby)
+    tick_until(lambda: standby.status.title == "leads", standby)
 
 
 def test_one_that_was_away_finds_out_and_stands_by(
@@ -205,9 +202,9 @@ def test_one_that_was_away_finds_out_and_stands_by(
     let_leases_expire(engine)
     other.tick()
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    until(lambda: "lost the lead" in caplog.messages, away)
-    until(lambda: "stands by" in caplog.messages, away)
-    until(lambda: visible_scalars(engine) == {1: 0.5}, other)
+    tick_until(lambda: "lost the lead" in caplog.messages, away)
+    tick_until(lambda: "stands by" in caplog.messages, away)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, other)
     assert column(engine, "SELECT epoch FROM ingest_lease") == [2]
 
 
@@ -220,7 +217,7 @@ def test_one_that_leads_again_trusts_nothing_of_before(
     let_leases_expire(engine)
     forget(engine, base_dir, Settings())
     assert column(engine, "SELECT count(*) FROM train_job") == [0]
-    until(lambda: visible_scalars(engine) == {1: 0.5}, away)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, away)
 
 
 # --- failures ---
@@ -233,10 +230,10 @@ def test_an_unlistable_base_dir_is_a_problem_until_it_is_back(
     follower = follow()
     follower.tick()
     base_dir.rename(tmp_path / "unmounted")
-    until(lambda: open_problems(engine) == [("unlistable_base_dir", ".")], follower)
+    tick_until(lambda: open_problems(engine) == [("unlistable_base_dir", ".")], follower)
     assert column(engine, "SELECT state FROM train_job") == ["live"]
     (tmp_path / "unmounted").rename(base_dir)
-    until(lambda: open_problems(engine) == [], follower)
+    tick_until(lambda: open_problems(engine) == [], follower)
     assert column(engine, "SELECT state FROM log_file") == ["open"]
 
 
@@ -247,7 +244,7 @@ def test_a_base_dir_that_comes_into_being_later_is_followed(
     follower = follow()
     follower.tick()
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
 
 
 def test_a_database_that_is_away_is_waited_for(sqlite_url: str, base_dir: Path) -> None:
@@ -259,7 +256,7 @@ def test_a_database_that_is_away_is_waited_for(sqlite_url: str, base_dir: Path) 
     follower.tick()
     engine.dispose()
     store.with_suffix(".away").replace(store)
-    until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
     follower.close()
     engine.dispose()
 
@@ -278,7 +275,7 @@ def test_a_surprise_is_logged_with_its_traceback_and_waited_out(
         follower.tick()
     (failure,) = (line for line in caplog.records if line.message == "pass failed")
     assert failure.exc_info is not None
-    until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
 
 
 def test_the_history_of_passes_is_kept_in_bounds(
@@ -289,6 +286,6 @@ def test_the_history_of_passes_is_kept_in_bounds(
     follower = follow(**EAGER, cycle_history=3)
     for step in range(6):
         log.scalar(step, "loss", 0.5).write(path)
-        until(lambda step=step: step in visible_scalars(engine), follower)  # type: ignore[misc]
+        tick_until(lambda step=step: step in visible_scalars(engine), follower)  # type: ignore[misc]
     cycles = rows(engine, "SELECT events, files_read, samples FROM ingest_cycle")
     assert [tuple(cycle) for cycle in cycles] == [(1, 1, 1)] * 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -18,11 +17,11 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from helpers.databases import needs_databases
-from helpers.ingesting import column, ledger_is_closed, visible_scalars
+from helpers.ingesting import column, ledger_is_closed, tick_until, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.ingest.daemon import follower
+from lineage_store.ingest.daemon import passes
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.admin.publish import publish
@@ -37,14 +36,7 @@ def following(engine: Engine, base_dir: Path) -> Iterator[Callable[[Callable[[],
     """A daemon's follower that ticks until something is so."""
     this = Follower(engine, base_dir, SETTINGS)
 
-    def until(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < end, "it never came to be"
-            this.tick()
-            time.sleep(0.02)
-
-    yield until
+    yield lambda condition: tick_until(condition, this)
     this.close()
 
 
@@ -116,7 +108,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought
 ) -> None:
     """No error tells of it: connections that wait are seen to be broken, and are made anew."""
     monkeypatch.setattr(pool, "_RESTED_AFTER_S", 0.0)
-    monkeypatch.setattr(follower, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
+    monkeypatch.setattr(passes, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
     engine = open_engine(postgres_url)
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "one", 100).chmod(0o400)
     with following(engine, base_dir) as until:

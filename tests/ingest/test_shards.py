@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from helpers.ingesting import column, ingest, ledger_is_closed, let_leases_expire, open_problems, rows
+from helpers.ingesting import (
+    column,
+    ingest,
+    ledger_is_closed,
+    let_leases_expire,
+    open_problems,
+    rows,
+    search_at_next_tick,
+    tick_until,
+)
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -77,19 +85,10 @@ def followers(engine: Engine, base_dir: Path, base_dir_id: int) -> Iterator[list
         follower.close()
 
 
-def until(condition: Callable[[], object], *ticking: Follower) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        for follower in ticking:
-            follower.tick()
-        time.sleep(0.02)
-
-
 def search(*followers: Follower) -> None:
     """A search now, by each."""
     for follower in followers:
-        follower._discovery_due = 0.0
+        search_at_next_tick(follower)
         follower.tick()
 
 
@@ -169,7 +168,7 @@ def test_shards_are_led_at_once_by_several_who_read_their_own_jobs(
     for shards, follower in zip(THREE, followers, strict=True):
         assert read_by(engine) == expected
         expected |= of_shard(shards)
-        until(lambda expected=expected: read_by(engine) == expected, follower)  # type: ignore[misc]
+        tick_until(lambda expected=expected: read_by(engine) == expected, follower)  # type: ignore[misc]
     assert expected == of_shard(ALL)
     assert column(engine, "SELECT led_shards FROM v_base_dir") == [3]
     leaders = column(engine, "SELECT leader FROM v_shard ORDER BY shard")
@@ -183,14 +182,14 @@ def test_shards_are_led_at_once_by_several_who_read_their_own_jobs(
 def test_a_job_that_vanishes_is_missed_by_its_shard_alone(
     engine: Engine, base_dir: Path, followers: list[Follower], tmp_path: Path
 ) -> None:
-    until(lambda: read_by(engine) == of_shard(ALL), *followers)
+    tick_until(lambda: read_by(engine) == of_shard(ALL), *followers)
     for name in JOBS:
         (base_dir / name).rename(tmp_path / name)
     expected = set[str]()
     for shards, follower in zip(THREE, followers, strict=True):
         assert missing(engine) == expected
         expected |= of_shard(shards)
-        until(lambda expected=expected: missing(engine) == expected, follower)  # type: ignore[misc]
+        tick_until(lambda expected=expected: missing(engine) == expected, follower)  # type: ignore[misc]
 
 
 def missing(engine: Engine) -> set[str]:
@@ -209,20 +208,20 @@ def test_what_is_left_of_a_rewritten_file_goes_with_its_shard(
     expected = set[str]()
     for shards, follower in zip(THREE, followers, strict=True):
         expected |= of_shard(shards)
-        until(lambda expected=expected: set(column(engine, anew)) == expected, follower)  # type: ignore[misc]
+        tick_until(lambda expected=expected: set(column(engine, anew)) == expected, follower)  # type: ignore[misc]
 
 
 def test_who_stands_by_keeps_no_reading_process(
     engine: Engine, base_dir: Path, base_dir_id: int, followers: list[Follower]
 ) -> None:
     follower = followers[1]
-    until(lambda: read_by(engine) == of_shard(THREE[1]), follower)
+    tick_until(lambda: read_by(engine) == of_shard(THREE[1]), follower)
     assert follower._reader.is_running
     let_leases_expire(engine)
     lead(engine, base_dir_id, 1, "elsewhere:1:x", lasts_s=600.0)
     for name in JOBS:  # what it would write is refused
         Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / name, timestamp=1_700_000_001)
-    until(lambda: not follower._reader.is_running, follower)
+    tick_until(lambda: not follower._reader.is_running, follower)
     assert follower.status.state == STANDS_BY
 
 
@@ -319,7 +318,7 @@ def test_paths_that_cannot_be_listed_are_told_once_whoever_meets_them(
     denied.clear()
     search(*followers)
     assert open_problems(engine) == []
-    until(lambda: read_by(engine) == of_shard(ALL), *followers)
+    tick_until(lambda: read_by(engine) == of_shard(ALL), *followers)
 
 
 def test_a_base_dir_that_cannot_be_listed_is_told_once(
@@ -341,7 +340,7 @@ def test_who_leads_the_first_shard_gathers_statistics_for_all(
     divide(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 2, 15.0)
     for shard, expected in ((1, 0), (0, 1)):
         follower = Follower(sqlite_engine, base_dir, Settings(**EAGER), shard=shard)
-        until(lambda shard=shard: of_shard(Shards(2, shard)) <= read_by(sqlite_engine), follower)  # type: ignore[misc]
+        tick_until(lambda shard=shard: of_shard(Shards(2, shard)) <= read_by(sqlite_engine), follower)  # type: ignore[misc]
         follower.close()
         assert column(sqlite_engine, gathered) == [expected]
 
@@ -367,7 +366,7 @@ def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path
             write_cycle(first, row, 10, batches=1, batches_s=0.5)
             second = threading.Thread(target=write_later, args=(engine, row))
             second.start()
-            until(lambda: column(engine, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [0])
+            tick_until(lambda: column(engine, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [0])
         second.join()
         assert rows(engine, "SELECT cycles, events, batches_s FROM ingest_total") == [(2, 2, 1.0)]
 
@@ -414,9 +413,9 @@ def test_the_number_is_not_changed_while_an_ingest_is_at_work(engine: Engine, ba
 
 def test_a_follower_divides_once_and_leaves_it_to_later_ones(engine: Engine, base_dir: Path) -> None:
     first, later = (Follower(engine, base_dir, Settings(**EAGER, shards=count)) for count in (3, 2))
-    until(lambda: read_by(engine) == of_shard(THREE[0]), first)
-    until(lambda: later.shards == 2, later)
-    until(lambda: first.shards == 2, first)
+    tick_until(lambda: read_by(engine) == of_shard(THREE[0]), first)
+    tick_until(lambda: later.shards == 2, later)
+    tick_until(lambda: first.shards == 2, first)
     assert column(engine, "SELECT shards FROM v_base_dir") == [2]
     for follower in (first, later):
         follower.close()
@@ -450,22 +449,22 @@ def test_shards_spread_over_daemons_and_those_of_a_dead_one_are_taken_over(
     engine: Engine, base_dir: Path, start: Start
 ) -> None:
     first = start(3)
-    until(lambda: led(engine) == {first.pid: 3})
+    tick_until(lambda: led(engine) == {first.pid: 3})
     others = [start(), start()]
-    until(lambda: led(engine) == {each.pid: 1 for each in [first, *others]})
+    tick_until(lambda: led(engine) == {each.pid: 1 for each in [first, *others]})
     first.kill()
     first.wait()
-    until(lambda: sum(led(engine).values()) == 3 and first.pid not in led(engine))
+    tick_until(lambda: sum(led(engine).values()) == 3 and first.pid not in led(engine))
     for name in JOBS:
         (path,) = (base_dir / name).iterdir()
         Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write(path)
-    until(lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2 * len(JOBS)])
+    tick_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2 * len(JOBS)])
     assert ledger_is_closed(engine)
     fourth = start(5)
-    until(lambda: sum(led(engine).values()) == 5 and led(engine).get(fourth.pid))
+    tick_until(lambda: sum(led(engine).values()) == 5 and led(engine).get(fourth.pid))
     fourth.send_signal(signal.SIGTERM)
     assert fourth.wait(timeout=60) == 0
-    until(lambda: sum(led(engine).values()) == 5 and fourth.pid not in led(engine))
+    tick_until(lambda: sum(led(engine).values()) == 5 and fourth.pid not in led(engine))
 
 
 @pytest.mark.slow
@@ -492,5 +491,5 @@ def test_what_changes_is_told_once_though_several_write(
                 (path,) = (base_dir / name).iterdir()
                 log.scalar(step, "loss", 0.5).write(path)
             read = f"SELECT count(*) FROM series WHERE last_step = {step}"
-            until(lambda read=read: all_told() and column(store.engine, read) == [len(JOBS)])  # type: ignore[misc]
-        until(all_told)
+            tick_until(lambda read=read: all_told() and column(store.engine, read) == [len(JOBS)])  # type: ignore[misc]
+        tick_until(all_told)

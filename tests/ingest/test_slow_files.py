@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from helpers.ingesting import column, ingest, open_problems, rows
+from helpers.ingesting import column, ingest, open_problems, rows, tick_until
 from helpers.known_files import unread
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -62,14 +61,6 @@ def hanging_jobs(tmp_path: Path, base_dir: Path, monkeypatch: pytest.MonkeyPatch
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"hangs_{number}")
 
 
-def tick_until(follower: Follower, met: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not met():
-        assert time.monotonic() < end, "it never came to be"
-        follower.tick()
-        time.sleep(0.02)
-
-
 def steps_of(engine: Engine, job: str) -> int:
     (found,) = column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = :job", job=job)
     return int(found)
@@ -83,11 +74,11 @@ def test_jobs_grow_in_sql_while_files_hang_for_ever(
     path = log.write_summary(base_dir / "honest")
     follower = follow(slow_reading_s=0.5, reading_deadline_s=3600)
     for step in range(2, 6):
-        tick_until(follower, lambda: steps_of(sqlite_engine, "./honest") == step - 1)  # noqa: B023
+        tick_until(lambda: steps_of(sqlite_engine, "./honest") == step - 1, follower)  # noqa: B023
         log.scalar(step, "loss", 0.5).write(path)
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "later")
-    tick_until(follower, lambda: steps_of(sqlite_engine, "./honest") == 5)
-    tick_until(follower, lambda: steps_of(sqlite_engine, "./later") == 1)
+    tick_until(lambda: steps_of(sqlite_engine, "./honest") == 5, follower)
+    tick_until(lambda: steps_of(sqlite_engine, "./later") == 1, follower)
     assert column(sqlite_engine, "SELECT DISTINCT failed_reads FROM log_file") == [0]
 
 
@@ -97,7 +88,7 @@ def test_files_that_exceed_the_deadline_are_told_by_name_one_after_the_other(
 ) -> None:
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "honest")
     follower = follow(slow_reading_s=0.3, reading_deadline_s=0.5)
-    tick_until(follower, lambda: len(open_problems(sqlite_engine)) == 3)
+    tick_until(lambda: len(open_problems(sqlite_engine)) == 3, follower)
     assert open_problems(sqlite_engine) == [
         ("poisonous_file", f"hangs_{number}/{NAME}") for number in range(3)
     ]
@@ -113,7 +104,7 @@ def test_growth_is_read_before_the_backlog_that_was_found_before_it(
     log = Log().scalar(1, "loss", 0.5)
     path = log.write_summary(base_dir / "honest")
     follower, asked = follow(), iter(range(10**6))
-    tick_until(follower, lambda: steps_of(sqlite_engine, "./honest") == 1)
+    tick_until(lambda: steps_of(sqlite_engine, "./honest") == 1, follower)
     follower.close()
     for number in range(300):
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"backlog_{number}")
@@ -124,7 +115,7 @@ def test_growth_is_read_before_the_backlog_that_was_found_before_it(
         return False
 
     follower = follow(should_stop=grow, batch_files=1)
-    tick_until(follower, lambda: len(column(sqlite_engine, "SELECT step FROM scalar_sample")) == 302)
+    tick_until(lambda: len(column(sqlite_engine, "SELECT step FROM scalar_sample")) == 302, follower)
     by_revision = column(sqlite_engine, "SELECT train_id FROM train_job ORDER BY revision")
     assert by_revision.index("./honest") < 300
 

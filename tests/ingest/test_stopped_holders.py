@@ -5,17 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.ingest import base_dirs
@@ -103,13 +103,6 @@ def process_state(process: subprocess.Popen[str]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
-
-
 def take_over(engine: Engine, base_dir: Path) -> None:
     """Try as a daemon does that stands by, until the store has everything."""
     follower = Follower(engine, base_dir, SETTINGS)
@@ -187,6 +180,22 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
         while session.get_result():
             pass
         leases.confirm(working, expired)
+
+
+def test_a_session_that_stopped_while_it_renewed_the_lease_is_ended(
+    postgres_engine: Engine, expired: Lease
+) -> None:
+    def take_over(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("UPDATE ingest_lease"):
+            event.remove(postgres_engine, "before_cursor_execute", take_over)
+            with writing(postgres_engine) as other:
+                taken.append(leases.acquire(other, expired.base_dir_id, "host:2:b", 0.0, "daemon").epoch)
+
+    taken: list[int] = []
+    event.listen(postgres_engine, "before_cursor_execute", take_over)
+    with pytest.raises(DatabaseUnavailableError), writing(postgres_engine) as stalled:
+        leases.renew(stalled, expired)
+    assert taken == [expired.epoch + 1]
 
 
 def test_a_session_that_is_done_with_the_lease_is_left_alone_whatever_it_does_next(

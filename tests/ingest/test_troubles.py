@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from helpers.databases import needs_databases
-from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
+from helpers.ingesting import column, ingest, let_leases_expire, tick_until, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError
@@ -48,11 +47,7 @@ class Followed:
         self.expected[step] = 0.5
 
     def until(self, condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < end, "it never came to be"
-            self.follower.tick()
-            time.sleep(0.02)
+        tick_until(condition, self.follower)
 
     def is_in(self, state: str) -> None:
         self.until(lambda: self.follower.status.title == state)
@@ -137,10 +132,7 @@ def test_a_store_that_was_write_protected_when_it_was_opened_is_written_when_it_
     follower.tick()
     assert follower.status.title == "database read-only"
     file.chmod(0o600)
-    end = time.monotonic() + 60
-    while visible_scalars(engine) != {1: 0.5}:
-        assert time.monotonic() < end, "it never came to be"
-        follower.tick()
+    tick_until(lambda: visible_scalars(engine) == {1: 0.5}, follower)
     follower.close()
     engine.dispose()
 

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +19,10 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
+from helpers.following_daemon import following_here
 from helpers.ingesting import visible_scalars
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ExitCode
@@ -42,13 +43,6 @@ class Hand:
 
     def __call__(self) -> float:
         return self.now
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 # --- clocks ---
@@ -104,15 +98,8 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 @contextmanager
 def following(url: str, base_dir: Path) -> Iterator[None]:
-    stop = threading.Event()
-    with LineageStore(url, settings=Settings(**EAGER)) as store:
-        thread = threading.Thread(target=store.run_daemon, args=([base_dir],), kwargs={"stop": stop})
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+    with LineageStore(url, settings=Settings(**EAGER)) as store, following_here(store, base_dir):
+        yield
 
 
 @pytest.mark.parametrize("step", [-TWO_HOURS_S, TWO_HOURS_S])
@@ -254,6 +241,7 @@ def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
         wait_until(lambda: visible_scalars(sqlite_engine, "other") == {1: 0.5})
 
 
+@pytest.mark.slow
 def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_its_end(
     sqlite_url: str, base_dir: Path, hung: Path
 ) -> None:

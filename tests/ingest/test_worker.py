@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from helpers.ingesting import column, ingest, rows
+from helpers.ingesting import column, ingest, rows, tick_until
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog import formats
@@ -147,25 +147,16 @@ SETTINGS = Settings(
 GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
-def tick_until(follower: Follower, met: Callable[[], bool], within_s: float = 60) -> None:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        follower.tick()
-        if met():
-            return
-        time.sleep(0.06)
-    pytest.fail(f"not met within {within_s} s")
-
-
 def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
-    engine: Engine, base_dir: Path
+    sqlite_engine: Engine, base_dir: Path
 ) -> None:
+    engine = sqlite_engine
     takes_more_memory_than_there_is = np.zeros(15 * MEBIBYTE, np.float32)
     Log().tensor(1, "weights", takes_more_memory_than_there_is).write_summary(base_dir / "glutton")
     for name in ("a", "z"):
         GOOD.write_summary(base_dir / name)
     follower = Follower(engine, base_dir, SETTINGS)
-    tick_until(follower, lambda: "poisoned" in column(engine, "SELECT state FROM log_file"))
+    tick_until(lambda: "poisoned" in column(engine, "SELECT state FROM log_file"), follower)
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
     (problem,) = rows(
         engine, "SELECT kind, path, reason, remedy FROM ingest_problem WHERE resolved_at IS NULL"
@@ -174,7 +165,7 @@ def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_
     assert problem.reason == "Reading took more than 100 MiB of memory. Times in a row: 3."
     assert "lineage-store retry" in problem.remedy
     GOOD.write_summary(base_dir / "later")
-    tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3])
+    tick_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3], follower)
     assert column(engine, "SELECT failed_reads FROM log_file WHERE state = 'poisoned'") == [3]
     follower.close()
     (base_dir_id,) = column(engine, "SELECT id FROM base_dir")
@@ -218,6 +209,6 @@ def test_a_reading_process_that_is_killed_costs_a_failed_read_at_most(engine: En
     Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write(
         next((base_dir / "job").glob("*_MS"))
     )
-    tick_until(follower, lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2])
+    tick_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [2], follower)
     assert column(engine, "SELECT failed_reads FROM log_file") == [0]
     follower.close()

@@ -24,7 +24,7 @@ from helpers.contents import natural_contents
 from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.log_writer import Log
-from helpers.standby import until
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
@@ -346,10 +346,10 @@ def test_a_program_of_postgresql_dies_with_us(
     with subprocess.Popen(
         [sys.executable, "-c", run, postgres_url], env={**os.environ, "PATH": path}
     ) as ours:
-        until((tmp_path / "pid").exists)
+        wait_until((tmp_path / "pid").exists)
         ours.kill()
     theirs = int((tmp_path / "pid").read_text())
-    until(lambda: lives_no_more(theirs))
+    wait_until(lambda: lives_no_more(theirs))
 
 
 def lives_no_more(pid: int) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from helpers.following_daemon import Daemon, daemon, wait_until, write
-from helpers.ingesting import column, ingest, rows
+from helpers.following_daemon import Daemon, daemon, write
+from helpers.ingesting import column, ingest, rows, size_of
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LeaseLostError
@@ -161,17 +162,6 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
     assert taken * 2 / 3 < told < taken * 3 / 2, f"{told} are told, {taken} are taken"
 
 
-def size_of(engine: Engine) -> int:
-    if engine.dialect.name == "sqlite":
-        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    else:
-        query = (
-            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
-            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-        )
-    return int(column(engine, query)[0])
-
-
 def test_labelled_jobs_stay_and_take_their_room(engine: Engine, four: Path) -> None:
     with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
         store.annotate(four, "./a", tag=3)
@@ -267,7 +257,7 @@ def test_without_a_policy_nothing_can_be_carried_out(sqlite_engine: Engine) -> N
     keep = Settings(keep_labelled=False)
     with LineageStore(url, settings=keep) as store, pytest.raises(ConfigError) as refused:
         store.remove_expired_jobs()
-    assert "keep_days, keep_jobs or keep_store_bytes" in str(refused.value)
+    assert "keep_days, keep_jobs, keep_store_bytes or keep_every_step_days" in str(refused.value)
 
 
 # --- by the daemon -------------------------------------------------------------------------------------------------
@@ -299,6 +289,7 @@ def numbered(*numbers: int) -> list[str]:
     return [f"./job_{number}" for number in numbers]
 
 
+@pytest.mark.slow
 def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: str, place: Path) -> None:
     with keeping(database_url, place) as running:
         wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
@@ -321,6 +312,7 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
     assert (row["base_dir"], row["policy"], row["jobs"]) == (str(place), "keep_jobs = 2", 4)
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_in_between_loses_and_doubles_nothing(
     engine: Engine, database_url: str, place: Path
 ) -> None:
@@ -338,6 +330,7 @@ def test_one_that_is_killed_in_between_loses_and_doubles_nothing(
     ]
 
 
+@pytest.mark.slow
 def test_while_another_removal_is_at_work_a_daemon_reads_on_and_waits(
     engine: Engine, database_url: str, place: Path
 ) -> None:

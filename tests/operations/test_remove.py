@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select, update
 
 from helpers.contents import natural_contents
-from helpers.ingesting import column, ingest
+from helpers.ingesting import column, ingest, tick_until
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
@@ -223,35 +221,24 @@ def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: P
 def test_a_daemon_does_not_bring_it_back_until_it_is_restored(engine: Engine, two: Path) -> None:
     quick = Settings(lease_s=1, discovery_interval_s=0.05, poll_interval_s=0.05)
     follower = Follower(engine, two, quick)
-    tick_until(follower, lambda: leader_of(engine, two) is not None)
+    tick_until(lambda: leader_of(engine, two) is not None, follower)
     assert take_out(engine, two, only(engine, "./go")) == ["./go"]
-    tick_until(follower, lambda: leader_of(engine, two) is not None)
+    tick_until(lambda: leader_of(engine, two) is not None, follower)
     (two / "new").mkdir()
     write(two, "new")
-    tick_until(follower, lambda: "./new" in seen_in_views(engine))
+    tick_until(lambda: "./new" in seen_in_views(engine), follower)
     assert "./go" not in seen_in_views(engine)
     restore(engine, two, "./go")
-    tick_until(follower, lambda: "./go" in seen_in_views(engine))
+    tick_until(lambda: "./go" in seen_in_views(engine), follower)
     follower.close()
 
 
 def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
     base_dir_id = register(engine, base_dir)
-    with (
-        hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True),
-        writing(engine) as connection,
-    ):
+    with hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True), writing(engine) as connection:
         assert removal.lift(connection, base_dir_id, train_id)
 
 
 def leader_of(engine: Engine, base_dir: Path) -> str | None:
     with reading(engine) as connection:
         return leases.leader(connection, register(engine, base_dir))
-
-
-def tick_until(follower: Follower, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline, "the daemon does not get there"
-        follower.tick()
-        time.sleep(0.05)

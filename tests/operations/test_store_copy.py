@@ -16,10 +16,10 @@ from helpers import databases
 from helpers.ingesting import column, ingest
 from helpers.kept_store import fill, rows_of
 from helpers.log_writer import Log
-from helpers.standby import until
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
-from lineage_store.operations import store_copy
+from lineage_store.operations import store_copy, table_rows
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema import partitions, upgrade
@@ -29,9 +29,9 @@ KINDS = ["sqlite", "postgresql"]
 _KILLED = """
 import os, signal, sys
 from sqlalchemy import Engine, event
-from lineage_store.operations import store_copy
+from lineage_store.operations import store_copy, table_rows
 
-store_copy.ROWS_AT_A_TIME, store_copy.SAMPLES_AT_A_TIME = 3, 5
+table_rows.ROWS_AT_A_TIME, table_rows.SAMPLES_AT_A_TIME = 3, 5
 writes_left = int(sys.argv[3])
 
 @event.listens_for(Engine, "commit")
@@ -185,7 +185,7 @@ def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
             waits = (
                 "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock')"
             )
-            until(lambda: column(opened(target, request), waits) == [True])
+            wait_until(lambda: column(opened(target, request), waits) == [True])
         assert again.result().rows["train_job"]
 
 
@@ -286,8 +286,8 @@ def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
 def test_batches_are_bounded_and_told_with_about_how_far_they_are(
     source: str, new_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_copy, "ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr(store_copy, "SAMPLES_AT_A_TIME", 2)
+    monkeypatch.setattr(table_rows, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(table_rows, "SAMPLES_AT_A_TIME", 2)
     monkeypatch.setattr(store_copy, "_TOLD_EACH", 20)
     told: list[str] = []
     target = new_url("postgresql")

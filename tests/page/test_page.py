@@ -8,9 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.store.database.engine import writing
+from lineage_store.store.schema.tables import train_job
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright")
 expect, Page = sync_api.expect, sync_api.Page
@@ -306,3 +310,20 @@ def test_a_training_that_was_started_again_says_so(
         store.ingest(base_dir)
     page.goto(f"/job/{key_of(served)}/sweep_1/curves")
     expect(page.get_by_text("1 restart · 1 NaN")).to_be_visible()
+
+
+def test_a_curve_of_which_samples_were_thinned_out_says_so(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    log = Log().version()
+    for step in range(500):
+        log.scalar(step, "loss", step % 7)
+    log.write_summary(base_dir / "old").chmod(0o400)
+    thinning = Settings(keep_every_step_days=90, keep_thinned_buckets=10)
+    with LineageStore(database_url, settings=thinning) as store:
+        store.ingest(base_dir)
+        with writing(store._engine) as connection:
+            connection.execute(update(train_job).values(last_grown_at=None))
+        gone = store.thin_series().samples
+    page.goto(f"/job/{key_of(served)}/old/curves")
+    expect(page.get_by_text(f"thinned: {gone} more samples were written")).to_be_visible()

@@ -295,7 +295,7 @@ PROOF = Proof(
     "damage",
     "damage costs what it touched and no more, and the file lives on",
     unit="damaged files",
-    ci_size=5_000,
+    ci_size=3_000,
     full_size=100_000,
     prove=_prove,
 )

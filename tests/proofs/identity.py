@@ -327,7 +327,7 @@ PROOF = Proof(
     "identity",
     "each path shows what it holds, whatever is done to files",
     unit="histories",
-    ci_size=1_000,
+    ci_size=600,
     full_size=10_000,
     prove=_prove,
 )

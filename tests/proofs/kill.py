@@ -206,7 +206,7 @@ PROOF = Proof(
     "kill",
     "kill -9 at any moment loses nothing and repeats nothing",
     unit="kills on each database",
-    ci_size=1_000,
+    ci_size=500,
     full_size=10_000,
     prove=_prove,
 )

@@ -45,10 +45,7 @@ _POSTGRESQL_SCHEMA = (
     "SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint"
     " WHERE connamespace = 'public'::regnamespace",
 )
-_OUTDATED = {
-    SQLITE: "PRAGMA user_version = 1",
-    POSTGRESQL: f"COMMENT ON TABLE {VERSION_TABLE} IS '1'",
-}
+_OUTDATED = {SQLITE: "PRAGMA user_version = 1", POSTGRESQL: f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"}
 """What an older release leaves: views that the next upgrade drops and makes anew."""
 EVERY_STATEMENT_FROM = 50_000
 """From this size of a run on, upgrades are killed at every statement; below it at every second one, and so on."""

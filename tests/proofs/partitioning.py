@@ -156,7 +156,7 @@ PROOF = Proof(
     "partitions",
     "kill -9 of db partition and --undo at any moment, while others write, loses nothing and repeats nothing",
     unit="kills",
-    ci_size=60,
+    ci_size=40,
     full_size=1_000,
     prove=_prove,
 )

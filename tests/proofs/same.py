@@ -194,7 +194,7 @@ PROOF = Proof(
     "same",
     "both databases give one answer, the one that the rules give, and every float bit by bit",
     unit="conditions",
-    ci_size=1_000,
+    ci_size=500,
     full_size=10_000,
     prove=_prove,
 )

@@ -24,6 +24,7 @@ from sqlalchemy import Engine, text
 
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
@@ -219,7 +220,7 @@ class _Group:
                 leader and int(leader.split(":")[-2]) in living for leader in leaders
             )
 
-        _wait_until(all_led, "takeover")
+        wait_until(all_led, what="takeover", within_s=WITHIN_S)
         return time.monotonic() - since
 
     def await_all_read(self) -> None:
@@ -228,7 +229,11 @@ class _Group:
             file.grow(1)
         wanted = sorted((file.file.size, file.steps) for file in self.files)
         query = "SELECT byte_offset, event_count FROM log_file"
-        _wait_until(lambda: sorted(map(tuple, rows(self.engine, query))) == wanted, "end of reading")
+        wait_until(
+            lambda: sorted(map(tuple, rows(self.engine, query))) == wanted,
+            what="end of reading",
+            within_s=WITHIN_S,
+        )
         (found,) = column(self.engine, "SELECT count(*) FROM scalar_sample")
         assert found == sum(file.steps for file in self.files), f"{found} samples"
 
@@ -271,7 +276,7 @@ class _Followed:
             self.look()
             return dict(rows(engine, "SELECT train_id, revision FROM v_job")) == self._seen  # type: ignore[arg-type]
 
-        _wait_until(all_told, "end of the changes")
+        wait_until(all_told, what="end of the changes", within_s=WITHIN_S)
 
 
 # --- what runs in the children ---
@@ -307,13 +312,6 @@ def _note() -> None:
 
 def _confirm_nothing() -> None:
     vars(leases)["confirm"] = lambda connection, _: database_time(connection)
-
-
-def _wait_until(met: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not met():
-        assert time.monotonic() < end, f"no {what} within {WITHIN_S:.0f} s"
-        time.sleep(0.05)
 
 
 PROOF = Proof(

@@ -26,6 +26,7 @@ import numpy as np
 
 from helpers.event_stream import event_stream
 from helpers.log_writer import GrowingFile, Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.server import create_app
@@ -89,8 +90,8 @@ def _attack(run: Run, kind: str, kills: int, fault: Callable[[], None]) -> _Atta
             with opened(url) as engine:
                 finish(engine, base_dir)
             with forked(partial(_serve, url, listener, fault)):
-                _wait(lambda: _last(seen).get("since") == _now(url) or reader.ended())
-                _wait(lambda: bool(drawn.read_text()) or drawer.ended())
+                wait_until(lambda: _last(seen).get("since") == _now(url) or reader.ended(), within_s=WITHIN_S)
+                wait_until(lambda: bool(drawn.read_text()) or drawer.ended(), within_s=WITHIN_S)
             assert not reader.ended(), "the client failed"
             assert not drawer.ended(), "a curve is not what was written"
         return _compared(url, base_dir, seen, taken, drawn, killed)
@@ -159,13 +160,6 @@ def _last(seen: Path) -> dict[str, Any]:
     lines = seen.read_text().splitlines() if seen.exists() else []
     found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     return found
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < end, "the client does not catch up"
-        time.sleep(0.1)
 
 
 # --- what runs in the children ---

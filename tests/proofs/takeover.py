@@ -28,10 +28,11 @@ from helpers.databases import SERVER_VARIABLE
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.standby import cut_off, execute, hot_standby, paused, promote, wait_until_caught_up
+from helpers.waiting import wait_until
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
-from lineage_store.ingest.daemon import follower, scheduler
+from lineage_store.ingest.daemon import follower, passes, scheduler
 from lineage_store.ingest.daemon.crew import Wanted
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.database.conflicts import CONFLICT
@@ -86,7 +87,11 @@ def _control(run: Run) -> int:
             wait_until_caught_up(pair.primary, pair.standby)
             cut_off(pair.standby)
             _write_job(pair.base_dir / "late")
-            _wait_until(lambda: column(pair.engine_of(pair.primary), _LATE) == [1], "late job")
+            wait_until(
+                lambda: column(pair.engine_of(pair.primary), _LATE) == [1],
+                what="late job",
+                within_s=_WITHIN_S,
+            )
             time.sleep(2)  # by now it is remembered as a job that rests
             kill_server(pair.server)
             promote(pair.standby)
@@ -227,9 +232,11 @@ class _Pair:
         """Wait until the promoted server has everything, and see that it is there once."""
         self.await_read(self.standby)
         engine = self.engine_of(self.standby)
-        _wait_until(lambda: column(engine, _LATE) == [1], "late job")
-        _wait_until(
-            lambda: self._newest(self.standby) == sum(job.steps for job in self._jobs) + 1, "last sample"
+        wait_until(lambda: column(engine, _LATE) == [1], what="late job", within_s=_WITHIN_S)
+        wait_until(
+            lambda: self._newest(self.standby) == sum(job.steps for job in self._jobs) + 1,
+            what="last sample",
+            within_s=_WITHIN_S,
         )
         assert self._remark_on_standby() >= self._replayed, "a remark that the standby had is gone"
         self._store.annotate(self.base_dir, "./job_0", remark=str(self._remarks + 1))
@@ -252,7 +259,7 @@ class _Pair:
             except MindInsightException:  # it is about to take over
                 return False
 
-        _wait_until(is_read, f"end of reading on {url}")
+        wait_until(is_read, what=f"end of reading on {url}", within_s=_WITHIN_S)
 
 
 class _Job:
@@ -290,15 +297,8 @@ def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
 
 def _trust_memory() -> None:
     vars(follower)["_MAY_BE_ANOTHER"] = ()
-    vars(follower)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
+    vars(passes)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
     setattr(follower.Follower, "_is_older", lambda *_: False)  # noqa: B010 - as mypy wants it
-
-
-def _wait_until(met: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + _WITHIN_S
-    while not met():
-        assert time.monotonic() < end, f"no {what} within {_WITHIN_S:.0f} s"
-        time.sleep(0.05)
 
 
 PROOF = Proof(

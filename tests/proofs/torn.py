@@ -231,7 +231,7 @@ PROOF = Proof(
     "torn",
     "no sample is taken before its frame is whole, and none is missed",
     unit="racing appends",
-    ci_size=100_000,
+    ci_size=60_000,
     full_size=1_000_000,
     prove=_prove,
 )

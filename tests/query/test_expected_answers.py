@@ -25,22 +25,10 @@ CASES = json.loads((EXPECTED / "lineage_cases.json").read_text())
 SCALARS = json.loads((EXPECTED / "scalars.json").read_text())
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def store(
-    request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LineageStore]:
+@pytest.fixture(scope="module")
+def store(module_database_url: str, corpus: Path) -> Iterator[LineageStore]:
     """The golden jobs, ingested once per database."""
-    from helpers import databases
-
-    if request.param == "sqlite":
-        with LineageStore(f"sqlite:///{tmp_path_factory.mktemp('expected') / 'store.sqlite3'}") as store:
-            store.ingest(corpus)
-            yield store
-        return
-    with (
-        databases.postgres_database(request.getfixturevalue("postgres_server")) as url,
-        LineageStore(url) as store,
-    ):
+    with LineageStore(module_database_url) as store:
         store.ingest(corpus)
         yield store
 

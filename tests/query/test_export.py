@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import text
 
-from helpers.databases import plain_role
+from helpers.databases import copied, plain_role
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.api.reports import ExportProgress
@@ -32,10 +33,11 @@ VALUES = [1.0, math.nan, math.inf, -math.inf, 0.0, 1e-40]
 TIMES = [1_700_000_000.123456, 1_702_592_000.9999996, 0.0, math.nan, -5.0, 1_700_000_003.0]
 
 
-@pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
-    """Two base dirs: a job that was restarted, with odd values and times, and one whose texts look like formulas."""
-    first, second = tmp_path / "one" / "base", tmp_path / "two" / "base"
+@pytest.fixture(scope="module")
+def base_dirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A job that was restarted, with odd values and times, and one whose texts look like formulas."""
+    parent = tmp_path_factory.mktemp("exported")
+    first, second = parent / "one" / "base", parent / "two" / "base"
     log = Log().version()
     for step, (value, time) in enumerate(zip(VALUES, TIMES, strict=True), 1):
         log.scalar(step, "loss", value, wall_time=time)
@@ -45,10 +47,31 @@ def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
     formula = Log().train(network="=1+1", optimizer="@SUM(A1)", learning_rate=-0.5, epoch=-3, loss=math.nan)
     formula.evaluation({"accuracy": math.inf, "note": "-2"}).write_lineage(second / "formula")
     Log().version().scalar(1, "loss", 2.0).write_summary(second / "formula")
-    with LineageStore(database_url) as store:
-        store.ingest(first)
-        store.ingest(second)
+    return first, second
+
+
+def fill(base_dirs: tuple[Path, Path], url: str) -> None:
+    with LineageStore(url) as store:
+        for base_dir in base_dirs:
+            store.ingest(base_dir)
+
+
+@pytest.fixture(scope="module")
+def store(module_database_url: str, base_dirs: tuple[Path, Path]) -> Iterator[LineageStore]:
+    """A store of both."""
+    fill(base_dirs, module_database_url)
+    with LineageStore(module_database_url) as store:
         yield store
+
+
+@pytest.fixture
+def own(
+    store: LineageStore, module_database_url: str, base_dirs: tuple[Path, Path], tmp_path: Path
+) -> Iterator[LineageStore]:
+    """A copy of it, for a test that changes it."""
+    store.engine.dispose()
+    with copied(module_database_url, tmp_path, partial(fill, base_dirs)) as url, LineageStore(url) as own:
+        yield own
 
 
 @pytest.fixture
@@ -147,36 +170,34 @@ def test_a_column_of_several_types_asks_for_a_cast(sqlite_url: str, tmp_path: Pa
         store.export("SELECT 1 AS a UNION ALL SELECT 'x'", to=tmp_path / "mixed")
 
 
-def test_an_increment_has_the_jobs_that_changed_since_and_no_other(
-    store: LineageStore, tmp_path: Path
-) -> None:
-    store.export(to=tmp_path / "whole")
+def test_an_increment_has_the_jobs_that_changed_since_and_no_other(own: LineageStore, tmp_path: Path) -> None:
+    own.export(to=tmp_path / "whole")
     revision = max(row["revision"] for row in exported(tmp_path / "whole", "v_job"))
-    base_dir = next(path for path in store.base_dirs() if Path(path).parent.name == "two")
-    store.annotate(base_dir, "./formula", remark="again")
+    base_dir = next(path for path in own.base_dirs() if Path(path).parent.name == "two")
+    own.annotate(base_dir, "./formula", remark="again")
     for number, since in enumerate((revision, tmp_path / "whole")):
         at = tmp_path / f"more-{number}"
-        store.export(to=at, since=since)
+        own.export(to=at, since=since)
         for name in ("v_job", "v_scalar", "v_metric"):
-            assert exported(at, name) == [row for row in of_view(store, name) if row["base_dir"] == base_dir]
-        assert exported(at, "v_base_dir") == of_view(store, "v_base_dir")
+            assert exported(at, name) == [row for row in of_view(own, name) if row["base_dir"] == base_dir]
+        assert exported(at, "v_base_dir") == of_view(own, "v_base_dir")
 
 
 def test_after_each_batch_it_says_how_far_it_has_come(
-    store: LineageStore, asked: LineageStore, tmp_path: Path
+    own: LineageStore, asked: LineageStore, tmp_path: Path
 ) -> None:
     seen: list[ExportProgress] = []
-    store.export(to=tmp_path / "out", progress=seen.append)
+    own.export(to=tmp_path / "out", progress=seen.append)
     last = {far.name: far for far in seen}
     for view in VIEWS:
-        count = len(of_view(store, view.name))
+        count = len(of_view(own, view.name))
         expected = count if view.name in ("v_scalar", "v_histogram", "v_payload") else None
         assert last.get(view.name) == (ExportProgress(view.name, count, expected) if count else None)
     asked.export("SELECT 1 AS a", to=tmp_path / "statement", progress=seen.append)
     assert seen[-1] == ExportProgress("query", 1, None)
-    base_dir = next(path for path in store.base_dirs() if Path(path).parent.name == "two")
-    store.annotate(base_dir, "./formula", remark="again")
-    store.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
+    base_dir = next(path for path in own.base_dirs() if Path(path).parent.name == "two")
+    own.annotate(base_dir, "./formula", remark="again")
+    own.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
     assert seen[-1] == ExportProgress("v_scalar", 1, 1)
 
 
@@ -234,9 +255,9 @@ def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_pa
         store.export(to=io.BytesIO())
 
 
-def test_series_of_a_base_dir_that_is_being_forgotten_are_not_exported(store: LineageStore) -> None:
-    with store.engine.begin() as connection:
+def test_series_of_a_base_dir_that_is_being_forgotten_are_not_exported(own: LineageStore) -> None:
+    with own.engine.begin() as connection:
         connection.execute(text("UPDATE base_dir SET leaving = true WHERE path LIKE '%one/base'"))
     stream = io.BytesIO()
-    store.export("v_scalar", to=stream, format="arrow")
+    own.export("v_scalar", to=stream, format="arrow")
     assert pa.ipc.open_stream(stream.getvalue()).read_all()["train_id"].to_pylist() == ["./formula"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from helpers.databases import copied
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -26,23 +28,45 @@ from lineage_store.fields import MINDINSIGHTS
 BEGUN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 
 
-@pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+@pytest.fixture(scope="module")
+def base(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`good` and `poor` were trained, `curve` has no lineage."""
-    base = tmp_path / "base"
+    base = tmp_path_factory.mktemp("tables") / "base"
     good = Log().train(network="LeNet5", optimizer="Adam", learning_rate=0.5, epoch=3)
     good.evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.9, "recall": math.nan})
     good.user_info(team="vision", seed=7).write_lineage(base / "good").chmod(0o400)
     poor = Log().train(network="LeNet5", optimizer="SGD", learning_rate=math.nan, epoch=5)
     poor.evaluation({"accuracy": 0.25}).write_lineage(base / "poor")
     Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", math.nan).write_summary(base / "curve")
-    with LineageStore(database_url, settings=Settings()) as store:
+    return base
+
+
+def fill(base: Path, url: str) -> None:
+    with LineageStore(url, settings=Settings()) as store:
         store.ingest(base)
         store.annotate(base, "./good", tag=3, remark="keep")
+
+
+@pytest.fixture(scope="module")
+def store(module_database_url: str, base: Path) -> Iterator[LineageStore]:
+    """A store of them."""
+    fill(base, module_database_url)
+    with LineageStore(module_database_url, settings=Settings()) as store:
         yield store
 
 
-def test_all_jobs_come_with_all_columns(store: LineageStore, tmp_path: Path) -> None:
+@pytest.fixture
+def own(store: LineageStore, module_database_url: str, base: Path, tmp_path: Path) -> Iterator[LineageStore]:
+    """A copy of it, for a test that changes it."""
+    store.engine.dispose()
+    with (
+        copied(module_database_url, tmp_path, partial(fill, base)) as url,
+        LineageStore(url, settings=Settings()) as own,
+    ):
+        yield own
+
+
+def test_all_jobs_come_with_all_columns(store: LineageStore, base: Path) -> None:
     table = store.jobs()
     named = ["metric/accuracy", "metric/recall", "user_defined/seed", "user_defined/team"]
     fields = [field.name for field in MINDINSIGHTS if field.name != "summary_dir"]
@@ -51,7 +75,7 @@ def test_all_jobs_come_with_all_columns(store: LineageStore, tmp_path: Path) -> 
     rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert set(rows) == {"./good", "./poor", "./curve"}
     good = rows["./good"]
-    assert (good["base_dir"], good["tag"], good["remark"]) == (str(tmp_path / "base"), 3, "keep")
+    assert (good["base_dir"], good["tag"], good["remark"]) == (str(base), 3, "keep")
     assert (good["first_started_at"], good["epoch"], good["metric/accuracy"]) == (BEGUN, 3, 0.9)
     assert math.isnan(good["metric/recall"])
     assert math.isnan(rows["./poor"]["learning_rate"])
@@ -117,7 +141,7 @@ def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -
 
 
 def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
-    store: LineageStore, tmp_path: Path
+    own: LineageStore, base: Path
 ) -> None:
     log = (
         Log()
@@ -125,23 +149,23 @@ def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
         .evaluation({"acc": 0.1}, epoch=1, step=100)
         .evaluation({"acc": 0.2}, step=2**40)
     )
-    log.evaluation({"acc": 0.3}, epoch=0).evaluation({"acc": 0.4}).write_lineage(tmp_path / "base" / "told")
-    store.ingest(tmp_path / "base")
-    table = store.evaluations("./told", "acc")
+    log.evaluation({"acc": 0.3}, epoch=0).evaluation({"acc": 0.4}).write_lineage(base / "told")
+    own.ingest(base)
+    table = own.evaluations("./told", "acc")
     assert table["epoch"] == [1, None, 0, None]
     assert table["step"] == [100, 2**40, None, None]
     assert table["value"] == [0.1, 0.2, 0.3, 0.4]
-    assert [verdict.path for verdict in store.verify() if verdict.differences] == []
+    assert [verdict.path for verdict in own.verify() if verdict.differences] == []
 
 
-def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, tmp_path: Path) -> None:
+def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, base: Path) -> None:
     table = store.evaluations("./good", "accuracy")
     assert table["metric"] == ["accuracy", "accuracy"]
     assert (table["evaluation_no"], table["value"], table["is_latest"]) == ([1, 2], [0.5, 0.9], [False, True])
     assert table["evaluated_at"] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
-    assert store.evaluations(tmp_path / "base" / "good", "metric/accuracy").rows == table.rows
+    assert store.evaluations(base / "good", "metric/accuracy").rows == table.rows
     assert (table["epoch"], table["step"]) == ([None, None], [None, None])
-    every = store.evaluations((tmp_path / "base", "good"))
+    every = store.evaluations((base, "good"))
     assert every["metric"] == ["accuracy", "accuracy", "recall"]
     assert math.isnan(every["value"][2])
     assert len(store.evaluations("./curve")) == 0
@@ -169,14 +193,14 @@ def test_jobs_are_compared_side_by_side_where_they_differ(store: LineageStore) -
     assert len(of_listed) == len(table)
 
 
-def test_jobs_of_one_name_are_told_apart(store: LineageStore, tmp_path: Path) -> None:
+def test_jobs_of_one_name_are_told_apart(own: LineageStore, base: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     Log().train(network="MLP").write_lineage(other / "good")
-    store.ingest(other)
-    table = store.compare([(tmp_path / "base", "./good"), (other, "./good")])
-    assert table.columns == ("name", f"{tmp_path}/base/good", f"{other}/good")
+    own.ingest(other)
+    table = own.compare([(base, "./good"), (other, "./good")])
+    assert table.columns == ("name", f"{base}/good", f"{other}/good")
     with pytest.raises(LineageParamSummaryPathError, match="Several base dirs"):
-        store.compare(["./good", "./poor"])
+        own.compare(["./good", "./poor"])
 
 
 def test_what_cannot_be_compared_is_refused(store: LineageStore) -> None:
@@ -194,21 +218,20 @@ def test_what_cannot_be_compared_is_refused(store: LineageStore) -> None:
         store.compare(store.jobs(columns=["epoch"]))
 
 
-def test_curves_are_one_long_table_with_nan(store: LineageStore, tmp_path: Path) -> None:
-    base = tmp_path / "base"
+def test_curves_are_one_long_table_with_nan(own: LineageStore, base: Path) -> None:
     Log().version().scalar(7, "loss", -math.inf).scalar(8, "loss", 0.5).write_summary(base / "poor")
-    store.ingest(base)
-    table = store.curves(["./curve", "./poor"], "loss")
+    own.ingest(base)
+    table = own.curves(["./curve", "./poor"], "loss")
     assert table.columns == ("base_dir", "summary_dir", "step", "wall_at", "value")
     assert table["summary_dir"] == ["./curve", "./curve", "./poor", "./poor"]
     assert (set(table["base_dir"]), table["step"]) == ({str(base)}, [1, 2, 7, 8])
     assert str(table["value"]) == "[4.0, nan, -inf, 0.5]"
     assert table["wall_at"][:2] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
-    assert store.curves(["./curve", "./poor"], "loss", start=2, stop=8)["step"] == [2, 7]
+    assert own.curves(["./curve", "./poor"], "loss", start=2, stop=8)["step"] == [2, 7]
     with pytest.raises(SampleNotFoundError, match=r"no scalar 'loss'"):
-        store.curves(["./curve", "./good"], "loss")
-    assert store.curves(["./curve", "./good"], "loss", skip_unknown=True)["step"] == [1, 2]
-    assert store.curves([], "loss").rows == []
+        own.curves(["./curve", "./good"], "loss")
+    assert own.curves(["./curve", "./good"], "loss", skip_unknown=True)["step"] == [1, 2]
+    assert own.curves([], "loss").rows == []
 
 
 def test_curves_go_into_pandas_and_arrow(store: LineageStore) -> None:

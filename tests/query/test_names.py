@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +14,15 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageSearchConditionParamError
 
 
-@pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
+@pytest.fixture(scope="module")
+def store(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineageStore]:
     """Twelve jobs, each with a metric of its own, accuracy, and a team."""
+    base_dir = tmp_path_factory.mktemp("names")
     for number in range(12):
         log = Log().train(network="LeNet5").evaluation({"accuracy": 0.5, f"own_{number:02}": 1.0})
-        log.user_info(team="vision").write_lineage(tmp_path / "base" / f"run_{number}")
-    with LineageStore(database_url, settings=Settings()) as store:
-        store.ingest(tmp_path / "base")
+        log.user_info(team="vision").write_lineage(base_dir / f"run_{number}")
+    with LineageStore(module_database_url, settings=Settings()) as store:
+        store.ingest(base_dir)
         yield store
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
-from lineage_store.api.questions import LISTED_JOBS
+from lineage_store.api.jobs import LISTED_JOBS
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.query.jobs import train_jobs
@@ -36,10 +36,10 @@ LISTS: dict[str, Ask] = {
 }
 
 
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
+@pytest.fixture(scope="module")
+def engine(module_database_url: str) -> Iterator[Engine]:
     """Two base dirs, with jobs, problems and removed jobs; ten of each happened at once."""
-    engine = open_engine(database_url)
+    engine = open_engine(module_database_url)
     with writing(engine) as connection:
         ids = [add_base_dir(connection, f"/logs_{number}") for number in (1, 2)]
         assert ids == [1, 2]
@@ -113,8 +113,8 @@ def test_a_page_is_one_statement_that_goes_by_an_index(engine: Engine, name: str
 
 def plan_of_page(engine: Engine, ask: Ask, base_dir_id: int | None) -> str:
     asked: list[tuple[str, Any]] = []
-    event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
     with reading(engine) as connection:
+        event.listen(connection, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
         ask(connection, base_dir_id, Page(20, 1))
         ((statement, parameters),) = [each for each in asked if each[0].startswith("SELECT")]
         explain = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
@@ -132,9 +132,9 @@ def test_the_newest_come_first(engine: Engine) -> None:
 
 @pytest.mark.parametrize("base_dir", [None, "/logs_2"])
 def test_by_cursor_the_pages_of_jobs_are_the_list(
-    database_url: str, engine: Engine, base_dir: str | None
+    module_database_url: str, engine: Engine, base_dir: str | None
 ) -> None:
-    with LineageStore(database_url, settings=Settings()) as store:
+    with LineageStore(module_database_url, settings=Settings()) as store:
         found, after = [], None
         while page := store.train_jobs(base_dir, limit=197, after=after):
             found += page
@@ -166,8 +166,8 @@ def test_what_is_no_cursor_is_refused(wrong: str, sqlite_url: str) -> None:
         store.train_jobs(after=wrong)
 
 
-def test_the_store_gives_pages(engine: Engine, database_url: str) -> None:
-    with LineageStore(database_url, settings=Settings()) as store:
+def test_the_store_gives_pages(engine: Engine, module_database_url: str) -> None:
+    with LineageStore(module_database_url, settings=Settings()) as store:
         for ask in (store.train_jobs, lambda **page: store.problems(**page)):
             assert list(ask(limit=7, page=2)) == list(ask())[14:21]
         assert store.removed_jobs(limit=7, page=2) == store.removed_jobs()[14:21]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,31 +29,30 @@ BEST = {"sorted_name": "metric/acc", "sorted_type": "descending", "limit": 20}
 WORST = {**BEST, "sorted_type": "ascending"}
 
 
+@pytest.fixture(scope="module")
+def stored(module_database_url: str) -> Iterator[Engine]:
+    """Jobs for tests that only read."""
+    _fill(module_database_url)
+    engine = open_engine(module_database_url)
+    yield engine
+    engine.dispose()
+
+
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    """For a test that writes."""
-    yield from _analysed(database_url)
+def engine(stored: Engine, module_database_url: str, tmp_path: Path) -> Iterator[Engine]:
+    """The same for a test that writes."""
+    stored.dispose()
+    with databases.copied(module_database_url, tmp_path, _fill) as url:
+        engine = open_engine(url)
+        yield engine
+        engine.dispose()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The same, for tests that only read."""
-    if request.param == "sqlite":
-        path = tmp_path_factory.mktemp("plans") / "store.sqlite3"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield from _analysed(f"sqlite:///{path}")
-        return
-    server, template = (request.getfixturevalue(f"postgres_{name}") for name in ("server", "template"))
-    with databases.postgres_database(server, template=template) as url:
-        yield from _analysed(url)
-
-
-def _analysed(url: str) -> Iterator[Engine]:
+def _fill(url: str) -> None:
     engine = open_engine(url)
     with writing(engine) as connection:
         _add_jobs(connection, add_base_dir(connection))
         connection.execute(text("ANALYZE"))
-    yield engine
     engine.dispose()
 
 

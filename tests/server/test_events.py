@@ -7,8 +7,7 @@ import random
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from helpers import faults
 from helpers.event_stream import Event, event_stream
 from helpers.scraped import scraped
 from helpers.served import server_process, serving
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.query.change_cursor import encode
@@ -43,13 +43,6 @@ def label(store: LineageStore, corpus: Path, *jobs: str, tag: int = 1) -> None:
 
 def watchers() -> int:
     return sum(thread.name == "watcher" for thread in threading.enumerate())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 def changes(events: Iterator[Event]) -> list[tuple[str, str | None]]:

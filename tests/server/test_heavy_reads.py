@@ -19,6 +19,7 @@ from sqlalchemy import text
 
 from helpers.log_writer import Log
 from helpers.served import serving
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
@@ -74,9 +75,7 @@ def test_who_waits_too_long_for_room_is_told_when_to_ask_again(database_url: str
 def test_the_statement_of_a_client_that_has_gone_is_ended(database_url: str) -> None:
     with one_at_a_time(database_url) as client:
         give_up(lambda: client.get("/endless", timeout=0.5))
-        deadline = time.monotonic() + 60
-        while client.get("/quick").status_code == 429:
-            assert time.monotonic() < deadline, "the statement goes on"
+        wait_until(lambda: client.get("/quick").status_code != 429, what="end of the statement")
 
 
 def test_a_monitor_is_answered_while_all_questions_are_under_way(
@@ -110,9 +109,7 @@ def test_mindinsights_api_too_ends_the_statement_of_a_client_that_has_gone(
     monkeypatch.setitem(GETS, "endless", endpoint)
     with one_at_a_time(database_url) as client:
         give_up(lambda: client.get("/v1/mindinsight/endless", timeout=0.5))
-        deadline = time.monotonic() + 60
-        while client.get("/quick").status_code == 429:
-            assert time.monotonic() < deadline, "the statement goes on"
+        wait_until(lambda: client.get("/quick").status_code != 429, what="end of the statement")
 
 
 @pytest.mark.parametrize(
@@ -141,10 +138,7 @@ def test_a_remark_is_kept_of_a_client_that_has_gone(
         place = path.format(base_dir=base_dir["key"])
         give_up(lambda: client.put(place, json=annotation, timeout=1.0))
         gone.set()
-        deadline = time.monotonic() + 60
-        while store.filter_lineage({})["object"][0]["added_info"] != annotation:
-            assert time.monotonic() < deadline, "the remark is lost"
-            time.sleep(0.05)
+        wait_until(lambda: store.filter_lineage({})["object"][0]["added_info"] == annotation, what="remark")
 
 
 @pytest.mark.slow

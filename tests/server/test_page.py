@@ -25,8 +25,8 @@ def static(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def client(stored_url: str, static: Path) -> Iterator[httpx.Client]:
-    with serving(stored_url, routers=[page.router_at("/lineage", static)]) as client:
+def client(sqlite_url: str, static: Path) -> Iterator[httpx.Client]:
+    with serving(sqlite_url, routers=[page.router_at("/lineage", static)]) as client:
         yield client
 
 
@@ -60,6 +60,6 @@ def test_nothing_else_is_given_out(client: httpx.Client, name: str) -> None:
     assert "secret" not in answer.text.replace("secret.js", "")
 
 
-def test_a_page_that_is_not_built_says_how(stored_url: str, tmp_path: Path) -> None:
-    with serving(stored_url, routers=[page.router_at("/lineage", tmp_path)]) as client:
+def test_a_page_that_is_not_built_says_how(sqlite_url: str, tmp_path: Path) -> None:
+    with serving(sqlite_url, routers=[page.router_at("/lineage", tmp_path)]) as client:
         assert "make page" in client.get("/lineage/").text

@@ -13,15 +13,8 @@ import pytest
 from helpers.event_stream import event_stream
 from helpers.scraped import scraped
 from helpers.served import serving
-from helpers.standby import (
-    end_what_reads,
-    held_up,
-    impatient,
-    on_standby,
-    paused,
-    until,
-    wait_until_caught_up,
-)
+from helpers.standby import end_what_reads, held_up, impatient, on_standby, paused, wait_until_caught_up
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 
@@ -95,7 +88,7 @@ def test_the_standbys_lag_is_told(
         standby: dict[str, Any] = client.get(f"{API}/health").json()["standby"]
         return standby
 
-    until(lambda: told()["lag_bytes"] == 0)
+    wait_until(lambda: told()["lag_bytes"] == 0)
     assert (told()["is_up"], set(told())) == (True, {"is_up", "lag_s", "lag_bytes", "shows"})
     with paused(standby_url):
         writer.annotate(corpus, f"./{JOB}", tag=1)

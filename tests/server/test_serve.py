@@ -8,27 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from helpers.log_writer import Log
 from helpers.program import PROGRAM
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 
 _EAGER = {"POLL_INTERVAL_S": "0.05", "DISCOVERY_INTERVAL_S": "0.05", "LEASE_S": "1"}
-
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
-    return found
 
 
 @contextmanager
@@ -67,10 +58,10 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def test_with_a_base_dir_it_follows_that_and_ends_its_daemon(database_url: str, tmp_path: Path) -> None:
+def test_with_a_base_dir_it_follows_that_and_ends_its_daemon(postgres_url: str, tmp_path: Path) -> None:
     base_dir = tmp_path / "base"
     Log().train(network="LeNet5").write_lineage(base_dir / "one")
-    with served(database_url, base_dir) as (process, client):
+    with served(postgres_url, base_dir) as (process, client):
         wait_until(lambda: jobs(client) == 1)
         Log().train(network="LeNet5").write_lineage(base_dir / "two")
         wait_until(lambda: jobs(client) == 2)
@@ -159,8 +150,8 @@ def refusal(url: str, *arguments: object) -> str:
 
 
 def test_a_port_that_is_taken_is_told(sqlite_url: str) -> None:
-    with served(sqlite_url) as (_, client):
-        told = refusal(sqlite_url, "--port", client.base_url.port)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = refusal(sqlite_url, "--port", taken.getsockname()[1])
     assert "Address already in use" in told
     assert "--port" in told
 

@@ -22,7 +22,9 @@ SELECT create_distributed_table('metric', 'job_id', colocate_with => 'scalar_sam
 SELECT create_distributed_table('metric_summary', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('user_info', 'job_id', colocate_with => 'scalar_sample');
 SELECT create_distributed_table('series', 'job_id', colocate_with => 'scalar_sample');
+SELECT create_distributed_table('scalar_bucket', 'job_id', colocate_with => 'scalar_sample');
 -- in transactions of their own;
+SELECT truncate_local_data_after_distributing_table('scalar_bucket');
 SELECT truncate_local_data_after_distributing_table('series');
 SELECT truncate_local_data_after_distributing_table('user_info');
 SELECT truncate_local_data_after_distributing_table('metric_summary');

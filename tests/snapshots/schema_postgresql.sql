@@ -76,6 +76,7 @@ CREATE TABLE log_file (
   last_problem TEXT,
   grown_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  thinned BOOLEAN DEFAULT false NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
@@ -84,6 +85,34 @@ CREATE TABLE log_file (
 CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
 CREATE INDEX ix_log_file_unsettled ON log_file (state) WHERE state IN ('replaced', 'suspect');
+
+CREATE TABLE annotation (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT COLLATE "C" NOT NULL,
+  tag INTEGER,
+  remark TEXT,
+  updated_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pk_annotation PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE TABLE tombstone (
+  base_dir_id INTEGER NOT NULL,
+  train_id TEXT COLLATE "C" NOT NULL,
+  removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  reason TEXT NOT NULL,
+  last_file_time BIGINT NOT NULL,
+  lifted BOOLEAN DEFAULT false NOT NULL,
+  revision BIGINT DEFAULT 0 NOT NULL,
+  CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
+  CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
+
+CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
+
+CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
 
 CREATE TABLE lineage_event (
   job_id INTEGER NOT NULL,
@@ -235,99 +264,6 @@ CREATE TABLE metric_summary (
 
 CREATE INDEX ix_metric_summary_name_value ON metric_summary (name_key, value, job_id);
 
-CREATE TABLE annotation (
-  base_dir_id INTEGER NOT NULL,
-  train_id TEXT COLLATE "C" NOT NULL,
-  tag INTEGER,
-  remark TEXT,
-  updated_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pk_annotation PRIMARY KEY (base_dir_id, train_id),
-  CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
-);
-
-CREATE TABLE tombstone (
-  base_dir_id INTEGER NOT NULL,
-  train_id TEXT COLLATE "C" NOT NULL,
-  removed_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  reason TEXT NOT NULL,
-  last_file_time BIGINT NOT NULL,
-  lifted BOOLEAN DEFAULT false NOT NULL,
-  revision BIGINT DEFAULT 0 NOT NULL,
-  CONSTRAINT pk_tombstone PRIMARY KEY (base_dir_id, train_id),
-  CONSTRAINT fk_tombstone_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
-);
-
-CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
-
-CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
-
-CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
-
-CREATE TABLE series (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  file_no INTEGER NOT NULL,
-  plugin TEXT NOT NULL,
-  tag_key BIGINT NOT NULL,
-  tag TEXT COLLATE "C" NOT NULL,
-  device BIGINT,
-  sample_count BIGINT NOT NULL,
-  first_step BIGINT NOT NULL,
-  first_wall_time DOUBLE PRECISION,
-  first_value DOUBLE PRECISION,
-  last_step BIGINT NOT NULL,
-  last_wall_time DOUBLE PRECISION,
-  last_value DOUBLE PRECISION,
-  earliest_wall_time DOUBLE PRECISION,
-  latest_wall_time DOUBLE PRECISION,
-  min_value DOUBLE PRECISION,
-  min_step BIGINT,
-  max_value DOUBLE PRECISION,
-  max_step BIGINT,
-  nan_count BIGINT NOT NULL,
-  inf_count BIGINT NOT NULL,
-  superseded_from BIGINT,
-  superseded_count BIGINT DEFAULT 0 NOT NULL,
-  CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
-  CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
-  CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
-);
-
-CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
-
-CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
-
-CREATE TABLE scalar_sample (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  step BIGINT NOT NULL,
-  wall_time DOUBLE PRECISION,
-  value DOUBLE PRECISION,
-  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
-);
-
-CREATE TABLE payload_sample (
-  job_id INTEGER NOT NULL,
-  series_no INTEGER NOT NULL,
-  step BIGINT NOT NULL,
-  wall_time DOUBLE PRECISION,
-  frame_offset BIGINT NOT NULL,
-  frame_length BIGINT NOT NULL,
-  value_index INTEGER NOT NULL,
-  checksum BIGINT NOT NULL,
-  dtype TEXT,
-  shape TEXT,
-  size_bytes BIGINT NOT NULL,
-  count BIGINT,
-  nan_count BIGINT,
-  pos_inf_count BIGINT,
-  neg_inf_count BIGINT,
-  min DOUBLE PRECISION,
-  max DOUBLE PRECISION,
-  sum DOUBLE PRECISION,
-  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_no, step)
-);
-
 CREATE TABLE ingest_problem (
   id SERIAL NOT NULL,
   base_dir_id INTEGER NOT NULL,
@@ -420,6 +356,86 @@ CREATE TABLE ingest_lease (
   CONSTRAINT fk_ingest_lease_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE TABLE series (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  file_no INTEGER NOT NULL,
+  plugin TEXT NOT NULL,
+  tag_key BIGINT NOT NULL,
+  tag TEXT COLLATE "C" NOT NULL,
+  device BIGINT,
+  sample_count BIGINT NOT NULL,
+  first_step BIGINT NOT NULL,
+  first_wall_time DOUBLE PRECISION,
+  first_value DOUBLE PRECISION,
+  last_step BIGINT NOT NULL,
+  last_wall_time DOUBLE PRECISION,
+  last_value DOUBLE PRECISION,
+  earliest_wall_time DOUBLE PRECISION,
+  latest_wall_time DOUBLE PRECISION,
+  min_value DOUBLE PRECISION,
+  min_step BIGINT,
+  max_value DOUBLE PRECISION,
+  max_step BIGINT,
+  nan_count BIGINT NOT NULL,
+  inf_count BIGINT NOT NULL,
+  superseded_from BIGINT,
+  superseded_count BIGINT DEFAULT 0 NOT NULL,
+  thinned_count BIGINT DEFAULT 0 NOT NULL,
+  CONSTRAINT pk_series PRIMARY KEY (job_id, series_no),
+  CONSTRAINT uq_series_job_id_plugin_tag_key_file_no UNIQUE (job_id, plugin, tag_key, file_no),
+  CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
+
+CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
+
+CREATE TABLE scalar_sample (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE PRECISION,
+  value DOUBLE PRECISION,
+  CONSTRAINT pk_scalar_sample PRIMARY KEY (job_id, series_no, step)
+);
+
+CREATE TABLE scalar_bucket (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  first_step BIGINT NOT NULL,
+  last_step BIGINT NOT NULL,
+  count BIGINT NOT NULL,
+  nan_count BIGINT NOT NULL,
+  inf_count BIGINT NOT NULL,
+  min DOUBLE PRECISION,
+  max DOUBLE PRECISION,
+  mean DOUBLE PRECISION,
+  CONSTRAINT pk_scalar_bucket PRIMARY KEY (job_id, series_no, first_step)
+);
+
+CREATE TABLE payload_sample (
+  job_id INTEGER NOT NULL,
+  series_no INTEGER NOT NULL,
+  step BIGINT NOT NULL,
+  wall_time DOUBLE PRECISION,
+  frame_offset BIGINT NOT NULL,
+  frame_length BIGINT NOT NULL,
+  value_index INTEGER NOT NULL,
+  checksum BIGINT NOT NULL,
+  dtype TEXT,
+  shape TEXT,
+  size_bytes BIGINT NOT NULL,
+  count BIGINT,
+  nan_count BIGINT,
+  pos_inf_count BIGINT,
+  neg_inf_count BIGINT,
+  min DOUBLE PRECISION,
+  max DOUBLE PRECISION,
+  sum DOUBLE PRECISION,
+  CONSTRAINT pk_payload_sample PRIMARY KEY (job_id, series_no, step)
+);
+
 CREATE VIEW v_job AS
 SELECT
   b.path AS base_dir,
@@ -475,6 +491,66 @@ FROM train_job j
 JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
 LEFT JOIN lineage l ON l.job_id = j.id
 LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id;
+
+CREATE VIEW v_dataset AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  r.role AS role,
+  CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
+  CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
+  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
+  CASE r.role WHEN 'train' THEN g.content END AS graph
+FROM lineage l
+CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
+LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+WHERE CASE r.role
+  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
+  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
+END IS NOT NULL;
+
+CREATE VIEW v_dataset_node AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  n.node AS node,
+  n.parent AS parent,
+  n.op_type AS op_type,
+  n.operation AS operation,
+  n.operation_no AS operation_no,
+  n.parameter AS parameter,
+  n.value AS value
+FROM dataset_node n
+JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
+JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_user_info AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  u.name AS key,
+  u.value AS value,
+  u.text AS text,
+  u.kind AS kind
+FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_lineage_event AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  f.name AS log_file,
+  e.byte_offset AS byte_offset,
+  CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
+  e.kind AS kind,
+  e.content AS content
+FROM lineage_event e
+JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
+JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric AS
 SELECT
@@ -547,66 +623,6 @@ FROM (
 ) r
 GROUP BY r.base_dir, r.network, r.name;
 
-CREATE VIEW v_dataset AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  r.role AS role,
-  CASE r.role WHEN 'train' THEN l.dataset_mark END AS mark,
-  CASE r.role WHEN 'train' THEN l.train_dataset_path ELSE l.test_dataset_path END AS path,
-  CASE r.role WHEN 'train' THEN l.train_dataset_count ELSE l.test_dataset_count END AS count,
-  CASE r.role WHEN 'train' THEN g.content END AS graph
-FROM lineage l
-CROSS JOIN (SELECT 'train' AS role UNION ALL SELECT 'test') r
-LEFT JOIN dataset_graph g ON g.id = l.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
-WHERE CASE r.role
-  WHEN 'train' THEN coalesce(l.train_dataset_path, CAST(l.train_dataset_count AS text), g.mark)
-  ELSE coalesce(l.test_dataset_path, CAST(l.test_dataset_count AS text))
-END IS NOT NULL;
-
-CREATE VIEW v_dataset_node AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  n.node AS node,
-  n.parent AS parent,
-  n.op_type AS op_type,
-  n.operation AS operation,
-  n.operation_no AS operation_no,
-  n.parameter AS parameter,
-  n.value AS value
-FROM dataset_node n
-JOIN lineage l ON l.dataset_graph_id = n.dataset_graph_id
-JOIN train_job j ON j.id = l.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
-
-CREATE VIEW v_user_info AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  u.name AS key,
-  u.value AS value,
-  u.text AS text,
-  u.kind AS kind
-FROM user_info u JOIN train_job j ON j.id = u.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
-
-CREATE VIEW v_lineage_event AS
-SELECT
-  b.path AS base_dir,
-  j.train_id AS train_id,
-  j.id AS job_id,
-  f.name AS log_file,
-  e.byte_offset AS byte_offset,
-  CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
-  e.kind AS kind,
-  e.content AS content
-FROM lineage_event e
-JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
-JOIN train_job j ON j.id = e.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
-
 CREATE VIEW v_scalar AS
 SELECT
   b.path AS base_dir,
@@ -649,6 +665,7 @@ SELECT
   r.nan_count AS nan_count,
   r.inf_count AS inf_count,
   r.superseded_count AS superseded_count,
+  r.thinned_count AS thinned_count,
   CASE
     WHEN r.first_wall_time BETWEEN 0 AND 253402300799 AND r.last_wall_time BETWEEN 0 AND 253402300799 THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
@@ -661,6 +678,29 @@ SELECT
 FROM series r
 JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
+
+CREATE VIEW v_scalar_bucket AS
+SELECT
+  b.path AS base_dir,
+  j.train_id AS train_id,
+  j.id AS job_id,
+  r.series_no AS series_no,
+  r.tag AS tag,
+  r.device AS device,
+  s.first_step AS first_step,
+  s.last_step AS last_step,
+  s.count AS count,
+  s.nan_count AS nan_count,
+  s.inf_count AS inf_count,
+  s.min AS min,
+  s.max AS max,
+  s.mean AS mean,
+  (r.superseded_from IS NULL OR s.last_step < r.superseded_from) AS is_effective,
+  f.name AS log_file
+FROM series r CROSS JOIN scalar_bucket s
+JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
+JOIN train_job j ON j.id = r.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
+ WHERE s.job_id = r.job_id AND s.series_no = r.series_no;
 
 CREATE VIEW v_histogram AS
 SELECT

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from helpers.following_daemon import following_here
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
@@ -69,10 +71,9 @@ def run(connection: Connection, statement: str) -> object:
 
 
 def test_a_statement_that_takes_too_long_is_ended_and_the_error_names_the_setting(database_url: str) -> None:
-    engine, began = open_engine(database_url, statement_timeout_s=0.2), time.monotonic()
+    engine = open_engine(database_url, statement_timeout_s=0.2)
     with pytest.raises(DatabaseUnavailableError) as ended, reading(engine) as connection:
         run(connection, NEVER_ENDING)
-    assert time.monotonic() - began < 20
     assert ended.value.cause == "timeout"
     assert "statement_timeout_s" in str(ended.value.hint)
     with reading(engine) as connection:
@@ -81,10 +82,10 @@ def test_a_statement_that_takes_too_long_is_ended_and_the_error_names_the_settin
 
 
 def test_the_time_is_each_statements_own(database_url: str) -> None:
-    engine = open_engine(database_url, statement_timeout_s=0.3)
+    engine = open_engine(database_url, statement_timeout_s=1.0)
     with reading(engine) as connection:
         for _ in range(3):
-            time.sleep(0.15)
+            time.sleep(0.4)
             assert run(connection, NEVER_ENDING.replace("1000000000", "50000")) == 50_000
     engine.dispose()
 
@@ -167,26 +168,17 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
 ) -> None:
     monkeypatch.setattr(pool, "WAIT_S", 0.1)
     settings = Settings(pool_size=1, poll_interval_s=0.05, discovery_interval_s=0.05)
-    stop = threading.Event()
-    with LineageStore(database_url, settings=settings) as store, LineageStore(database_url) as other:
-        daemon = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
-        try:
-            with reading(store.engine):
-                daemon.start()
-                wait_for(lambda: "database busy" in troubles(caplog))
-            wait_for(lambda: len(other.train_jobs()) == len(base_dirs))
-        finally:
-            stop.set()
-            daemon.join()
+    with (
+        LineageStore(database_url, settings=settings) as store,
+        LineageStore(database_url) as other,
+        ExitStack() as lifetime,
+    ):
+        with reading(store.engine):
+            lifetime.enter_context(following_here(store, *base_dirs))
+            wait_until(lambda: "database busy" in troubles(caplog))
+        wait_until(lambda: len(other.train_jobs()) == len(base_dirs))
     assert troubles(caplog) <= {"", "database busy"}
 
 
 def troubles(caplog: pytest.LogCaptureFixture) -> set[str]:
     return {getattr(record, "finding", "") for record in caplog.records}
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -230,11 +230,7 @@ def test_sqlite_has_no_roles(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("roles", "message"),
-    [
-        (Roles(), "No role"),
-        (Roles(owner="nobody_there"), "nobody_there"),
-        (Roles("twice", "twice"), "twice"),
-    ],
+    [(Roles(), "No role"), (Roles(owner="nobody_there"), "nobody_there"), (Roles("twice", "twice"), "twice")],
 )
 def test_roles_that_cannot_be_granted_are_refused(postgres_url: str, roles: Roles, message: str) -> None:
     engine: Engine = open_engine(postgres_url)

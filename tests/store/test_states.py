@@ -20,14 +20,7 @@ from lineage_store.ingest import commit, refresh
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.problems import MOST_FAILED_READS
 from lineage_store.operations import reread
-from lineage_store.states import (
-    FILE_TRANSITIONS,
-    JOB_TRANSITIONS,
-    FileEvent,
-    FileState,
-    JobState,
-    after,
-)
+from lineage_store.states import FILE_TRANSITIONS, JOB_TRANSITIONS, FileEvent, FileState, JobState, after
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, writing
 from lineage_store.store.leases import Lease

@@ -49,6 +49,10 @@ def test_every_view_shows_a_filled_store(engine: Engine) -> None:
         connection.execute(tables.lineage.update().values(dataset_graph_id=graph_id))
         file = add_file(connection, job_id, T)
         add_scalars(connection, file, "loss", {1: 0.5})
+        bucket = {"first_step": 1, "last_step": 1, "count": 1, "nan_count": 0, "inf_count": 0}
+        made = connection.execute(tables.series.select()).one()
+        key = {"job_id": made.job_id, "series_no": made.series_no}
+        connection.execute(tables.scalar_bucket.insert().values(**key, **bucket))
         add_payloads(connection, file, "histogram", "w", {1: {"count": 1}})
         add_evaluation(connection, add_file(connection, job_id, T, kind="lineage"), 1, {"acc": 0.5})
         _problem(connection, base_dir_id, job_id, None)

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from helpers.log_contents import log_files, told
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
@@ -44,14 +44,14 @@ def test_the_loss_is_in_sql_while_the_training_runs(tmp_path: Path, sqlite_url: 
             with store.engine.connect() as connection:
                 return connection.execute(LAST_STEP).scalar() or 0
 
-        assert wait_for(lambda: last_step() > 0)
+        wait_until(lambda: last_step() > 0)
         assert trained.poll() is None, "the training still runs"
         seen = last_step()
-        assert wait_for(lambda: last_step() > seen)
+        wait_until(lambda: last_step() > seen)
         assert trained.poll() is None, "and goes on"
         stop.touch()
         output, _ = trained.communicate()
-        assert wait_for(lambda: last_step() == int(output.split()[-1]))
+        wait_until(lambda: last_step() == int(output.split()[-1]))
 
 
 @pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
@@ -65,20 +65,12 @@ def test_a_training_that_is_killed_loses_its_last_record_at_most_and_is_finished
         assert any(line == "20\n" for line in trained.stdout)
         trained.send_signal(kill)
         last = max([20, *(int(line) for line in trained.stdout if line.strip().isdecimal())])
-    assert wait_for(lambda: {path.stat().st_mode & 0o777 for path in log_files(directory)} == {0o400})
+    wait_until(lambda: {path.stat().st_mode & 0o777 for path in log_files(directory)} == {0o400})
     steps = [event.step for event in told(directory, "summary") if event.what == "summary"]
     assert steps in (list(range(1, last)), list(range(1, last + 1)), list(range(1, last + 2)))
     with LineageStore(sqlite_url) as store:
         store.ingest(directory.parent)
         assert [job.state for job in store.train_jobs(directory.parent)] == ["finished"]
-
-
-def wait_for(condition: Callable[[], bool], most_s: float = 60) -> bool:
-    """Whether the condition came true; looks ten times a second."""
-    until = time.monotonic() + most_s
-    while not (met := condition()) and time.monotonic() < until:
-        time.sleep(0.1)
-    return met
 
 
 @contextmanager

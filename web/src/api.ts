@@ -96,6 +96,7 @@ interface WireSeries {
     superseded: boolean;
     restarts: number[];
     began_at: number | string | null;
+    thinned_count: number;
     rows: number;
     columns: Record<string, number | null>; // null: 0 from end to end
   }[];
@@ -136,12 +137,13 @@ export function curvesOf(buffer: ArrayBuffer): Curve[] {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as WireSeries;
   const begin = Math.ceil((4 + length) / 8) * 8;
-  return header.curves.map(({ number, device, superseded, restarts, began_at, rows, columns }) => ({
+  return header.curves.map(({ number, began_at, thinned_count, rows, columns, ...told }) => ({
     job: number,
-    device,
-    superseded,
-    restarts,
+    device: told.device,
+    superseded: told.superseded,
+    restarts: told.restarts,
     began: typeof began_at === "number" ? began_at : Number.NaN,
+    thinned: thinned_count,
     columns: Object.fromEntries(
       Object.entries(columns).map(([name, place]) => [
         name,

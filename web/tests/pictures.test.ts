@@ -122,7 +122,7 @@ describe("lines", () => {
 
 describe("curves", () => {
   it("come in columns of float64 behind a header; one of zeros is left out", () => {
-    const curve = { number: 2, device: 0, superseded: false, restarts: [7], rows: 2 };
+    const curve = { number: 2, device: 0, superseded: false, restarts: [7], thinned_count: 9, rows: 2 };
     const text = JSON.stringify({
       curves: [{ ...curve, columns: { first_step: 0, nan_count: null } }],
       missing: [],
@@ -133,7 +133,7 @@ describe("curves", () => {
     new Uint8Array(buffer, 4).set(header);
     new Float64Array(buffer, 4 + header.length).set([1, 2 ** 53]);
     const [found] = curvesOf(buffer);
-    expect([found!.job, found!.restarts]).toEqual([2, [7]]);
+    expect([found!.job, found!.restarts, found!.thinned]).toEqual([2, [7], 9]);
     expect(found!.columns).toEqual({
       first_step: Float64Array.of(1, 2 ** 53),
       nan_count: Float64Array.of(0, 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
@@ -28,12 +28,12 @@ from lineage_store.times import instant
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.api.reports import CleanUp, Total
+    from lineage_store.api.reports import CleanUp, ThinTotal, Total
 
 COLUMNS = ("base_dir", "train_id", "state", "last_event_at", "log_bytes")
 EXPIRED_COLUMNS = (
     *("base_dir", "train_id", "policy", "state", "begun_at", "last_event_at", "on_disk"),
-    *("log_bytes", "samples", "store_bytes"),
+    *("log_bytes", "samples", "store_bytes", "tag"),
 )
 REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 
@@ -49,9 +49,7 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 @click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Jobs that match, as in filter.")
 @click.option("--condition", metavar="JSON|@FILE", help="Jobs that match a search_condition.")
 @click.option("--missing", is_flag=True, help="Jobs of which no log file is left on disk.")
-@click.option(
-    "--policies", is_flag=True, help="Jobs that the settings keep_… name, as a daemon removes them."
-)
+@click.option("--policies", is_flag=True, help="What the settings keep_… name, as a daemon removes it.")
 @click.option("--dry-run", is_flag=True, help="List the jobs that would go, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
@@ -82,7 +80,8 @@ def gc_verb(
     kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore.
 
     --policies does at once what a daemon does once an hour: jobs go that the settings keep_days, keep_jobs and
-    keep_store_bytes name, but none with a label or remark, unless keep_labelled is false.
+    keep_store_bytes name, but none with a label or remark, unless keep_labelled is false; of long scalars of jobs that
+    keep_every_step_days names, few samples and keep_thinned_buckets buckets stay.
 
     \b
     lineage-store gc --older-than 90d --dry-run
@@ -122,19 +121,29 @@ def _remove(
     session: Session, store: LineageStore, rules: CleanUp | None, base_dir: str | None, *, yes: bool
 ) -> int:
     """Remove what the rules name, or (None) the policies of the settings."""
+    thins = rules is None and store.settings.keep_every_step_days > 0
     if not yes:
         from lineage_store.api.reports import total
 
         jobs = store.removable_jobs(rules, base_dir) if rules else store.expired_jobs(base_dir)
         going = _shown(total(jobs))
-        if not _agreed(f"Remove {going} from the store? Log files stay."):
+        series = f", and thin {sum(1 for _ in store.long_series(base_dir)):,} series" if thins else ""
+        if not _agreed(f"Remove {going} from the store{series}? Log files stay."):
             session.note("Nothing was removed.")
             return 1
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
     with session.working("Removing") as tell:
         done = remove(base_dir, progress=lambda total: tell(_shown(total)))
     click.echo(f"{_shown(done)} removed.")
+    if thins:
+        with session.working("Thinning") as tell:
+            thinned = store.thin_series(base_dir, progress=lambda total: tell(_thinned(total)))
+        click.echo(_thinned(thinned))
     return 0
+
+
+def _thinned(total: ThinTotal) -> str:
+    return f"{total.series:,} series thinned: {total.samples:,} samples went."
 
 
 def _shown(total: Total) -> str:
@@ -152,14 +161,21 @@ def _list_removable(
 
 
 def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit: int | None) -> None:
-    rows = (
+    jobs = (
         (
             *(job.base_dir, job.train_id, job.policy, job.state, instant(job.begun)),
-            *(instant(job.last_wall_time), job.on_disk, job.log_bytes, job.samples, job.store_bytes),
+            *(instant(job.last_wall_time), job.on_disk, job.log_bytes, job.samples, job.store_bytes, None),
         )
-        for job in islice(store.expired_jobs(base_dir), limit)
+        for job in store.expired_jobs(base_dir)
     )
-    write_rows(EXPIRED_COLUMNS, rows, style)
+    series = (
+        (
+            *(each.base_dir, each.train_id, each.policy, *[None] * 3),
+            *(each.on_disk, None, each.samples, None, each.tag),
+        )
+        for each in store.long_series(base_dir)
+    )
+    write_rows(EXPIRED_COLUMNS, islice(chain(jobs, series), limit), style)
 
 
 def _list_removed(

@@ -54,10 +54,7 @@ def export_verb(session: Session, what: str | None, to: str, format_: str, since
         )
     behind = int(since) if since is not None and since.isdecimal() else since
     to_terminal = to == "-" and sys.stdout.isatty()
-    with (
-        session.open_store() as store,
-        session.working("Exporting", wanted=not to_terminal) as tell,
-    ):
+    with session.open_store() as store, session.working("Exporting", wanted=not to_terminal) as tell:
         target = sys.stdout.buffer if to == "-" else to
         report = store.export(
             what, to=target, format=format_, since=behind, progress=lambda far: tell(_shown(far))

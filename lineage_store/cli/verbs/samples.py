@@ -96,6 +96,8 @@ def scalars_verb(
     with session.open_store() as store:
         places = [find_job(store, job, base_dir) for job in jobs]
         found = store.curves(places, tag, **chosen)
+    if found.note:
+        session.note(found.note)
     if drawn:
         click.echo(_plot(found, places, tag))
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +24,7 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding, exit_code
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import DaemonStatus, StoreStatus
+    from lineage_store.api.reports import DaemonStatus, Replay, StoreStatus, WriteAheadLog
 
 PROBLEM_COLUMNS = ("subject", "kind", "what", "remedy", "since")
 DAEMON_COLUMNS = ("base_dir", "shard", "holder", "state", "since", "what", "remedy")
@@ -98,46 +98,19 @@ def status_verb(
     try:
         with session.open_store() as store:
             found = store.status(base_dir, problems=problems)
-            passes = store.cycles(base_dir, limit=cycles) if cycles else found.cycles
-            url, log, standby = store.url, store.write_ahead_log(), store.standby()
+            passes = store.cycles(base_dir, limit=cycles) if cycles else None
+            told = _Told(store.url, found, daemons, passes, store.write_ahead_log(), store.standby())
     except DatabaseUnavailableError as error:
         if not as_json:
             _print_daemons(daemons)
             raise
         unavailable = {"cause": error.cause, "reason": error.message, "remedy": error.hint}
-        write_json({"unavailable": unavailable, "daemons": [asdict(status) for status in daemons]})
+        write_json({"unavailable": unavailable, "daemons": list(map(asdict, daemons))})
         return error.exit_code
     if as_json:
-        report = {
-            "database": url,
-            "base_dirs": found.base_dirs,
-            "shards": found.shards,
-            "daemons": [asdict(status) for status in daemons],
-            "last_cycles": passes,
-            "problems": [asdict(problem) for problem in found.problems],
-            "known_twice": [asdict(each) for each in found.known_twice],
-            "write_ahead_log": None if log is None else asdict(log),
-            "removed_by_policy": found.removed_by_policy,
-            "standby": None if standby is None else asdict(standby),
-        }
-        write_json(report)
-        return 0
-    click.echo(f"Store: {url}" if standby is None else f"Store: {url}\nStandby: {standby}")
-    for finding in filter(None, (*(each and each.finding for each in (log, standby)), *found.known_twice)):
-        session.note(str(finding))
-    if not found.base_dirs:
-        session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
-    for row in found.base_dirs:
-        write_pairs(
-            [(name, value) for name, value in row.items() if name != "base_dir"], title=row["base_dir"]
-        )
-    _print_shards(found)
-    _print_daemons(daemons)
-    _print_removed(found)
-    if found.problems:
-        _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
-    if cycles:
-        _print_rows("Last passes", CYCLE_COLUMNS, passes)
+        write_json(told.as_json())
+    else:
+        told.print(session)
     return 0
 
 
@@ -187,16 +160,58 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     return exit_code(findings) if unavailable is None else unavailable
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What `status` tells of a store that answers."""
+
+    url: str
+    status: StoreStatus
+    daemons: Sequence[DaemonStatus]
+    passes: Sequence[Mapping[str, Any]] | None
+    """So many as were asked for; None: the last one of each base dir."""
+    log: WriteAheadLog | None
+    standby: Replay | None
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.status
+        return {
+            "database": self.url,
+            "base_dirs": found.base_dirs,
+            "shards": found.shards,
+            "daemons": list(map(asdict, self.daemons)),
+            "last_cycles": found.cycles if self.passes is None else self.passes,
+            "problems": list(map(asdict, found.problems)),
+            "known_twice": list(map(asdict, found.known_twice)),
+            "write_ahead_log": None if self.log is None else asdict(self.log),
+            "removed_by_policy": found.removed_by_policy,
+            "standby": None if self.standby is None else asdict(self.standby),
+        }
+
+    def print(self, session: Session) -> None:
+        found, beside = self.status, (self.log, self.standby)
+        click.echo(f"Store: {self.url}" + ("" if self.standby is None else f"\nStandby: {self.standby}"))
+        for finding in filter(None, (*(each and each.finding for each in beside), *found.known_twice)):
+            session.note(str(finding))
+        if not found.base_dirs:
+            session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")
+        for row in found.base_dirs:
+            pairs = [(name, value) for name, value in row.items() if name != "base_dir"]
+            write_pairs(pairs, title=row["base_dir"])
+        _print_shards(found)
+        _print_daemons(self.daemons)
+        if found.removed_by_policy:
+            _print_rows("Removed by policy", POLICY_COLUMNS, found.removed_by_policy)
+        if found.problems:
+            _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
+        if self.passes is not None:
+            _print_rows("Last passes", CYCLE_COLUMNS, self.passes)
+
+
 def _print_shards(status: StoreStatus) -> None:
     """Of base dirs that have several."""
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
         _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))
-
-
-def _print_removed(status: StoreStatus) -> None:
-    if status.removed_by_policy:
-        _print_rows("Removed by policy", POLICY_COLUMNS, status.removed_by_policy)
 
 
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:

@@ -38,13 +38,13 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
     lineage-store verify /shared/summaries --sample 100
     lineage-store verify ./run_7
     """
-    files = different = unreadable = size = ingested = quarantined = pending = 0
+    files = different = unreadable = size = ingested = quarantined = pending = thinned = 0
     shown = []
     with session.open_store() as store, session.working("Verifying") as tell:
         for verdict in _verdicts(store, place, sample):
             files, size = files + 1, size + verdict.size_bytes
             ingested, quarantined = ingested + verdict.ingested_bytes, quarantined + verdict.quarantined_bytes
-            pending += verdict.pending_bytes
+            pending, thinned = pending + verdict.pending_bytes, thinned + verdict.thinned_series
             tell(f"{files:,} log files, {size:,} bytes")
             different += bool(verdict.differences)
             unreadable += verdict.unreadable is not None
@@ -52,8 +52,9 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
                 shown += [verdict] if verdict.differences or verdict.unreadable else []
             else:
                 _print(session, verdict)
-    totals = {"files": files, "different": different, "unreadable": unreadable, "size_bytes": size}
-    ledger = {"ingested_bytes": ingested, "quarantined_bytes": quarantined, "pending_bytes": pending}
+    totals = {"files": files, "different": different, "unreadable": unreadable, "thinned_series": thinned}
+    ledger = {"size_bytes": size, "ingested_bytes": ingested}
+    ledger |= {"quarantined_bytes": quarantined, "pending_bytes": pending}
     if as_json:
         write_json({**totals, **ledger, "verdicts": [asdict(verdict) for verdict in shown]})
     else:
@@ -61,6 +62,8 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
             f"{files:,} log files, {size:,} bytes = {ingested:,} ingested + {quarantined:,} quarantined + "
             f"{pending:,} pending; {different:,} differ, {unreadable:,} could not be verified."
         )
+        if thinned:
+            click.echo(f"{thinned:,} series are thinned: few of their samples are left.")
     if different:
         return ExitCode.FAILED
     return ExitCode.PARTLY_DONE if unreadable else ExitCode.OK

@@ -170,13 +170,6 @@ class FrameReader:
             start = window.stop
 
 
-def next_frame(
-    buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-) -> Frame | NeedData | Suspect:
-    """What stands at one place."""
-    return FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes).next(start)
-
-
 def read_frames(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> tuple[list[Frame], NeedData | Suspect]:
@@ -187,13 +180,6 @@ def read_frames(
         frames.append(found)
         start += found.length
     return frames, found
-
-
-def find_frame(
-    buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-) -> Frame | NeedData | None:
-    """The first frame at or behind one place."""
-    return FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes).find(start)
 
 
 def _valid_headers_between(view: memoryview, begin: int, end: int, max_frame_bytes: int) -> NDArray[np.int64]:

@@ -1,11 +1,9 @@
 """Following one base dir, or one shard of it: what a daemon does at each tick.
 
-In: an engine, a base dir, which shard, settings; ticks at any pace. Out: an up-to-date store, log lines on what
-changed, a pulse that beats with every tick, batch and directory. Promises: live jobs are looked at every tick, new
-directories and all files that may grow within one discovery interval, directories that rest a thousand in each
-discovery, and their files when the directory changed or the finished interval has passed; a failure waits with backoff
-and never ends the daemon; who leads is settled by the lease. Touches no disk before its first tick. Does not know who
-ticks.
+In: an engine, a base dir, which shard, settings; ticks at any pace. Out: an up-to-date store, a pulse that beats with
+every tick, batch and directory. Promises: while it leads, what is due is looked at every tick; a failure waits with
+backoff and never ends the daemon; who leads is settled by the lease. Touches no disk before its first tick. Does not
+know who ticks, nor what is looked at when (passes.py).
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -29,38 +26,27 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import base_dirs, commit, pipeline
-from lineage_store.ingest.counts import Counts
+from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
 from lineage_store.ingest.daemon.keeping import Keeping
-from lineage_store.ingest.daemon.older_store import tell_lack, tell_older
+from lineage_store.ingest.daemon.older_store import tell_older
+from lineage_store.ingest.daemon.passes import Passes
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
-from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import divide, release_lease
 from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batches import Batches
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
-from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
-from lineage_store.ingest.scan.survey import survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import apart, reading, writing
 from lineage_store.store.database.file_watch import GONE, REPLACED
-from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.database.pool import renew
 from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
 
 log = logging.getLogger(__name__)
-
-SCAN_SHARE = 0.1
-"""A discovery may take this share of the time at most; where directories are many, discoveries become rarer."""
-QUIET_CYCLE_S = 60.0
-"""A pass that read nothing leaves a row in the history this often."""
-
 
 _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
@@ -94,12 +80,10 @@ class Follower:
         self._holder = holder_name()
         self._lease: Lease | None = None
         self._revision = 0
-        self._cache = DirectoryCache()
-        self._discovery_due = self._heartbeat_due = self._cycle_row_due = 0.0
+        self._passes: Passes | None = None
+        self._heartbeat_due = 0.0
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
-        self._took_lead = False
-        self._searched_before: datetime | None = None
-        self._searched, self._survey_ended, self._fit = False, 0.0, True
+        self._searched, self._fit = False, True
         self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
         self._reader = Worker(settings.slow_reading_s, settings.reading_memory_bytes, self.pulse.beat)
         self._apart = Apart(settings)
@@ -197,6 +181,7 @@ class Follower:
         if self._lease is None or self._is_older(self._lease.base_dir_id):
             self._lease = self._lead()
         lease = self._lease
+        assert self._passes is not None, "who leads has begun with it"
         this = Ingester(
             self._engine,
             self._base_dir,
@@ -206,11 +191,7 @@ class Follower:
             should_stop=self._beat_and_ask,
             batches=self._batches,
         )
-        if time.monotonic() >= self._discovery_due:
-            self._discover(this)
-            self._searched = True
-        else:
-            self._poll_live_jobs(this)
+        self._searched |= self._passes.make(this)
         if time.monotonic() >= self._heartbeat_due:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
@@ -252,15 +233,17 @@ class Follower:
         place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
         self._is_older(base_dir_id)  # the failure before may have told it first
         with reading(self._engine) as connection:
-            self._searched_before = registry.discovered_at(connection, base_dir_id)
-        self._took_lead = True
+            searched_before = registry.discovered_at(connection, base_dir_id)
         log.info("leads", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
         self._keeping.forget()
         self._forget_batches()
-        distrust = is_network(filesystem_type(self._base_dir))
-        self._cache = DirectoryCache(follow_symlinks=self._settings.follow_symlinks, distrust=distrust)
-        self._discovery_due = 0.0
+        self._passes = Passes(
+            self._base_dir,
+            self.pulse.beat,
+            follow_symlinks=self._settings.follow_symlinks,
+            searched_before=searched_before,
+        )
         self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
         return lease
 
@@ -284,62 +267,6 @@ class Follower:
         finally:
             if may_spread:
                 _SPREADING.release()
-
-    def _discover(self, this: Ingester) -> None:
-        """Look for new jobs and files, and at a part of what rests."""
-        started = time.monotonic()
-        self._recorded(this, lambda: self._full_pass(this))
-        took = self._survey_ended - started  # what was read then is no reason to search less often
-        self._discovery_due = started + max(self._settings.discovery_interval_s, took / SCAN_SHARE)
-
-    def _full_pass(self, this: Ingester) -> Counts:
-        try:
-            relist_after_s = self._settings.finished_interval_s
-            return self._pass(this, self._cache.signs(self._base_dir, relist_after_s=relist_after_s))
-        except OSError as error:
-            problem = [unlistable_base_dir(str(self._base_dir), error)]
-            rows_at_a_time = self._settings.batch_rows
-            commit.finish_discovery(self._engine, this.lease, problem, rows_at_a_time, self._beat_and_ask)
-            raise
-
-    def _poll_live_jobs(self, this: Ingester) -> None:
-        with reading(self._engine) as connection:
-            live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
-        if live or self._batches.is_busy:
-            signs = self._cache.signs_in(self._base_dir, live)
-            self._recorded(this, lambda: self._pass(this, signs, searched=False))
-
-    def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
-        base_dir_id, trusted = this.lease.base_dir_id, not self._cache.distrust
-        todo = survey_changes(
-            self._engine,
-            self._base_dir,
-            base_dir_id,
-            self._settings,
-            self._cache,
-            signs,
-            distrust=not trusted,
-            on_directory=self.pulse.beat,
-            shards=this.lease.shards,
-        )
-        self._survey_ended = time.monotonic()
-        if searched and self._took_lead:
-            tell_lack(self._base_dir, self._searched_before, todo)
-            self._took_lead = False
-        calls_for_more = todo or searched or self._batches.is_busy
-        return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
-
-    def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
-        """Run a pass; leave a row in the history when it read something, or none has been left for a while."""
-        with record_cycle(self._engine, this.lease, self._settings.cycle_history) as finish:
-            counts = run()
-            if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
-                finish(counts)
-                self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
-        if counts.bytes_read:
-            numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
-            log.info("read", extra={"base_dir": str(self._base_dir), **numbers})
-        return counts
 
     def _stand_by(self, error: LeaseHeldError) -> None:
         if self._stands_by_for != error.message:

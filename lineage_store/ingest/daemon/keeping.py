@@ -1,10 +1,10 @@
 """Carrying out the policies of the settings beside ingest, in one base dir or one shard of it.
 
-In: the lease of its follower, tick by tick. Out: jobs that leave the store, and log lines. Promises: a tick waits for
-one short transaction at most, and for none where nothing is to go; which jobs are to go is asked, and rows are removed,
-by a thread with a connection of its own, which takes a fifth of the time at most; a failure is logged, and tried again;
-what an interrupted removal has left is taken up again. One at a time removes jobs of a base dir: the lease of what is
-leaving settles who. Does not know which jobs policies name.
+In: the lease of its follower, tick by tick. Out: jobs that leave the store, series that are thinned, and log lines.
+Promises: a tick waits for one short transaction at most, and for none where nothing is to go; which jobs are to go is
+asked, rows are removed, and series thinned, by a thread with a connection of its own, which takes a fifth of the time
+at most; a failure is logged, and tried again; what an interrupted removal has left is taken up again. One at a time
+removes jobs of a base dir: the lease of what is leaving settles who. Does not know which jobs policies name.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LeaseLostError
 from lineage_store.ingest.lease import release_lease
 from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, remove_rows, take_out_of_sight
+from lineage_store.ingest.thinning import named_series, thin
 from lineage_store.store import leases
 from lineage_store.store.catalog.policies import Expired, expired, policies_of
 from lineage_store.store.database.engine import apart, database_time, reading, writing
@@ -39,7 +40,8 @@ _AGAIN_S = 5.0
 
 
 class Keeping:
-    """How far it is: nothing is due; jobs are being named; they go out of sight; their rows are being removed."""
+    """How far it is: nothing is due; jobs are being named; they go out of sight; their rows are being removed; series
+    of those that stay are being thinned."""
 
     def __init__(
         self, engine: Engine, base_dir: str, settings: Settings, should_stop: Callable[[], bool]
@@ -50,6 +52,7 @@ class Keeping:
         self._named: deque[Expired] = deque()
         self._leaving: Lease | None = None
         self._due, self._removed, self._ended = 0.0, Counter[str](), threading.Event()
+        self._is_to_thin = False
 
     def step(self, lease: Lease) -> bool:
         """Go one step on, and wait for nothing that takes long; whether jobs went out of sight.
@@ -62,6 +65,8 @@ class Keeping:
             return self._let_go(lease)
         if self._leaving is not None:
             self._begin(self._remove_rows, self._leaving)
+        elif self._is_to_thin:
+            self._begin(self._thin, lease)
         elif time.monotonic() >= self._due:
             self._begin(self._name, lease)
         return False
@@ -117,6 +122,7 @@ class Keeping:
         """Ask which jobs are to go, and take the lease of what is leaving where there are any, or some are left."""
         assert self._policies is not None
         self._due = time.monotonic() + self._settings.keep_every_s
+        self._is_to_thin = bool(self._policies.every_step_days)
         with reading(engine) as connection:
             now, shards = database_time(connection), lead.shards
             named = expired(
@@ -146,6 +152,20 @@ class Keeping:
         finally:
             release_lease(engine, leaving)
             self._leaving = None
+
+    def _thin(self, engine: Engine, lead: Lease) -> None:
+        """Thin series until none is left, or it is time to look which jobs are to go."""
+        assert self._policies is not None
+        self._is_to_thin, gone = False, list[int]()
+        for named in named_series(engine, lead.base_dir_id, self._policies, lead.shards):
+            if self._is_over() or self._ended.is_set() or time.monotonic() >= self._due:
+                break
+            began = time.monotonic()
+            gone.append(thin(engine, lead, named.key, self._policies))
+            self._rest(time.monotonic() - began)
+        if any(gone):
+            fields = {"base_dir": self._base_dir, "series": sum(map(bool, gone)), "samples": sum(gone)}
+            log.info("thinned by policy", extra=fields)
 
     def _rest(self, took_s: float) -> None:
         self._ended.wait(min(took_s / _SHARE - took_s, self._settings.lease_s / 4))

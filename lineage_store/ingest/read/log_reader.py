@@ -72,7 +72,7 @@ def open_log_file(
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The bytes before the bookmark are no longer those that were read."""
+    """It is to be read from its first byte: those before the bookmark are others now, or it grows and was thinned."""
 
     file: KnownFile
     sight: FileSight
@@ -88,7 +88,7 @@ def read_chunk(
         before = log.read(file.byte_offset - kept, kept)
         beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
         found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
-        if is_rewritten(file, log.sight.size_bytes, *found):
+        if is_rewritten(file, log.sight.size_bytes, *found) or _has_grown_thinned(file, log.sight):
             return Rewritten(file, log.sight)
         give_up_before = _give_up_before(file, log.sight, settings, now)
         skipped = _hole_bytes(log, file.byte_offset, give_up_before, length)
@@ -96,6 +96,11 @@ def read_chunk(
         content = log.read(start, min(length, log.sight.size_bytes - start))
         before = bytes(DIGESTED_BYTES) if skipped else before
         return Chunk(file, log.sight, before, content, give_up_before, skipped)
+
+
+def _has_grown_thinned(file: KnownFile, sight: FileSight) -> bool:
+    """Whether a file of which samples were thinned out has more to say than when it was last looked at."""
+    return file.thinned and sight.size_bytes > file.byte_offset and sight.stat_stamp != file.stat_stamp
 
 
 def _hole_bytes(log: OpenLogFile, start: int, end: int, length: int) -> int:

@@ -218,10 +218,7 @@ def _counts(found: Found, kinds: Collection[str]) -> Counts:
     files = [file for file in found.files if file.parsed.kind in kinds]
     in_base_dir = sum(file.train_id == ROOT for file in files)
     return Counts(
-        len(files),
-        ignored=dict(found.ignored),
-        too_deep=tuple(found.too_deep),
-        files_in_base_dir=in_base_dir,
+        len(files), ignored=dict(found.ignored), too_deep=tuple(found.too_deep), files_in_base_dir=in_base_dir
     )
 
 

@@ -1,12 +1,15 @@
 """Hold what a file says against the rows that the store has of it.
 
 In: a walk to the bookmark, and an open read transaction. Out: differences, the first few of each sort. Promises: every
-row of the file is looked at once, in bounded memory; statistics of series are counted from the rows.
+row of the file is looked at once, in bounded memory; statistics of series are counted from the rows, those of a series
+that was thinned from the file, against which its buckets are held too.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -74,19 +77,48 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
     name = f"{key[0]} {key[1]!r}"
     has_value = BY_NAME[key[0]].has_value
     columns = SCALAR_COLUMNS if has_value else PAYLOAD_COLUMNS
-    counted = _Counted(series.superseded_from)
+    counted, left, of_buckets = _Counted(series.superseded_from), 0, list[str]()
+    rows, written = audit.samples(connection, series), walk.claims.of(key)
+    if series.thinned_count:
+        in_buckets = _held_against(audit.buckets(connection, series), written, of_buckets)
+        written = counted.written(in_buckets)
+    else:
+        rows = counted.passed(rows, has_value=has_value)
     stored = (
         (row.step, canonical([getattr(row, column) for column in columns], signed_zero=walk.signed_zero))
-        for row in counted.passed(audit.samples(connection, series), has_value=has_value)
+        for row in rows
     )
-    for step, mine, theirs in _merged(stored, walk.claims.of(key)):
+    for step, mine, theirs in _merged(stored, written):
+        left += mine is not None
         if theirs is None:
             yield None, f"The store has step {step} of {name}, the file has not."
-        elif mine is None:
+        elif mine is None and not series.thinned_count:
             yield None, f"Step {step} of {name} is not in the store."
-        elif mine != theirs:
+        elif mine is not None and mine != theirs:
             yield None, f"Step {step} of {name}: the file says {theirs}, the store {mine}."
-    yield from ((None, f"The series {name} {text}") for text in counted.unlike(series))
+    yield from ((None, f"The series {name} {text}") for text in (*counted.unlike(series), *of_buckets))
+    if left != series.sample_count - series.thinned_count:
+        kept = series.sample_count - series.thinned_count
+        yield None, f"The series {name} has {left} rows; by its counts {kept} are left."
+
+
+def _held_against(
+    buckets: Iterable[Row[Any]], written: Iterable[tuple[int, str]], found: list[str]
+) -> Iterator[tuple[int, str]]:
+    """Pass on what the file says of a scalar, and note which buckets say otherwise."""
+    waiting, counted = deque(buckets), _Counted(None)
+    for step, content in written:
+        while waiting and step > waiting[0].last_step:
+            found += counted.unlike_bucket(waiting.popleft())
+            counted = _Counted(None)
+        counted.add(step)
+        counted.add_value(json.loads(content)[1])
+        yield step, content
+    if waiting:
+        found += counted.unlike_bucket(waiting.popleft())
+        found += (f"has a bucket from step {bucket.first_step} on; the file has not." for bucket in waiting)
+    elif counted.sample_count:
+        found.append(f"was thinned; from step {counted.first_step} on it is in no bucket.")
 
 
 class _Counted:
@@ -102,15 +134,24 @@ class _Counted:
 
     def passed(self, rows: Iterable[Row[Any]], *, has_value: bool) -> Iterator[Row[Any]]:
         for row in rows:
-            self.sample_count += 1
-            self.first_step = row.step if self.first_step is None else self.first_step
-            self.last_step = row.step
-            self.superseded_count += row.step >= self._superseded_from
+            self.add(row.step)
             if has_value:
-                self._count(row.value)
+                self.add_value(row.value)
             yield row
 
-    def _count(self, value: float | None) -> None:
+    def written(self, samples: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        for step, content in samples:
+            self.add(step)
+            self.add_value(json.loads(content)[1])
+            yield step, content
+
+    def add(self, step: int) -> None:
+        self.sample_count += 1
+        self.first_step = step if self.first_step is None else self.first_step
+        self.last_step = step
+        self.superseded_count += step >= self._superseded_from
+
+    def add_value(self, value: float | None) -> None:
         if value is None:
             self.nan_count += 1
         elif math.isinf(value):
@@ -123,6 +164,14 @@ class _Counted:
         for name, counted in vars(self).items():
             if not name.startswith("_") and getattr(series, name) != counted:
                 yield f"has {name} {getattr(series, name)}; its rows have {counted}."
+
+    def unlike_bucket(self, bucket: Row[Any]) -> list[str]:
+        ends, counts = (self.first_step, self.last_step), (self.sample_count, self.nan_count, self.inf_count)
+        names = ("first_step", "last_step", "count", "nan_count", "inf_count", "min", "max")
+        told = tuple(bucket._mapping[name] for name in names)
+        if told == (*ends, *counts, self.min_value, self.max_value):
+            return []
+        return [f"has another bucket from step {bucket.first_step} on than its file."]
 
 
 def _merged(

@@ -47,6 +47,8 @@ class FileVerdict:
     """About what the file and the store do not agree; `range_start` is where in the file."""
     unreadable: Finding | None = None
     """Why it could not be verified."""
+    thinned_series: int = 0
+    """How many of its series were thinned: of these the samples that are left, the statistics and the buckets agree."""
 
 
 def verify(
@@ -105,7 +107,8 @@ def _follow(
                 return _unverified(path, "It was read again meanwhile.")
             if now.byte_offset == row.byte_offset:
                 found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now)]
-                return _verdict(path, now, log, _differences(path, found))
+                thinned = audit.thinned_series(connection, (row.job_id, row.file_no))
+                return _verdict(path, now, log, _differences(path, found), thinned)
         row = now
     return _unverified(path, "It grows too fast to be verified.")
 
@@ -145,7 +148,9 @@ def _differences(path: str, found: Iterable[Found]) -> list[Finding]:
     ]
 
 
-def _verdict(path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Finding]) -> FileVerdict:
+def _verdict(
+    path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Finding], thinned_series: int = 0
+) -> FileVerdict:
     size = max(log.sight.size_bytes, row.byte_offset)
     return FileVerdict(
         path,
@@ -154,4 +159,5 @@ def _verdict(path: str, row: Row[Any], log: OpenLogFile, found: Iterable[Finding
         quarantined_bytes=row.quarantined_bytes,
         pending_bytes=size - row.byte_offset,
         differences=tuple(found),
+        thinned_series=thinned_series,
     )

@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, and_, column, func, or_, select, table
+from sqlalchemy import BigInteger, Connection, Select, and_, column, func, or_, select, table
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.plugins import HISTOGRAM, PLUGINS, SCALAR
@@ -102,7 +102,8 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
     """How many rows a view of samples has, as its series have counted them; None for any other."""
     if source.name not in _PLUGINS:
         return None
-    samples: Select[Any] = select(func.sum(column("sample_count"))).select_from(table("v_series"))
+    there = column("sample_count", BigInteger) - column("thinned_count", BigInteger)
+    samples = select(func.sum(there)).select_from(table("v_series"))
     counted = samples.where(column("plugin").in_(_PLUGINS[source.name]))
     if jobs is not None:
         counted = counted.where(column("job_id").in_(jobs))

@@ -67,6 +67,8 @@ class Curve:
     """Ascending, the steps with which further files of the device begin: there, the training was started again."""
     began_at: float | None = None
     """When the first sample of the tag was written, unix s, whatever range of steps was asked for."""
+    thinned_count: int = 0
+    """How many samples were thinned out of its series: the extremes are all here, counts are of what is left."""
 
     @property
     def is_bucketed(self) -> bool:
@@ -115,6 +117,7 @@ def curves(
             _columns(connection, pieces, width, points),
             _restarts(tags[key[0]], key[1]),
             _began_at(tags[key[0]]),
+            sum(piece.series.thinned_count for piece in pieces),
         )
         for key, pieces in asked
     ]
@@ -165,7 +168,7 @@ def _width(steps: int, points: int) -> int:
 def _columns(
     connection: Connection, pieces: Sequence[_Piece], width: int, points: int
 ) -> Mapping[str, NDArray[Any]]:
-    if sum(piece.series.sample_count for piece in pieces) > 2 * points:
+    if sum(piece.series.rows for piece in pieces) > 2 * points:
         columns = _merged([_buckets(connection, piece, width) for piece in pieces], width)
         if columns["count"].sum() > 2 * points:
             return columns

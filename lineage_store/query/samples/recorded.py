@@ -34,7 +34,7 @@ def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Reco
     """What each log file holds of a scalar. Raises SampleNotFoundError."""
 
     def read(series: Series) -> Scalars:
-        return Scalars(*read_series(connection, series))
+        return Scalars(*read_series(connection, series), series.thinned_count)
 
     return _recorded(connection, job_id, SCALAR, tag, read)
 

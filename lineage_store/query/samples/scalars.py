@@ -1,8 +1,9 @@
 """The scalars of a tag as columns.
 
 In: a job, a tag, a range of steps. Out: numpy arrays, ascending by step, each step once.
-Promises: every effective step, none left out; NaN and infinities as they were written; memory for the columns and one
-part of the rows, whatever the length. Between devices the later file name wins a step.
+Promises: every effective step, none left out, but for those that were thinned out, which are counted; NaN and
+infinities as they were written; memory for the columns and one part of the rows, whatever the length. Between devices
+the later file name wins a step.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Scalars:
     """When each was written, unix s; NaN when the file does not tell."""
     values: NDArray[np.float64]
     """As written, NaN and infinities included."""
+    thinned_count: int = 0
+    """How many further samples of its series were written, and thinned out (the setting `keep_every_step_days`)."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -96,7 +99,7 @@ def scalars(
     first, end = step_bounds(start, stop)
     found = find_series(connection, job_id, SCALAR, tag, device)
     parts = [read_columns(connection, series.effective(scalar_sample, first, end)) for series in found]
-    return Scalars(*_interleaved(parts))
+    return Scalars(*_interleaved(parts), sum(series.thinned_count for series in found))
 
 
 def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
@@ -112,7 +115,7 @@ def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns
 
 def read_series(connection: Connection, series: Series) -> Columns:
     """The same of all samples of a series."""
-    if series.sample_count > _ROWS_AT_A_TIME:
+    if series.rows > _ROWS_AT_A_TIME:
         return read_columns(
             connection, replace(series, superseded_from=None).effective(scalar_sample, None, None)
         )

@@ -44,6 +44,13 @@ class Series:
     """The timestamp in the log file's name, unix s."""
     earliest_wall_time: float | None
     """The least one of its samples, unix s."""
+    thinned_count: int
+    """How many of its samples were thinned out."""
+
+    @property
+    def rows(self) -> int:
+        """How many of its samples are there."""
+        return self.sample_count - self.thinned_count
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
         """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
@@ -123,7 +130,7 @@ def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[
 _OF_TAG = (
     select(series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
     .add_columns(series.c.sample_count, series.c.first_step, series.c.last_step, log_file.c.file_time)
-    .add_columns(series.c.earliest_wall_time)
+    .add_columns(series.c.earliest_wall_time, series.c.thinned_count)
     .join(log_file, of_file(series))
     .where(
         series.c.job_id == bindparam("of_job"),

@@ -7,13 +7,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from lineage_store.server.mindinsight.protocol import (
-    Query,
-    RefusedError,
-    missing,
-    wrong_type,
-    wrong_value,
-)
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, missing, wrong_type, wrong_value
 from lineage_store.server.mindinsight.site import IN_MANAGER, PLUGIN_NAMES, Job, Site
 
 if TYPE_CHECKING:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lineage_store.api.questions import LARGEST_LABEL, LONGEST_REMARK
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.server.mindinsight.conditions import read_condition, refused
-from lineage_store.server.mindinsight.dataset_graph import in_order
 from lineage_store.server.mindinsight.importance import analysed
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
 from lineage_store.server.mindinsight.site import Site
 
 _WITH_MODEL = {"lineage_type": {"eq": "model"}}
-_LARGEST_TAG, _LONGEST_REMARK = 10, 128
+_NESTED = ("operations", "sampler", "children")
+_TYPES = (str, bool, int, float, list)
+"""In MindInsight's tables the keys of a pipeline come in this order: by the types of values, then what is nested."""
 
 
 def lineages(site: Site, body: Any) -> dict[str, Any]:
@@ -54,12 +56,12 @@ def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
     tag, remark = body.get("tag", 0), body.get("remark", "")
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise _invalid("'tag' must be int.")
-    if not 0 <= tag <= _LARGEST_TAG:
-        raise _invalid(f"The tag should in [0, {_LARGEST_TAG}].")
+    if not 0 <= tag <= LARGEST_LABEL:
+        raise _invalid(f"The tag should in [0, {LARGEST_LABEL}].")
     if not isinstance(remark, str):
         raise _invalid("'remark' must be str.")
-    if len(remark) > _LONGEST_REMARK:
-        raise _invalid(f"The length of remark should in [0, {_LONGEST_REMARK}].")
+    if len(remark) > LONGEST_REMARK:
+        raise _invalid(f"The length of remark should in [0, {LONGEST_REMARK}].")
     return train_id, body
 
 
@@ -87,3 +89,18 @@ def _relative(train_id: str | None) -> str:
 
 def _invalid(detail: str) -> RefusedError:
     return RefusedError("50542081", f"ValueError. {detail}")
+
+
+def in_order(value: Any) -> Any:
+    """A part of a pipeline with its keys in MindInsight's order; lists keep theirs."""
+    if isinstance(value, list):
+        return [in_order(each) for each in value]
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value, key=lambda key: _rank(key, value[key]))}
+    return value
+
+
+def _rank(key: str, value: Any) -> tuple[int, str]:
+    if key in _NESTED:
+        return len(_TYPES) + _NESTED.index(key), key
+    return next((rank for rank, type_ in enumerate(_TYPES) if isinstance(value, type_)), 0), key

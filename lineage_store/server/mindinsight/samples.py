@@ -26,25 +26,14 @@ def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float
     parts = _in_reading_order(site.store.recorded_scalars(site.base_dir, job.train_id, tag))
     runs = [Run(part.file_time, part.samples.steps.tolist()) for part in parts]
     rows = [
-        list(
-            zip(
-                part.samples.wall_times.tolist(),
-                run.steps,
-                part.samples.values.tolist(),
-                strict=True,
-            )
-        )
+        list(zip(part.samples.wall_times.tolist(), run.steps, part.samples.values.tolist(), strict=True))
         for part, run in zip(parts, runs, strict=True)
     ]
     return [rows[run][index] for run, index in kept(runs, SAMPLES[SCALAR] * site.limits)]
 
 
 def kept_payloads(
-    site: Site,
-    job: Job,
-    plugin: str,
-    tag: str,
-    counts: Callable[[PayloadSample], bool] = lambda sample: True,
+    site: Site, job: Job, plugin: str, tag: str, counts: Callable[[PayloadSample], bool] = lambda sample: True
 ) -> list[PayloadSample]:
     """The payloads of a tag, by the store's plugin and tag; those that do not count were never taken in."""
     parts = _in_reading_order(site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag))

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM, TENSOR
 from lineage_store.server.mindinsight import tensor_views
-from lineage_store.server.mindinsight.protocol import (
-    Query,
-    RefusedError,
-    missing,
-    read_integer,
-    wrong_value,
-)
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, missing, read_integer, wrong_value
 from lineage_store.server.mindinsight.rebinning import rebinned
 from lineage_store.server.mindinsight.samples import NO_DATA, kept_payloads
 from lineage_store.server.mindinsight.site import Job, Site
@@ -105,10 +99,7 @@ def _with_histograms(samples: list[PayloadSample]) -> Values:
 
 
 def _value(sample: PayloadSample, shown: dict[str, Any]) -> dict[str, Any]:
-    described = {
-        "dims": list(sample.shape or ()),
-        "data_type": f"DT_{(sample.dtype or 'undefined').upper()}",
-    }
+    described = {"dims": list(sample.shape or ()), "data_type": f"DT_{(sample.dtype or 'undefined').upper()}"}
     return {"wall_time": sample.wall_time, "step": sample.step, "value": described | shown}
 
 

@@ -45,10 +45,7 @@ class EventStream(StreamingResponse):
 # No document of OpenAPI can say what it is: a program that asks all that is documented would wait for its end for ever.
 @router.get("/events", response_class=EventStream, include_in_schema=False)
 async def events(
-    request: Request,
-    ask: Ask,
-    since: Since = None,
-    last_event_id: Annotated[str | None, Header()] = None,
+    request: Request, ask: Ask, since: Since = None, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventStream:
     """What changes, as it comes.
 

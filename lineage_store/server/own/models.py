@@ -223,6 +223,9 @@ class Curve(BaseModel):
     bucketed: bool
     restarts: list[int] = Field(description="Steps at which the training was started again.")
     began_at: Number = Field(description="When the tag's first sample was written, unix s.")
+    thinned_count: int = Field(
+        description="Samples that were thinned out: extremes stay, counts are of the rest."
+    )
     rows: int
     columns: dict[str, list[Number]]
 

@@ -72,6 +72,7 @@ def _described(curve: Curve) -> dict[str, Any]:
         "bucketed": curve.is_bucketed,
         "restarts": curve.restarts,
         "began_at": for_json(curve.began_at),
+        "thinned_count": curve.thinned_count,
         "rows": len(next(iter(curve.columns.values()))),
     }
 

@@ -18,6 +18,7 @@ from lineage_store.store.schema.tables import (
     lineage_event,
     log_file,
     samples_of,
+    scalar_bucket,
     series,
     train_job,
 )
@@ -79,6 +80,19 @@ def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     query = select(table).where(table.c.job_id == of.job_id, table.c.series_no == of.series_no)
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)
+
+
+def buckets(connection: Connection, of: Row[Any]) -> list[Row[Any]]:
+    """The buckets of a series, by step."""
+    bucket = scalar_bucket.c
+    query = select(scalar_bucket).where(bucket.job_id == of.job_id, bucket.series_no == of.series_no)
+    return list(connection.execute(query.order_by(bucket.first_step)))
+
+
+def thinned_series(connection: Connection, file: FileKey) -> int:
+    """How many series of a file were thinned."""
+    query = select(func.count()).select_from(series).where(_is(series, file), series.c.thinned_count > 0)
+    return int(connection.execute(query).scalar_one())
 
 
 def lineage_events(connection: Connection, file: FileKey) -> list[Row[Any]]:

@@ -41,12 +41,15 @@ class _Bytes(NamedTuple):
     """What rows take with their indexes, about (docs/decisions/0046-policies.md)."""
 
     scalar: int
+    bucket: int
     payload: int
     series: int
     job: int
 
 
-_BYTES = {"sqlite": _Bytes(30, 70, 350, 4_000), "postgresql": _Bytes(90, 170, 400, 8_000)}
+_BYTES = {"sqlite": _Bytes(30, 70, 70, 350, 4_000), "postgresql": _Bytes(90, 140, 170, 400, 8_000)}
+_KEPT_A_BUCKET = 4
+"""Samples that stay of a bucket, about."""
 _LINEAGE_TWICE = 2
 """Lineage is kept as it was written, and as what it comes to."""
 
@@ -59,14 +62,27 @@ class Policies:
     jobs: int
     store_bytes: int
     labelled: bool
+    every_step_days: int
+    """Scalars are thinned then, by `thinnable.py`; the job stays."""
+    buckets: int
+
+    @property
+    def remove(self) -> bool:
+        """Whether any of them lets jobs go."""
+        return bool(self.days or self.jobs or self.store_bytes)
 
 
 def policies_of(settings: Settings) -> Policies | None:
     """The policies of some settings; None where they name none."""
     found = Policies(
-        settings.keep_days, settings.keep_jobs, settings.keep_store_bytes, settings.keep_labelled
+        settings.keep_days,
+        settings.keep_jobs,
+        settings.keep_store_bytes,
+        settings.keep_labelled,
+        settings.keep_every_step_days,
+        settings.keep_thinned_buckets,
     )
-    return found if found.days or found.jobs or found.store_bytes else None
+    return found if found.remove or found.every_step_days else None
 
 
 class Expired(NamedTuple):
@@ -102,6 +118,8 @@ def expired(
 
     The size is that of the whole store: a base dir loses those of its jobs that are among the oldest of all.
     """
+    if not policies.remove:
+        return []
     job = _named(connection.dialect.name, base_dir_id, policies, now).subquery()
     here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
     wanted = select(*(job.c[name] for name in Expired._fields)).where(here)
@@ -150,7 +168,6 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
     begun = func.coalesce(job.last_file_time, 0).label("begun")
     newest = (begun.desc(), job.id.desc())
     old = and_(*without_life_since(now - timedelta(days=policies.days))) if policies.days else false()
-    labelled = and_(annotation.c.base_dir_id == job.base_dir_id, annotation.c.train_id == job.train_id)
     row = _BYTES[dialect_name]
     takes = (
         row.job
@@ -163,12 +180,12 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
         begun,
         func.coalesce(size.c.samples, 0).label("samples"),
         takes.label("store_bytes"),
-        _stays(policies).label("stays"),
+        stays(policies).label("stays"),
         old.label("is_old"),
         func.row_number().over(partition_by=job.base_dir_id, order_by=newest).label("nth"),
     ).select_from(
         train_job.join(base_dir, base_dir.c.id == job.base_dir_id)
-        .outerjoin(annotation, labelled)
+        .outerjoin(annotation, LABELLED)
         .outerjoin(size, size.c.job_id == job.id)
         .outerjoin(lineage, lineage.c.job_id == job.id)
     )
@@ -176,7 +193,14 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
     return counted if policies.store_bytes else counted.where(job.base_dir_id == base_dir_id)
 
 
-def _stays(policies: Policies) -> ColumnElement[bool]:
+LABELLED = and_(
+    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
+)
+"""By this jobs are joined to what people said of them, which `stays` asks."""
+
+
+def stays(policies: Policies) -> ColumnElement[bool]:
+    """Whether nothing is done to a job, whatever the policies name: to a live one, and one with a label."""
     # Of one that was not read yet that is not known either; it does not count among the newest.
     stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
     if not policies.labelled:
@@ -188,9 +212,11 @@ def _stays(policies: Policies) -> ColumnElement[bool]:
 def _sizes(dialect_name: str) -> Select[Any]:
     """Of each job that has series: its samples, and what they take."""
     row = _BYTES[dialect_name]
-    each = case((series.c.plugin == SCALAR, row.scalar), else_=row.payload)
-    takes = total(dialect_name, series.c.sample_count * each + row.series)
-    samples = total(dialect_name, series.c.sample_count)
+    there, is_thinned = series.c.sample_count - series.c.thinned_count, series.c.thinned_count > 0
+    with_buckets = row.scalar + row.bucket // _KEPT_A_BUCKET
+    each = case((is_thinned, with_buckets), (series.c.plugin == SCALAR, row.scalar), else_=row.payload)
+    takes = total(dialect_name, there * each + row.series)
+    samples = total(dialect_name, there)
     return select(series.c.job_id, samples.label("samples"), takes.label("store_bytes")).group_by(
         series.c.job_id
     )

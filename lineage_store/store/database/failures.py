@@ -62,11 +62,7 @@ _REMEDIES = (
     ("must be able to SET ROLE", "denied", _NOT_GRANTED),
     ("statement timeout", "timeout", TOO_LONG),
     ("interrupted", "timeout", TOO_LONG),
-    (
-        "read-only transaction",
-        "read-only",
-        ONLY_READS,
-    ),
+    ("read-only transaction", "read-only", ONLY_READS),
     (
         "idle-in-transaction",
         "failed",

@@ -72,19 +72,23 @@ def make_engine(
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.isolation_level = None  # the driver must not begin transactions of its own
         if isinstance(connection, TimedConnection):
             connection.end_statements_after(statement_timeout_s)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        if read_only or (path is not None and _is_write_protected(path)):
-            connection.execute("PRAGMA query_only = ON")
-        elif _is_ours_or_empty(connection):
-            _write_ahead(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+        _prepare(connection, query_only=read_only or (path is not None and _is_write_protected(path)))
 
     return engine
+
+
+def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions of its own
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    if query_only:
+        connection.execute("PRAGMA query_only = ON")
+    elif _is_ours_or_empty(connection):
+        _write_ahead(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
 
 
 def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:

@@ -1,6 +1,6 @@
 """What every table, view and column means: one list, from the tables' comments and the views' columns.
 
-In: tables.py and views/. Out: relations with their columns; on PostgreSQL COMMENT ON each of them, on SQLite (which has
+In: tables/ and views/. Out: relations with their columns; on PostgreSQL COMMENT ON each of them, on SQLite (which has
 no comments) the same as rows of a table `schema_doc`.
 """
 

@@ -33,6 +33,7 @@ _SAMPLES = (tables.scalar_sample, tables.payload_sample)
 _JOBS = (
     *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
     *(tables.lineage, tables.metric, tables.metric_summary, tables.user_info, tables.series),
+    tables.scalar_bucket,
 )
 _COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation, tables.ingest_problem)
 """Small, and joined to jobs: each worker has them all."""

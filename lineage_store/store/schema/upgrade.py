@@ -4,7 +4,7 @@ In: a database URL or an engine. Out: an upgraded database, or an error that say
 Promises: an upgrade is one transaction on either database (old or new, never between); two at once queue up; views and
 descriptions always belong to the tables beside them; a database of another application is never touched. `check` costs
 two small queries and does not import Alembic.
-Does not know: what the tables are (migrations/, tables.py).
+Does not know: what the tables are (migrations/, tables/).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from lineage_store.store.schema.tables import (
     ingest_problem,
     log_file,
     payload_sample,
+    scalar_bucket,
     scalar_sample,
     series,
     train_job,
@@ -80,7 +81,8 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
         for table in (scalar_sample, payload_sample):
             connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
         remove_lineage(connection, some)
-        for table in (series, log_file, ingest_problem):  # whose foreign keys a distributed store has not
+        # None refers to samples and buckets, and the other foreign keys a distributed store has not.
+        for table in (scalar_bucket, series, log_file, ingest_problem):
             connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
         connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
     return bool(jobs)
@@ -88,7 +90,7 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
 
 def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
     """How many series some jobs have, and samples that do not go with their partition, as far as they have any."""
-    job_id, samples = series.c.job_id, func.sum(series.c.sample_count)
+    job_id, samples = series.c.job_id, func.sum(series.c.sample_count - series.c.thinned_count)
     sizes = select(job_id, func.count(), samples).where(among(connection, job_id, jobs)).group_by(job_id)
     return {
         row[0]: row[1] if row[0] in with_partition else row[1] + int(row[2])

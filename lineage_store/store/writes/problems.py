@@ -49,10 +49,7 @@ def _extended(connection: Connection, file: KnownFile, problem: Finding, now: da
 
 
 def set_file_problems(
-    connection: Connection,
-    base_dir_id: int,
-    states: Mapping[KnownFile, Sequence[Finding]],
-    now: datetime,
+    connection: Connection, base_dir_id: int, states: Mapping[KnownFile, Sequence[Finding]], now: datetime
 ) -> None:
     """Let the open state problems of these files be exactly the given ones."""
     of_files = among_rows(connection, _FILE, (file.key for file in states))

@@ -20,6 +20,8 @@ from lineage_store.store.schema.tables import (
     base_dir,
     ingest_problem,
     samples_of,
+    scalar_bucket,
+    scalar_sample,
     series,
     tombstone,
     train_job,
@@ -96,20 +98,21 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
 
     How many rows are left of `most_rows`; none left (0 or less) means that there may be more to remove.
     """
-    told = (series.c[name] for name in ("series_no", "plugin", "first_step", "sample_count"))
+    there = (series.c.sample_count - series.c.thinned_count).label("rows")
+    told = (*(series.c[name] for name in ("series_no", "plugin", "first_step")), there)
     found = select(*told).where(series.c.job_id == job_id, *which).order_by(series.c.series_no)
     whole: dict[Table, list[int]] = {}
     for row in connection.execute(found.limit(most_rows)).all():
-        if row.sample_count > most_rows:
+        if row.rows > most_rows:
             _behead(connection, job_id, row, most_rows)
             most_rows = 0
         else:
             whole.setdefault(samples_of(row.plugin), []).append(row.series_no)
-            most_rows -= row.sample_count + 1
+            most_rows -= row.rows + 1
         if most_rows <= 0:
             break
     for samples, numbers in whole.items():
-        for table in (samples, series):
+        for table in (samples, scalar_bucket, series) if samples is scalar_sample else (samples, series):
             mine = among(connection, table.c.series_no, numbers)
             connection.execute(delete(table).where(table.c.job_id == job_id, mine))
     return most_rows
@@ -122,7 +125,10 @@ def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> Non
     mine = and_(samples.c.job_id == job_id, samples.c.series_no == of.series_no, step >= of.first_step)
     behind = connection.execute(select(step).where(mine).order_by(step).offset(rows).limit(1)).scalar()
     connection.execute(delete(samples).where(mine if behind is None else mine & (step < behind)))
-    left = {"first_step": of.first_step if behind is None else behind, "sample_count": of.sample_count - rows}
+    left = {
+        "first_step": of.first_step if behind is None else behind,
+        "sample_count": series.c.sample_count - rows,
+    }
     this = (series.c.job_id == job_id) & (series.c.series_no == of.series_no)
     connection.execute(update(series).where(this).values(left))
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, Table, func, select
 
+from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.database.dialects import among_rows, insert_plain
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName
@@ -85,6 +86,8 @@ def _write_plugin(
     # before the first bookmark no file has series
     begun = {name.file.key for name in samples.series if name.file.byte_offset}
     known = _known_series(connection, samples.plugin, begun)
+    if any(row.thinned_count for row in known.values()):
+        raise BookmarkMovedError("A log file was thinned since it was looked at; nothing was written.")
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
     new = _create(connection, created, most_tags)
@@ -181,5 +184,8 @@ def _known_series(
     return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
 
-_KNOWN_COLUMNS = ("job_id", "tag_key", "file_no", "series_no", "first_step", "last_step", "superseded_from")
+_KNOWN_COLUMNS = (
+    *("job_id", "tag_key", "file_no", "series_no"),
+    *("first_step", "last_step", "superseded_from", "thinned_count"),
+)
 _KNOWN = select(*(series.c[name] for name in _KNOWN_COLUMNS))

@@ -26,7 +26,14 @@ from sqlalchemy import (
 )
 
 from lineage_store.store.database.dialects import among, execute_rows, update_by_key
-from lineage_store.store.schema.tables import log_file, of_file, samples_of, scalar_sample, series
+from lineage_store.store.schema.tables import (
+    log_file,
+    of_file,
+    samples_of,
+    scalar_bucket,
+    scalar_sample,
+    series,
+)
 from lineage_store.store.statistics import Statistics
 
 SeriesNumber = tuple[int, int]
@@ -101,6 +108,8 @@ def _superseded(
             yield number, first, 0
         elif first <= row.first_step:
             yield number, first, row.sample_count
+        elif row.thinned_count:
+            yield number, first, _written_from(connection, number, first)
         else:
             parts[row.job_id, samples_of(row.plugin), first].append(row.series_no)
     for (job_id, samples, first), numbers in parts.items():
@@ -117,10 +126,22 @@ def samples_from(
     return {row[0]: row[1] for row in connection.execute(counts.group_by(samples.c.series_no))}
 
 
+def _written_from(connection: Connection, number: SeriesNumber, first: int) -> int:
+    """How many samples a thinned series had from a step on; within a bucket, as if its steps were evenly spread."""
+    bucket = scalar_bucket.c
+    mine = and_(bucket.job_id == number[0], bucket.series_no == number[1], bucket.last_step >= first)
+    rows = connection.execute(select(bucket.first_step, bucket.last_step, bucket["count"]).where(mine))
+    return sum(
+        count if first <= low else count - -((low - first) * (count - 1) // (high - low))
+        for low, high, count in rows
+    )
+
+
 _WRITTEN = (
     select(
         *(series.c[name] for name in ("job_id", "series_no", "plugin", "tag_key", "device")),
         *(series.c[name] for name in ("sample_count", "first_step", "last_step", "superseded_from")),
+        series.c.thinned_count,
         log_file.c.file_time,
     )
     .join_from(series, log_file, of_file(series))

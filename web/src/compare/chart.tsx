@@ -312,6 +312,8 @@ function notes(all: readonly Drawn[], log: boolean): string {
   const parts = [];
   const restarts = all.reduce((sum, { curve }) => sum + (curve.superseded ? 0 : curve.restarts.length), 0);
   if (restarts) parts.push(counted(restarts, "restart"));
+  const thinned = all.reduce((sum, { curve }) => sum + (curve.superseded ? 0 : (curve.thinned ?? 0)), 0);
+  if (thinned) parts.push(`thinned: ${number(thinned)} more samples were written`);
   if (beyond) parts.push(`${number(beyond)} beyond the axis, the farthest near ${number(where)}`);
   if (nan) parts.push(`${number(nan)} NaN`);
   return parts.join(" · ");

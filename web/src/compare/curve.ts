@@ -10,6 +10,7 @@ export interface Curve {
   superseded: boolean;
   restarts: readonly number[]; // steps
   began: number; // when the tag's first sample was written, unix s; NaN: unknown
+  thinned?: number; // how many samples were thinned out of it
   columns: Readonly<Record<string, Float64Array>>;
 }
 

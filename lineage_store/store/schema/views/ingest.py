@@ -132,11 +132,7 @@ V_BASE_DIR = View(
             "b.revision",
             "grows with every transaction that changes its jobs; those changed since N have a greater one than N",
         ),
-        instant(
-            "known_since",
-            "b.created_at",
-            "when the store first saw it, since it was last forgotten",
-        ),
+        instant("known_since", "b.created_at", "when the store first saw it, since it was last forgotten"),
     ),
     f"""
 FROM base_dir b

@@ -1,7 +1,6 @@
 """Views of jobs and their lineage.
 
-A job's row is its lineage as folded from its log files; evaluations are there one by one. Rows come from current log
-files only.
+A job's row is its lineage as folded from its log files, of which the current ones count only.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
+    VALUE_KIND,
     ColumnType,
     View,
     ViewColumn,
@@ -25,7 +25,6 @@ from lineage_store.store.schema.views.model import (
 )
 
 _TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "float": "double precision"}
-_VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
 
 
 def _columns(field: LineageField) -> Iterator[ViewColumn]:
@@ -94,117 +93,6 @@ FROM train_job j
 {JOIN_BASE_DIR}
 LEFT JOIN lineage l ON l.job_id = j.id
 LEFT JOIN annotation a ON a.base_dir_id = j.base_dir_id AND a.train_id = j.train_id
-""",
-)
-
-_NUMBERED = """e.evaluation_no + coalesce((
-    SELECT sum(other.evaluations) FROM file_lineage other
-    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other_file.current
-      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-    GROUP BY other.job_id
-  ), 0)"""
-
-_BINDING = """(
-    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
-    AND NOT EXISTS (
-      SELECT 1 FROM file_lineage other
-      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
-        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
-    )
-  )"""
-
-V_METRIC = View(
-    "v_metric",
-    "a row per metric of every evaluation; is_latest marks those of the job's lineage",
-    (
-        *JOB,
-        text("name", "m.name", "metric name"),
-        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
-        text("kind", "m.kind", _VALUE_KIND),
-        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
-        instant("evaluated_at", "{instant:e.wall_time}", "when the evaluation was written"),
-        bigint(
-            "evaluation_no",
-            _NUMBERED,
-            "number of the evaluation within the job, from 1, in the order of log files",
-        ),
-        boolean(
-            "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
-        ),
-        bigint(
-            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
-        ),
-        bigint(
-            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
-        ),
-    ),
-    f"""
-FROM evaluation_metric m
-JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
-JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
-{join_job("m")}
-""",
-)
-
-V_METRIC_LATEST = View(
-    "v_metric_latest",
-    "a row per metric of a job's last evaluation: what is_latest marks in v_metric, found at once",
-    (
-        *JOB,
-        text("name", "m.name", "metric name"),
-        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
-        text("kind", "m.kind", _VALUE_KIND),
-        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
-        double("first_value", "s.value", "number of the job's first evaluation that has the metric"),
-        double(
-            "best_value", "h.value", "best finite number of all its evaluations; less_is_better says which is"
-        ),
-        integer(
-            "best_evaluation_no", "h.evaluation_no", "the first evaluation that has the best, as in v_metric"
-        ),
-    ),
-    f"""
-FROM metric m
-LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
-LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
-{join_job("m")}
-""",
-)
-
-V_METRIC_BEST = View(
-    "v_metric_best",
-    "the greatest and the least value of each metric per network; which of them is best is for the reader to say",
-    (
-        text("base_dir", "r.base_dir", "base dir of the jobs"),
-        text("network", "r.network", "class name of the network; NULL when unknown"),
-        text("name", "r.name", "metric name"),
-        double("greatest_value", "max(r.value)", "greatest finite value among the jobs' latest evaluations"),
-        text(
-            "greatest_train_id",
-            "max(CASE WHEN r.down = 1 THEN r.train_id END)",
-            "job that has it; the first by id",
-        ),
-        double("least_value", "min(r.value)", "least finite value among the jobs' latest evaluations"),
-        text(
-            "least_train_id",
-            "max(CASE WHEN r.up = 1 THEN r.train_id END)",
-            "job that has it; the first by id",
-        ),
-    ),
-    """
-FROM (
-  SELECT b.path AS base_dir, l.network, m.name, m.value, j.train_id,
-         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value DESC, j.train_id) AS down,
-         row_number() OVER (PARTITION BY b.id, l.network, m.name ORDER BY m.value, j.train_id) AS up
-  FROM metric m
-  JOIN train_job j ON j.id = m.job_id
-  JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving
-  LEFT JOIN lineage l ON l.job_id = m.job_id
-  WHERE m.kind IN ('int', 'float')
-) r
-GROUP BY r.base_dir, r.network, r.name
 """,
 )
 
@@ -277,7 +165,7 @@ V_USER_INFO = View(
         text("key", "u.name", "the user's key"),
         double("value", "u.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
         text("text", "u.text", "text, or canonical JSON of a list or object; else NULL"),
-        text("kind", "u.kind", _VALUE_KIND),
+        text("kind", "u.kind", VALUE_KIND),
     ),
     f"FROM user_info u {join_job('u')}",
 )
@@ -300,7 +188,4 @@ JOIN log_file f ON f.job_id = e.job_id AND f.file_no = e.file_no AND f.current
 """,
 )
 
-JOB_VIEWS = (
-    *(V_JOB, V_METRIC, V_METRIC_LATEST, V_METRIC_BEST),
-    *(V_DATASET, V_DATASET_NODE, V_USER_INFO, V_LINEAGE_EVENT),
-)
+JOB_VIEWS = (V_JOB, V_DATASET, V_DATASET_NODE, V_USER_INFO, V_LINEAGE_EVENT)

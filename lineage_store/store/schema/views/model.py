@@ -116,6 +116,8 @@ JOB = (
 )
 """The first columns of every view about jobs; its source calls the tables `b` and `j`."""
 
+VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
+"""What a value is that users name: a metric, what they recorded."""
 
 JOIN_BASE_DIR = "JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving"
 """Join jobs `j` to their base dirs; what is being removed is not seen."""

@@ -124,6 +124,11 @@ V_SERIES = View(
         bigint("nan_count", "r.nan_count", "samples that are NaN"),
         bigint("inf_count", "r.inf_count", "samples that are infinite"),
         bigint("superseded_count", "r.superseded_count", "samples that are not effective"),
+        bigint(
+            "thinned_count",
+            "r.thinned_count",
+            "samples that were thinned out: counted here, in buckets of v_scalar_bucket, no longer in v_scalar",
+        ),
         double(
             "steps_per_s",
             _STEPS_PER_S,
@@ -135,6 +140,33 @@ V_SERIES = View(
         _LOG_FILE,
     ),
     f"FROM series r {_CURRENT}",
+)
+
+V_SCALAR_BUCKET = View(
+    "v_scalar_bucket",
+    "a row per bucket of a scalar that was thinned: in short what was written, of which v_scalar has the first sample,"
+    " the last, the least and the greatest, and the first NaN and infinities",
+    (
+        *JOB,
+        _SERIES_NO,
+        _TAG,
+        _DEVICE,
+        bigint("first_step", "s.first_step", "lowest step"),
+        bigint("last_step", "s.last_step", "highest step"),
+        bigint("count", "s.count", "samples that were written"),
+        bigint("nan_count", "s.nan_count", "samples that are NaN"),
+        bigint("inf_count", "s.inf_count", "samples that are infinite"),
+        double("min", "s.min", "least finite value"),
+        double("max", "s.max", "greatest finite value"),
+        double("mean", "s.mean", "mean of the finite values"),
+        boolean(
+            "is_effective",
+            "(r.superseded_from IS NULL OR s.last_step < r.superseded_from)",
+            "false when a newer log file of the device wrote one of its steps, or went back to before it",
+        ),
+        _LOG_FILE,
+    ),
+    _samples("scalar_bucket"),
 )
 
 V_HISTOGRAM = View(
@@ -186,4 +218,4 @@ V_PAYLOAD = View(
     _samples("payload_sample"),
 )
 
-SAMPLE_VIEWS = (V_SCALAR, V_SERIES, V_HISTOGRAM, V_PAYLOAD)
+SAMPLE_VIEWS = (V_SCALAR, V_SERIES, V_SCALAR_BUCKET, V_HISTOGRAM, V_PAYLOAD)

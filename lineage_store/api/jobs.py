@@ -1,0 +1,120 @@
+"""Which base dirs and jobs the store knows.
+
+In: base dirs, train ids, pages. Out: paths, frozen rows. Promises: of a store that holds a million jobs nothing but a
+page is read. Knows no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lineage_store.api import base_dirs
+from lineage_store.api.opened import OpenedStore
+from lineage_store.api.paths import PathLike
+from lineage_store.errors import LineageParamValueError
+from lineage_store.states import JobState, Outcome
+from lineage_store.store.database.conflicts import all_asked_again
+from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.query.contents import JobContents
+    from lineage_store.query.jobs import TrainJob
+
+LISTED_JOBS = 1_000
+
+
+@all_asked_again
+class Jobs(OpenedStore):
+    """A store that lists what it knows."""
+
+    def base_dirs(self) -> list[str]:
+        """The base dirs that the store knows."""
+        from lineage_store.store.catalog import registry
+
+        with self._reading() as connection:
+            return [from_stored(path) for _, path in registry.base_dirs(connection)]
+
+    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
+        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        from lineage_store.store.catalog import registry, tombstones
+
+        stored = to_stored(train_id)
+        with self._reading() as connection:
+            return [
+                from_stored(path)
+                for number, path in registry.base_dirs(connection)
+                if registry.job_id(connection, number, stored) is not None
+                or (removed and tombstones.of_job(connection, number, stored) is not None)
+            ]
+
+    def train_jobs(
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        state: str | None = None,
+        outcome: str | None = None,
+        train_ids: Iterable[str] | None = None,
+        with_samples: bool = False,
+        limit: int = LISTED_JOBS,
+        page: int = 0,
+        after: str | None = None,
+    ) -> list[TrainJob]:
+        """A page of the jobs of a base dir, or of all, most recently updated first.
+
+        Page after page by cursor, each job that does not change meanwhile is told once; one that does goes to the
+        beginning of the list.
+
+        Args:
+            state: only those that are live, stalled, finished or missing.
+            outcome: only those whose training completed, failed or was interrupted (`interrupted`).
+            train_ids: only those of these ids.
+            with_samples: only those that recorded scalars, histograms, images and the like.
+            limit: so many a page.
+            page: which page, from 0; finding one far down takes as long as all before it.
+            after: the `cursor` of the last job of the page before: the page behind it, found at once.
+
+        Raises:
+            LineageParamValueError: `limit`, `page`, `state` or `outcome` is none, or `after` no cursor.
+        """
+        from lineage_store.query import jobs
+        from lineage_store.store.database.paging import Page
+
+        part = Page(limit, page)
+        for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
+            if word is not None and word not in set[str](words):
+                raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
+        with self._reading() as connection:
+            ids = base_dirs.ids(connection, base_dir)
+            named = None if train_ids is None else list(map(to_stored, train_ids))
+            return jobs.train_jobs(
+                connection,
+                ids,
+                state=state,
+                outcome=outcome,
+                train_ids=named,
+                with_samples=with_samples,
+                after=after,
+                page=part,
+            )
+
+    def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
+        """The jobs of all base dirs that have one of these ids, in no order."""
+        from lineage_store.query import jobs
+
+        with self._reading() as connection:
+            return jobs.named_jobs(connection, map(to_stored, train_ids))
+
+    def count_jobs(self, base_dir: PathLike | None = None) -> int:
+        """How many jobs a base dir has, or all of them."""
+        from lineage_store.query import jobs
+
+        with self._reading() as connection:
+            return jobs.count_jobs(connection, base_dirs.ids(connection, base_dir))
+
+    def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
+        """What the log files of some jobs hold: files, tags; nothing of jobs that the store does not know."""
+        from lineage_store.query import contents
+
+        with self._reading() as connection:
+            return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)

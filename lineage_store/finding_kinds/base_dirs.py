@@ -1,0 +1,90 @@
+"""What keeps a base dir, or the daemon that follows it, from going on, and what is odd about one."""
+
+from __future__ import annotations
+
+from lineage_store.finding_kinds.kind import NOTE, STANDSTILL, Kind
+
+RECURSIVE = "Use --recursive, or set recursive = true."
+_IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
+
+BASE_DIRS = (
+    Kind(
+        "unlistable_base_dir",
+        STANDSTILL,
+        "It cannot be listed: {reason}",
+        "Is the share mounted, and may {me} read it? What the store holds is kept, and ingest goes on when the "
+        "directory is back.",
+    ),
+    Kind(
+        "unattended_base_dir", STANDSTILL, "No ingester leads {which}, and it was {searched}.", _IS_IT_RUNNING
+    ),
+    Kind(
+        "unsearched_base_dir",
+        STANDSTILL,
+        "{leader} leads it, but it was last searched {age_s:,.0f} s ago.",
+        "The log of that ingester tells what it does; does the disk answer?",
+    ),
+    Kind(
+        "unknown_base_dir",
+        STANDSTILL,
+        "It is not in the store.",
+        "Is the daemon running? Its log tells why it does not read this base dir, which the settings name.",
+    ),
+    Kind("no_base_dir", STANDSTILL, "It holds no base dir.", _IS_IT_RUNNING),
+    Kind(
+        "one_job",
+        NOTE,
+        "It looks like one job's directory, not like a base dir: all log files lie in the directory itself.",
+        "Ingest {parent}; if {path} is in the store already, `lineage-store forget` it first.",
+    ),
+    Kind(
+        "known_twice",
+        NOTE,
+        "{jobs:,} of its jobs are known in the base dir {other} too.",
+        "If one was renamed to the other, `lineage-store forget` the new one, then `lineage-store move OLD NEW`.",
+    ),
+    Kind(
+        "other_best",
+        NOTE,
+        "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
+        "They were read when it said otherwise: `lineage-store db choose-best` chooses anew.",
+    ),
+    Kind("deeper_log_files", NOTE, "Log files lie deeper than ingest looks, such as in {where}.", RECURSIVE),
+    Kind("no_log_file", NOTE, "It holds no log file.", "A log file's name has {naming} in it."),
+    Kind(
+        "open_to_everybody",
+        NOTE,
+        "Every user may write to it, so anybody can put log files there.",
+        "chmod o-w, unless that is meant.",
+    ),
+)
+
+DAEMONS = (
+    Kind(
+        "daemon_fails",
+        STANDSTILL,
+        "{reason}",
+        "It is tried again; the daemon's log tells more.",
+        heading="fails",
+    ),
+    Kind(
+        "no_progress",
+        STANDSTILL,
+        "Listing, reading or writing does not come to an end.",
+        "Does its disk answer? Without progress for {deadline_s:g} s the daemon ends, to be started anew.",
+    ),
+    Kind(
+        "daemon_ended",
+        STANDSTILL,
+        "The daemon that followed it, process {pid}, has ended: {how}.",
+        "Start it again; its log tells more.",
+        heading="ended",
+    ),
+    Kind(
+        "daemon_stopped",
+        STANDSTILL,
+        "The daemon that follows it, process {pid}, is stopped.",
+        "Let it go on (kill -CONT {pid}), or end it (kill -KILL {pid}).",
+        heading="stopped",
+    ),
+)

@@ -1,0 +1,146 @@
+"""The rows of one chunk in the making: which table, which column, what NaN and text become is decided here only. Pure.
+
+In: a frame after the other, with the events in it; ranges that were given up. Out: frozen rows. Promises: a frame that
+holds no readable event, or one beyond a bound, costs that frame alone, with the range and the reason. Does not know
+how frames are found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+
+from lineage_store.config import Settings
+from lineage_store.eventlog.formats import LogFormat
+from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect
+from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
+from lineage_store.findings import Finding, finding, joined
+from lineage_store.ingest.decode import bounds
+from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.ingest.decode.named_values import named_values, parse_metric
+from lineage_store.ingest.decode.sample_columns import SampleGatherer
+from lineage_store.store.records import (
+    FileRows,
+    FoldedLineage,
+    LineageRow,
+    StoredEvent,
+    Valued,
+    relative_path,
+)
+
+
+@dataclass(slots=True)
+class Collected:
+    """What has been taken of a chunk, and how far that is."""
+
+    number: int
+    chunk: Chunk
+    format: LogFormat
+    samples: SampleGatherer
+    index: int = 0
+    """How far the chunk has been read."""
+    lineage_events: list[LineageRow] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
+    version_times: list[float] = field(default_factory=list)
+    event_count: int = 0
+    quarantined_bytes: int = 0
+    lineage_rows: int = 0
+    """How many rows its lineage events make; each metric has one."""
+
+    @property
+    def stop(self) -> int:
+        """The index at which to read no further."""
+        chunk = self.chunk
+        return len(chunk.content) if chunk.stop is None else chunk.stop - chunk.position
+
+    @property
+    def path(self) -> str:
+        return relative_path(self.chunk.file.train_id, self.chunk.file.name)
+
+    def quarantine(self, start: int, end: int, kind: str, reason: str) -> None:
+        self.quarantined_bytes += end - start
+        self.note(kind, start, end, reason)
+
+    def note(self, kind: str, start: int, end: int, reason: str) -> None:
+        found = finding(kind, self.path, byte_range=(start, end), reason=reason)
+        self.problems[-1:] = joined([*self.problems[-1:], found])
+
+    def take(self, frame: Frame, settings: Settings) -> None:
+        """Take the events of a frame, or give it up."""
+        kind = self.chunk.file.kind
+        try:
+            bounds.before_decoding(self.format, kind, frame.payload, settings)
+            values = self.format.decode(frame.payload, kind)
+            events = [value for value in values if isinstance(value, LineageEvent)]
+            lineage = [self._lineage_row(frame, each, settings) for each in events]
+        except EventDecodeError as error:
+            self.quarantine(frame.position, frame.end, "undecodable_event", str(error))
+            return
+        except bounds.OversizedEventError as error:
+            self.quarantine(frame.position, frame.end, "oversized_event", str(error))
+            return
+        self.event_count += 1
+        self.lineage_events += lineage
+        self.lineage_rows += sum(1 + len(row.metrics) for row in lineage)
+        for place, value in enumerate(values):
+            if isinstance(value, LineageEvent):
+                continue
+            if isinstance(value, Version):
+                self.version_times.append(value.wall_time)
+            else:
+                self.samples.add(self.number, frame, place, value)
+
+    def _lineage_row(self, frame: Frame, event: LineageEvent, settings: Settings) -> LineageRow:
+        bounds.of_event(event, settings)
+        metrics: tuple[Valued, ...] = ()
+        if event.kind == "eval":
+            try:
+                metrics = named_values(bounds.of_metrics(parse_metric(event.content.get("metric")), settings))
+            except ValueError as error:
+                self.note("unreadable_metric", frame.position, frame.end, str(error))
+        at = event.content if event.kind == "eval" else {}
+        user_values = len(event.content) if event.kind == "user_info" else 0
+        content = bounds.of_content(json.dumps(event.content), settings)
+        return LineageRow(
+            frame.position,
+            event.kind,
+            _wall_time(event.wall_time),
+            content,
+            metrics,
+            user_values,
+            epoch=at.get("epoch"),
+            step=at.get("step"),
+        )
+
+    def rows(self, outcome: NeedData | Suspect, sample_count: int, latest: float | None) -> FileRows:
+        """What the chunk has come to, with how it ended and what is told of its samples."""
+        suspect = None
+        if isinstance(outcome, Suspect):
+            position, reason = outcome.position, outcome.reason
+            suspect = finding("suspect_bytes", self.path, position=position, reason=reason)
+        times = [event.wall_time for event in self.lineage_events] + [latest]
+        times += map(_wall_time, self.version_times)
+        return FileRows(
+            end=self.chunk.position + self.index,
+            event_count=self.event_count,
+            quarantined_bytes=self.quarantined_bytes,
+            last_wall_time=max((time for time in times if time is not None), default=None),
+            sample_count=sample_count,
+            lineage_events=tuple(self.lineage_events),
+            folded=self._folded(),
+            problems=tuple(self.problems),
+            suspect=suspect,
+        )
+
+    def _folded(self) -> FoldedLineage | None:
+        """What a lineage file comes to, read from its beginning: in most jobs it is the only one."""
+        file, events = self.chunk.file, self.lineage_events
+        if file.byte_offset or not events:
+            return None
+        return fold(StoredEvent(file.file_no, event.kind, event.content) for event in events)
+
+
+def _wall_time(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None

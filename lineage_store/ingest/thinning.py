@@ -1,0 +1,59 @@
+"""Series are thinned, each in a transaction of its own, under the lease of their base dir.
+
+In: an engine, a lease, series that the policy names. Out: how many of their samples went. Promises: a series is whole
+or thinned, whoever is ended in between; one of whose job anything changed since its samples were read stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.store import leases
+from lineage_store.store.catalog.policies import Policies
+from lineage_store.store.catalog.thinnable import SeriesKey, Thinnable, thinnable
+from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.shards import ALL, Shards
+from lineage_store.store.writes import thinning
+
+NAMED_AT_A_TIME = 1_000
+
+
+def named_series(
+    engine: Engine, base_dir_id: int, policies: Policies, shards: Shards = ALL
+) -> Iterator[Thinnable]:
+    """Every series of a base dir's shards that the policy names, page by page."""
+    last = (0, 0)
+    while True:
+        with reading(engine) as connection:
+            now = database_time(connection)
+            page = thinnable(
+                connection, base_dir_id, policies, now, limit=NAMED_AT_A_TIME, shards=shards, after=last
+            )
+        yield from page
+        if len(page) < NAMED_AT_A_TIME:
+            return
+        last = page[-1].key
+
+
+def thin(engine: Engine, lead: Lease, key: SeriesKey, policies: Policies) -> int:
+    """Thin a series, if it is still named; how many samples went. Raises LeaseLostError."""
+    with reading(engine) as connection:
+        named = _named(connection, lead, key, policies)
+        if named is None:
+            return 0
+        samples = thinning.read_samples(connection, key)
+    found = thinning.thinned(*samples, policies.buckets, named.superseded_from)
+    with writing(engine) as connection:
+        leases.confirm(connection, lead)
+        if _named(connection, lead, key, policies) != named:
+            return 0
+        return thinning.thin(connection, lead.base_dir_id, named, found)
+
+
+def _named(connection: Connection, lead: Lease, key: SeriesKey, policies: Policies) -> Thinnable | None:
+    now = database_time(connection)
+    found = thinnable(connection, lead.base_dir_id, policies, now, limit=1, shards=lead.shards, only=key)
+    return found[0] if found else None

@@ -1,0 +1,79 @@
+"""Which scalars the policy `keep_every_step_days` names: long ones of jobs without a sign of life for so many days.
+
+In: policies, a base dir, the database's time. Out: series, by job and number. Promises: only reads; live jobs are never
+named, nor labelled ones where these are kept, nor what was thinned before: a file that grew since is read anew.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, literal, select, tuple_
+
+from lineage_store.plugins import SCALAR
+from lineage_store.store.catalog.policies import LABELLED, Policies, stays
+from lineage_store.store.catalog.removable import without_life_since
+from lineage_store.store.schema.tables import annotation, log_file, of_file, series, train_job
+from lineage_store.store.shards import ALL, Shards
+
+SAMPLES_A_BUCKET = 10
+"""Of a series with fewer there would be little to win: up to seven of a bucket stay, and the bucket itself."""
+SeriesKey = tuple[int, int]
+"""(job id, number of the series within it)."""
+
+
+class Thinnable(NamedTuple):
+    """A series that the policy names; texts are in their stored form."""
+
+    job_id: int
+    series_no: int
+    file_no: int
+    train_id: str
+    tag: str
+    log_file: str
+    source_present: bool
+    """Whether a log file of the job was left, from which every step could be read again."""
+    sample_count: int
+    superseded_from: int | None
+    revision: int
+    """Of its job, as it was then: of one that has changed since, another is true."""
+
+    @property
+    def key(self) -> SeriesKey:
+        """What names it in the store."""
+        return self.job_id, self.series_no
+
+
+def thinnable(
+    connection: Connection,
+    base_dir_id: int,
+    policies: Policies,
+    now: datetime,
+    *,
+    limit: int,
+    shards: Shards = ALL,
+    after: SeriesKey = (0, 0),
+    only: SeriesKey | None = None,
+) -> list[Thinnable]:
+    """The next series of a base dir's shards behind one that was given out before; or `only` this, if it is named."""
+    if not policies.every_step_days:
+        return []
+    old = without_life_since(now - timedelta(days=policies.every_step_days))
+    job, row = train_job.c, series.c
+    wanted = (
+        select(row.job_id, row.series_no, row.file_no, job.train_id, row.tag, log_file.c.name)
+        .add_columns(job.source_present, row.sample_count, row.superseded_from, job.revision)
+        .join_from(series, log_file, of_file(series))
+        .join(train_job, job.id == row.job_id)
+        .outerjoin(annotation, LABELLED)
+        .where(job.base_dir_id == base_dir_id, *shards.conditions(), ~stays(policies), *old)
+        .where(row.plugin == SCALAR, row.thinned_count == 0, log_file.c.current)
+        .where(row.sample_count > SAMPLES_A_BUCKET * policies.buckets)
+    )
+    this = (row.job_id, row.series_no)
+    if only is not None:
+        wanted = wanted.where(*(column == value for column, value in zip(this, only, strict=True)))
+    elif after != (0, 0):
+        wanted = wanted.where(tuple_(*this) > tuple_(*map(literal, after)))
+    return [Thinnable._make(row) for row in connection.execute(wanted.order_by(*this).limit(limit))]
