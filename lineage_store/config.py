@@ -139,7 +139,9 @@ class Settings:
     serve_host: str = _setting(
         "127.0.0.1", "address that the server listens at; one that others reach needs serve_token_file"
     )
-    serve_port: int = _setting(8080, "port that the server listens at; 0: any that is free", least=0)
+    serve_port: int = _setting(
+        8080, "port that the server listens at; 0: any that is free", least=0, most=65535
+    )
     serve_names: str = _setting(
         "", "names by which browsers may call the server beside serve_host, separated by commas"
     )
@@ -169,7 +171,9 @@ class Settings:
         "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
         least=1,
     )
-    metrics_port: int = _setting(0, "port of this host at which a daemon tells its metrics; 0: none", least=0)
+    metrics_port: int = _setting(
+        0, "port of this host at which a daemon tells its metrics; 0: none", least=0, most=65535
+    )
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
     )

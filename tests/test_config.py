@@ -121,6 +121,12 @@ def test_a_relative_base_dir_of_the_environment_counts_from_the_working_director
     assert from_environment(base_dirs="summaries").base_dirs == (str(tmp_path / "summaries"),)
 
 
+@pytest.mark.parametrize("name", ["serve_port", "metrics_port"])
+def test_a_port_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name} = '65536' \(environment\) must be at most 65535"):
+        from_environment(**{name: "65536"})
+
+
 def test_an_empty_variable_names_no_base_dir(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('base_dirs = ["summaries"]\n')

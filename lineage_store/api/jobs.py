@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore
 from lineage_store.api.paths import PathLike
+from lineage_store.errors import LineageParamValueError
+from lineage_store.states import JobState, Outcome
 from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import from_stored, to_stored
 
@@ -73,12 +75,15 @@ class Jobs(OpenedStore):
             after: the `cursor` of the last job of the page before: the page behind it, found at once.
 
         Raises:
-            LineageParamValueError: `limit` or `page` is none, or `after` no cursor.
+            LineageParamValueError: `limit`, `page`, `state` or `outcome` is none, or `after` no cursor.
         """
         from lineage_store.query import jobs
         from lineage_store.store.database.paging import Page
 
         part = Page(limit, page)
+        for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
+            if word is not None and word not in set[str](words):
+                raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
         with self._reading() as connection:
             ids = base_dirs.ids(connection, base_dir)
             named = None if train_ids is None else list(map(to_stored, train_ids))

@@ -237,9 +237,11 @@ class OpenedStore:
 
 
 def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
-    """The id of a job below a base dir. Raises TrainJobNotFoundError."""
+    """The id of a job below a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
     from lineage_store.store.catalog import registry
 
+    if not isinstance(train_id, str):
+        raise LineageParamTypeError(f"train_id = {train_id!r} must be a text such as './run_7'.")
     found = registry.job_id(connection, base_dir.id, to_stored(train_id))
     if found is None:
         raise no_such_job(train_id, base_dir.path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
@@ -255,7 +254,7 @@ class Operations(Removals):
         """Write a snapshot of a SQLite store for others to read; returns its size in bytes."""
         from lineage_store.store.admin.publish import publish
 
-        return publish(self._engine, Path(file), mode, told)
+        return publish(self._engine, absolute_path(file), mode, told)
 
     def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
         """Write a backup of the store as of one moment, checked, in place of an older one; returns its size in bytes.
@@ -265,4 +264,4 @@ class Operations(Removals):
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self._engine, Path(file), told)
+        return backup(self._engine, absolute_path(file), told)

@@ -48,7 +48,7 @@ def decode(token: str) -> Cursor:
             raise TypeError
     except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise LineageParamValueError(
-            f"since = {token[:80]!r} is no token of changes.",
+            f"since = {str(token)[:80]!r} is no token of changes.",
             hint="Give the `since` of an earlier answer as it was, 'now', or none for all there is.",
         ) from error
     return places

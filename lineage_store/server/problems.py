@@ -59,6 +59,7 @@ REFUSED: Mapping[str, HTTPStatus] = {
 DOCS = "docs/server.md#errors"
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
+_DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
 def install(app: FastAPI) -> None:
@@ -122,22 +123,27 @@ async def _of_error(_request: Request, error: Exception) -> Response:
     return response_of(error)
 
 
-async def _of_validation(_request: Request, error: Exception) -> Response:
+async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    is_form = "body" in (each["loc"][0] for each in error.errors()) and not _is_json(request)
     wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
     return _problem(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "invalid_request",
         wrong,
-        "The document at /api/v1/openapi.json says what is allowed.",
+        "Send it with `Content-Type: application/json`." if is_form else _DOCUMENT,
     )
+
+
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 async def _of_http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     kind = status.phrase.lower().replace(" ", "_").replace("-", "_")
-    response = _problem(status, kind, str(error.detail), "")
+    response = _problem(status, kind, str(error.detail), _DOCUMENT)
     response.headers.update(error.headers or {})
     return response
 

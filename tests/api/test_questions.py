@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from lineage_store import (
     DatabaseUnavailableError,
     LineageFileNotFoundError,
     LineageParamSummaryPathError,
+    LineageParamTypeError,
+    LineageParamValueError,
     LineageStore,
     SampleNotFoundError,
     filter_summary_lineage,
@@ -33,6 +35,39 @@ def base_dir(tmp_path: Path) -> Path:
     Log().train(network="A").write_lineage(path / "a")
     Log().scalar(1, "loss", 0.5).write_summary(path / "a")
     return path
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "question"),
+    [
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.tags(base_dir, 7)),
+        (LineageParamTypeError, "tag = 7", lambda store, base_dir: store.scalars(base_dir, "./a", 7)),
+        (LineageParamTypeError, "not int", lambda store, _: store.sql(7).__enter__()),
+        (LineageParamValueError, "since = '7'", lambda store, _: store.changes(7)),
+        (
+            LineageParamValueError,
+            "state = 'lve' is none of live, ",
+            lambda store, _: store.train_jobs(state="lve"),
+        ),
+        (
+            LineageParamValueError,
+            "outcome = 'ok' is none of",
+            lambda store, _: store.train_jobs(outcome="ok"),
+        ),
+        (LineageParamSummaryPathError, "7 is no path", lambda store, _: store.backup(7)),
+        (LineageParamSummaryPathError, "None is no path", lambda store, _: store.publish(None)),
+    ],
+)
+def test_what_cannot_be_meant_is_told_by_name(
+    store: LineageStore,
+    base_dir: Path,
+    error: type[Exception],
+    said: str,
+    question: Callable[[LineageStore, Path], object],
+) -> None:
+    store.ingest(base_dir)
+    with pytest.raises(error, match=said):
+        question(store, base_dir)
 
 
 @pytest.mark.parametrize("refresh", [None, True, False])

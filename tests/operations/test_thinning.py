@@ -31,7 +31,7 @@ from lineage_store.operations.verify import verifying
 from lineage_store.query.export.exporting import ExportProgress
 from lineage_store.query.samples import Curve, Scalars
 from lineage_store.store.database.engine import database_time, writing
-from lineage_store.store.schema.tables import train_job
+from lineage_store.store.schema.tables import log_file, train_job
 from lineage_store.store.writes import thinning
 from lineage_store.store.writes.thinning import thinned
 
@@ -73,6 +73,11 @@ def age(engine: Engine, days: float = 91) -> None:
     with writing(engine) as connection:
         at = database_time(connection) - timedelta(days=days)
         connection.execute(update(train_job).values(last_grown_at=at))
+
+
+def set_ended(engine: Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(update(train_job).values(state="stalled"))
 
 
 def opened(engine: Engine, **settings: Any) -> LineageStore:
@@ -195,9 +200,8 @@ def test_who_follows_the_changes_is_told(engine: Engine, base_dir: Path, job: Pa
 def test_a_file_that_grows_is_read_again_in_full(engine: Engine, base_dir: Path) -> None:
     whole = curve(0, values_of(SAMPLES))
     path = whole.write_summary(base_dir / "job")
-    ingest(engine, base_dir, live_within_s=1)
-    with writing(engine) as connection:
-        connection.execute(update(train_job).values(state="stalled"))
+    ingest(engine, base_dir)
+    set_ended(engine)
     assert thin(engine)[0] == 1
     ingest(engine, base_dir)
     assert sound(engine, base_dir) == 1
@@ -211,10 +215,27 @@ def test_a_file_that_grows_is_read_again_in_full(engine: Engine, base_dir: Path)
     assert rows(engine, BUCKET_ROWS) == []
     assert column(engine, "SELECT count(*) FROM scalar_bucket") == [0]
     assert sound(engine, base_dir) == 0
-    with writing(engine) as connection:
-        connection.execute(update(train_job).values(state="stalled"))
+    set_ended(engine)
     assert thin(engine)[0] == 1
     assert len(rows(engine, BUCKET_ROWS)) == BUCKETS
+
+
+def test_a_batch_that_was_read_before_its_file_was_thinned_is_refused(engine: Engine, base_dir: Path) -> None:
+    log = curve(0, values_of(SAMPLES))
+    path = log.write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    set_ended(engine)
+    thin(engine)
+    with writing(engine) as connection:  # what whoever looked before knows
+        connection.execute(update(log_file).values(thinned=False))
+    path.write_bytes(log.scalar(SAMPLES, "loss", 1.0).content)
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT last_step FROM series") == [SAMPLES - 1]
+    with writing(engine) as connection:
+        connection.execute(update(log_file).values(thinned=True))
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT last_step FROM series") == [SAMPLES]
+    assert sound(engine, base_dir) == 0
 
 
 def test_a_file_whose_end_is_torn_rests(engine: Engine, base_dir: Path) -> None:

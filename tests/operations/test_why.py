@@ -61,10 +61,14 @@ def test_outside_every_base_dir(store: LineageStore, base_dir: Path) -> None:
     assert verdict == "not stored"
     assert "the store has none" in text
     assert f"ingest {base_dir}`" in text
+    assert f"ingest {base_dir}`" in why(store, base_dir / "run" / NAME)[1]
+    assert f"ingest {base_dir}`" in why(store, base_dir)[1]
 
 
 def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -> None:
-    with pytest.raises(LineageParamSummaryPathError, match="does not exist or may not be looked at"):
+    with pytest.raises(
+        LineageParamSummaryPathError, match=r"may not be looked at.* `lineage-store jobs` lists"
+    ):
         why(store, base_dir / "none")
     store.ingest(base_dir)
     with pytest.raises(LineageParamSummaryPathError, match="knows no such job"):

@@ -25,6 +25,17 @@ def test_what_is_not_there_is_a_problem(client: httpx.Client) -> None:
     answer = client.get("/api/v1/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert answer.json()["kind"] == "not_found"
+    assert "/api/v1/openapi.json" in answer.json()["remedy"]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused_with_what_to_say(client: httpx.Client) -> None:
+    """As curl sends it by itself."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = client.post("/api/v1/series", content='{"series": []}', headers=form)
+    assert (answer.status_code, answer.json()["kind"]) == (422, "invalid_request")
+    assert "Content-Type: application/json" in answer.json()["remedy"]
+    wrong = client.post("/api/v1/series", json={"series": 7}).json()
+    assert "openapi.json" in wrong["remedy"]
 
 
 def test_all_paths_begin_with_the_prefix(sqlite_url: str) -> None:

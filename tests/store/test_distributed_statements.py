@@ -19,6 +19,7 @@ from sqlalchemy.pool import Pool
 from helpers.citus_rules import violations
 from helpers.databases import needs_databases
 from helpers.fake_citus import pretend
+from helpers.ingesting import column
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -26,6 +27,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.operations.doctor import examine
 from lineage_store.operations.remove import CleanUp
 from lineage_store.operations.store_copy import copy_store
+from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.views import VIEWS
 
@@ -83,8 +85,9 @@ def test_every_statement_keeps_to_the_rules(
 
 
 def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
-    base, settings = tmp_path / "base", Settings()
+    base, settings = tmp_path / "base", Settings(keep_every_step_days=1, keep_thinned_buckets=10)
     shutil.copytree(corpus, base)
+    _train_long(base, begun=1_700_000_000)
     for number in range(2):
         log = Log().train(network="N").evaluation({"acc": 0.5}).user_info(team="a")
         log.write_lineage(base / f"own_{number}").chmod(0o400)
@@ -105,6 +108,14 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         store.export(to=tmp_path / "changed", format="csv", since=tmp_path / "export")
         store.export(to=tmp_path / "events", format="openlineage")
         copy_store(url, f"sqlite:///{tmp_path / 'copy.db'}")
+        (long,) = column(store.engine, "SELECT job_id FROM v_job WHERE train_id = './long'")
+        with writing(store.engine) as connection:
+            connection.exec_driver_sql(
+                f"UPDATE train_job SET last_grown_at = NULL WHERE train_job.id = {long}"
+            )
+        assert len(list(store.long_series(base))) == store.thin_series(base).series
+        _train_long(base, begun=1_700_000_100, first=55)
+        store.ingest(base)
         store.retry(base)
         store.reingest(base, "./own_1")
         assert not [each for found in store.verify(base) for each in found.differences]
@@ -116,6 +127,13 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         store.ingest(tmp_path / "moved")
         for place in (tmp_path / "moved", corpus):
             store.forget(place)
+
+
+def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
+    log = Log().version()
+    for step in range(first, first + 110):
+        log.scalar(step, "loss", step / 7)
+    log.write_summary(base / "long", begun).chmod(0o400)
 
 
 def _ask(store: LineageStore, base: Path) -> None:

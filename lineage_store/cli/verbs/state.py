@@ -45,7 +45,13 @@ CYCLE_COLUMNS = (
 
 @click.command("status")
 @click.argument("base_dir", required=False)
-@click.option("--problems", default=10, show_default=True, help="Show at most so many open problems.")
+@click.option(
+    "--problems",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Show at most so many open problems.",
+)
 @click.option("--cycles", type=click.IntRange(min=1), help="Show the last passes, so many per base dir.")
 @click.option("--check", is_flag=True, help="Tell only what is not well, and exit 1 or 3 for it.")
 @click.option(

@@ -115,6 +115,8 @@ def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | 
 
 
 def _spellings(plugin: str, tag: str) -> Sequence[str]:
+    if not isinstance(tag, str):
+        raise LineageParamTypeError(f"tag = {tag!r} must be a text.")
     suffixes = [suffix for suffix in BY_NAME[plugin].suffixes if tag.endswith(suffix)]
     shorter = [tag.removesuffix(suffix) for suffix in suffixes]
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]

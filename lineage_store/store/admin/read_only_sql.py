@@ -25,6 +25,7 @@ from sqlalchemy import Engine
 
 from lineage_store.errors import (
     DatabaseUnavailableError,
+    LineageParamTypeError,
     LineageParamValueError,
     LineageQuerySummaryDataError,
 )
@@ -111,6 +112,8 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
     first row; LineageParamValueError when there is none, or no such time; DatabaseUnavailableError when there is no
     connection.
     """
+    if not isinstance(statement, str):
+        raise LineageParamTypeError(f"The SQL statement must be a text, not {type(statement).__name__}.")
     if _without_blank(statement) == "":
         raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
     if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
