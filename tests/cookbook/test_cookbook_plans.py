@@ -57,9 +57,9 @@ FROM series CROSS JOIN number
 """Each job has a log file with three tags of ten steps; one loss in a hundred begins with NaN."""
 
 
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url)
+@pytest.fixture(scope="module")
+def engine(module_database_url: str) -> Iterator[Engine]:
+    engine = open_engine(module_database_url)
     with writing(engine) as connection:
         _fill(connection)
     analyse(engine)
@@ -74,7 +74,7 @@ def _fill(connection: Connection) -> None:
         connection.execute(text(statement), used)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plans(engine: Engine) -> dict[str, str]:
     """Of each question."""
     verb = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"

@@ -347,6 +347,7 @@ def test_while_another_removal_is_at_work_a_daemon_reads_on_and_waits(
         wait_until(lambda: jobs(engine) == numbered(7) and not any(left_behind(engine)))
 
 
+@pytest.mark.slow
 def test_each_shard_loses_its_own_jobs(engine: Engine, database_url: str, place: Path) -> None:
     with keeping(database_url, place, "--shards", 3, jobs=2):
         wait_until(lambda: jobs(engine) == numbered(4, 5) and not any(left_behind(engine)))

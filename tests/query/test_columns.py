@@ -22,9 +22,10 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
-    """Jobs with every kind of value, some missing, in two base dirs."""
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two base dirs, of jobs with every kind of value, some missing."""
+    parent = tmp_path_factory.mktemp("columns")
     odd = (None, math.nan, -math.inf, True, "word", 7)
     for number in range(6):
         log = Log().train(
@@ -36,13 +37,20 @@ def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
         if number:
             log.evaluation({"accuracy": number / 10, "odd": odd[number]})
         log.user_info(owner=f"o{number % 2}", tried=ODD).write_lineage(
-            tmp_path / f"base_{number % 2}" / f"run_{number}"
+            parent / f"base_{number % 2}" / f"run_{number}"
         )
-    Log().train().write_lineage(tmp_path / "base_0" / "bare")
-    with LineageStore(database_url, settings=Settings()) as store:
+    Log().train().write_lineage(parent / "base_0" / "bare")
+    Log().version().scalar(1, "loss", 1.0).write_summary(parent / "base_0" / "only_curves")
+    return parent
+
+
+@pytest.fixture(scope="module")
+def store(module_database_url: str, parent: Path) -> Iterator[LineageStore]:
+    """A store of both."""
+    with LineageStore(module_database_url, settings=Settings()) as store:
         for base in ("base_0", "base_1"):
-            store.ingest(tmp_path / base)
-        store.annotate(tmp_path / "base_0", "./run_2", tag=3, remark="good")
+            store.ingest(parent / base)
+        store.annotate(parent / "base_0", "./run_2", tag=3, remark="good")
         yield store
 
 
@@ -85,18 +93,16 @@ def test_columns_tell_what_objects_tell(store: LineageStore, condition: dict[str
     assert found.updated_at == [job.updated_at for job in known]
 
 
-def test_one_base_dir_and_no_more_than_asked_for(store: LineageStore, tmp_path: Path) -> None:
-    found = store.job_columns({}, ["epoch"], base_dir=tmp_path / "base_1")
+def test_one_base_dir_and_no_more_than_asked_for(store: LineageStore, parent: Path) -> None:
+    found = store.job_columns({}, ["epoch"], base_dir=parent / "base_1")
     assert sorted(found.values["epoch"]) == [1, 3, 5]
     few = store.job_columns({"sorted_by": [["epoch", "descending"]]}, ["epoch"], most=2)
     assert few.values["epoch"] == [5, 4]
 
 
 def test_jobs_without_lineage_are_among_all_and_everything_of_them_is_missing(
-    store: LineageStore, tmp_path: Path
+    store: LineageStore,
 ) -> None:
-    Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base_0" / "only_curves")
-    store.ingest(tmp_path / "base_0")
     assert "./only_curves" not in store.job_columns({}, ["epoch"]).train_id
     every = store.job_columns({}, NAMES, every=True)
     assert every.train_id == [job.train_id for job in store.train_jobs()]
