@@ -73,7 +73,10 @@ def _find(store: Jobs, text: str, base_dir: str | None, *, removed: bool) -> tup
     if place is not None and (Path(text).is_absolute() or real_path(text).is_dir()):
         return place
     if Path(text).is_absolute():
-        raise TrainJobNotFoundError(f"{text} is not below a base dir of the store ({', '.join(known)}).")
+        raise TrainJobNotFoundError(
+            f"{text} is not below a base dir of the store ({', '.join(known)}).",
+            hint=f"`lineage-store why {text}` tells what to do.",
+        )
     train_id = _train_id(text)
     return known[0] if len(known) == 1 else _only_one_with(store, train_id, removed=removed), train_id
 

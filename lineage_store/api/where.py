@@ -41,7 +41,7 @@ def read_where(text: str) -> dict[str, Any]:
     if match := _COMPARISON.fullmatch(text):
         return {match["name"]: {_SYMBOLS[match["symbol"]]: _value(match["name"], match["value"])}}
     raise LineageSearchConditionParamError(
-        f"--where {text!r} is no comparison.",
+        f"{text[:200]!r} is no comparison.",
         hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null, "
         "NAME last 7 days.",
     )

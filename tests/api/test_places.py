@@ -54,6 +54,11 @@ def test_an_id_of_several_base_dirs_must_say_which(store: LineageStore) -> None:
         find_job(store, "./both")
 
 
+def test_a_path_outside_is_refused_with_who_tells_more(store: LineageStore, tmp_path: Path) -> None:
+    with pytest.raises(TrainJobNotFoundError, match=rf"below a base dir.*why {tmp_path}/elsewhere`"):
+        find_job(store, f"{tmp_path}/elsewhere")
+
+
 def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStore, tmp_path: Path) -> None:
     gone = CleanUp(condition={"summary_dir": {"eq": "./mine"}})
     assert store.remove_jobs(gone).jobs == 1

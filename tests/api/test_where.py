@@ -51,8 +51,15 @@ def test_a_text_is_a_comparison(text: str, condition: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["", "epoch", "=3", "epoch in", "optimizer in [1", "epoch is nothing"])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(LineageSearchConditionParamError):
+    with pytest.raises(LineageSearchConditionParamError) as refused:
         read_where(text)
+    assert "--where" not in str(refused.value), "the server has it from a query, Python from a function"
+
+
+def test_a_text_that_is_refused_is_not_repeated_for_ever() -> None:
+    with pytest.raises(LineageSearchConditionParamError) as refused:
+        read_where("a" * 9000)
+    assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize(
