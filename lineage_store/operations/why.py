@@ -23,7 +23,6 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest.problems import unlistable_base_dir
-from lineage_store.ingest.scan.depth import holds_log_files
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.ingest.scan.survey import known_files
 from lineage_store.operations import reasons
@@ -74,9 +73,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
         )
     with reading(engine) as connection:
         known = [from_stored(place) for _, place in registry.base_dirs(connection)]
-    directory = path if os.path.isdir(path) else path.parent
-    is_job = directory != path or holds_log_files(path, levels=0)
-    base_dir = directory.parent if is_job else directory
+    base_dir = path.parent if os.path.isdir(path) else path.parent.parent
     outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=base_dir)
     if not os.path.isdir(path) and (reason := formats.ignored_reason(path.name)):
         ignored = finding("ignored_name", str(path), reason=reason)
