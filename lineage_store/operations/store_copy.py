@@ -3,8 +3,9 @@
 In: the URLs of both. Out: the same rows under the same ids, but for leases. The source is read in one snapshot, table
 by table in the order of keys; a table of the target's own tells how far each has come, in the transaction that writes
 rows. Promises: killed at any moment and run again, it goes on where it was, and no row is lost or doubled; in the end
-every row of both is compared; until then nobody takes the target for a store; memory is bounded by a batch. Needs a
-source that nobody writes to between two runs: one that has changed is refused.
+every row of both is compared, scalars that went into PostgreSQL in one run by a digest; until then nobody takes the
+target for a store; memory is bounded by a batch. Needs a source that nobody writes to between two runs: one that has
+changed is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 
 from sqlalchemy import (
     Column,
@@ -31,7 +32,7 @@ from sqlalchemy.schema import CreateTable, DropTable
 
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import table_rows
-from lineage_store.operations.table_rows import TABLES
+from lineage_store.operations.table_rows import TABLES, Rows
 from lineage_store.store.admin.analyze import analyse
 from lineage_store.store.database.dialects import upsert
 from lineage_store.store.database.engine import (
@@ -44,9 +45,12 @@ from lineage_store.store.database.engine import (
     writing,
 )
 from lineage_store.store.schema import partitions, upgrade
-from lineage_store.store.schema.tables import base_dir, ingest_lease, train_job
+from lineage_store.store.schema.tables import base_dir, ingest_lease, scalar_sample, train_job
+from lineage_store.store.writes import binary_copy
 
 _TOLD_EACH = 1_000_000
+_BATCHES = 50
+"""Of a transaction."""
 
 _reached = Table(
     upgrade.UNFINISHED_COPY,
@@ -92,10 +96,11 @@ def copy_store(
         upgrade.check(source)
         with _changes_named(target), _snapshot(source) as snapshot:
             begun = _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
-            for table in TABLES if begun else ():
-                _copy_table(snapshot, target, table, told)
+            copied = {
+                table: _copy_table(snapshot, target, table, told) for table in (TABLES if begun else ())
+            }
             told("All rows are copied; now they are compared.")
-            rows = _compare(snapshot, target, told)
+            rows = _compare(snapshot, target, copied.get(scalar_sample), told)
             led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
             found = StoreCopy(rows, snapshot.execute(led).scalar_one())
         if begun:
@@ -172,31 +177,37 @@ def _clear(target: Engine) -> None:
             connection.execute(table.delete())
 
 
-def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]) -> None:
+def _copy_table(
+    snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]
+) -> binary_copy.Digest:
+    """Copy what is not there yet, some batches a transaction; a digest of what was copied."""
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
-    count = 0
+    count, last, digest = 0, Rows(), binary_copy.Digest(table)
     with closing(table_rows.batches(snapshot, table, reached and json.loads(reached))) as batches:
-        for rows in _telling(batches, snapshot, table, "copied", told):
+        found = _telling(batches, snapshot, table, "copied", told)
+        for first in found:
+            some = chain([first], islice(found, _BATCHES - 1))
             with writing(target, synced=False) as connection:  # the last transaction syncs what was before
-                if table is train_job:
-                    partitions.ensure(connection, [row[0] for row in rows])
-                table_rows.append(connection, table, rows)
-                key = json.dumps(table_rows.key_of(table, rows[-1]))
+                for rows in table_rows.append(connection, table, some, digest):
+                    if table is train_job:
+                        partitions.ensure(connection, [row[0] for row in rows])
+                    count, last = count + len(rows), rows
+                key = json.dumps(table_rows.key_of(table, last[-1]))
                 connection.execute(
                     upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
                 )
-            count += len(rows)
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
+    return digest
 
 
 def _telling(
-    batches: Iterator[table_rows.Rows],
+    batches: Iterator[Rows],
     snapshot: Connection,
     table: Table,
     done: str,
     told: Callable[[str], None],
-) -> Iterator[table_rows.Rows]:
+) -> Iterator[Rows]:
     """The same; of many rows how many are done, and how far that is by the first number of the key."""
     first = next(iter(table.primary_key.columns))
     last = snapshot.execute(select(func.max(first))).scalar()
@@ -211,12 +222,20 @@ def _telling(
             next_at = count + _TOLD_EACH
 
 
-def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) -> dict[str, int]:
-    """The rows of each table; raises LineageStoreError where a row of one is not that of the other."""
+def _compare(
+    snapshot: Connection, target: Engine, scalars: binary_copy.Digest | None, told: Callable[[str], None]
+) -> dict[str, int]:
+    """The rows of each table; raises LineageStoreError where a row of one is not that of the other.
+
+    `scalars` were copied: where PostgreSQL has just these, they need not be read again.
+    """
     counts: dict[str, int] = {}
     differences = []
     for table in TABLES:
         counts[table.name] = 0
+        if table is scalar_sample and scalars and _are_stored(target, scalars):
+            counts[table.name] = scalars.rows
+            continue
         with (
             reading(target) as connection,
             closing(table_rows.batches(snapshot, table)) as of_source,
@@ -235,6 +254,14 @@ def _compare(snapshot: Connection, target: Engine, told: Callable[[str], None]) 
             hint=_ANEW.format(safe_url(target.url)),
         )
     return counts
+
+
+def _are_stored(target: Engine, scalars: binary_copy.Digest) -> bool:
+    """Whether PostgreSQL has these, and no others; False where that must be seen row by row."""
+    if target.dialect.name == "sqlite":
+        return False
+    with reading(target) as connection:
+        return binary_copy.digest_of_stored(connection, scalar_sample) == scalars.digest()
 
 
 def _finish(target: Engine) -> None:

@@ -7,7 +7,7 @@ are very many, go past SQLAlchemy. Does not know what the rows are read for.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -27,7 +27,7 @@ from lineage_store.store.writes import binary_copy
 SAMPLES = [metadata.tables[name] for name in partitions.SAMPLE_TABLES]
 TABLES = [table for table in metadata.sorted_tables if table not in (ingest_lease, *SAMPLES)] + SAMPLES
 """Owners before what belongs to them, samples after the jobs. Who leads is a matter of each store."""
-SAMPLES_AT_A_TIME = 20_000
+SAMPLES_AT_A_TIME = 2_000
 ROWS_AT_A_TIME = 500
 """Of other tables, whose rows may hold long texts."""
 
@@ -69,26 +69,44 @@ def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
     return [value for value, column in zip(row, table.columns, strict=True) if column.primary_key]
 
 
-def append(connection: Connection, table: Table, rows: Rows) -> None:
+def append(
+    connection: Connection, table: Table, several: Iterable[Rows], digest: binary_copy.Digest
+) -> Iterator[Rows]:
+    """Append batch after batch, and give each back: all are there when the last was asked for.
+
+    The digest is of scalars that go into PostgreSQL, which stores some while the next are read.
+    """
     names = [column.name for column in table.columns]
     if table not in SAMPLES:
-        insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
+        for rows in several:
+            insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
+            yield rows
     elif connection.dialect.name == "sqlite":
         places = ", ".join("?" * len(names))
         into = f"INSERT INTO {table.name} ({', '.join(map(_quoted, names))}) VALUES ({places})"  # noqa: S608 - ours
-        connection.exec_driver_sql(into, rows)
+        for rows in several:
+            connection.exec_driver_sql(into, rows)
+            yield rows
     elif table is scalar_sample:
-        kinds: list[Any] = [
-            np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
-        ]
-        columns: list[Column] = [
-            np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)
-        ]
-        binary_copy.copy(connection, table, columns)
+        with binary_copy.appending(connection, table) as append_block:
+            for rows in several:
+                columns = _columns(table, rows)
+                append_block(columns)
+                digest.add(columns)
+                yield rows
     else:
         with copying(connection, table, names) as sink:
-            for row in rows:
-                sink.write_row(row)
+            for rows in several:
+                for row in rows:
+                    sink.write_row(row)
+                yield rows
+
+
+def _columns(table: Table, rows: Rows) -> list[Column]:
+    kinds: list[Any] = [
+        np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
+    ]
+    return [np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
 
 
 def _quoted(name: str) -> str:

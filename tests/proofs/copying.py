@@ -10,6 +10,7 @@ The source stays as it is. One control commits rows apart from how far it got, t
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from helpers.program import PROGRAM
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError, UnfinishedCopyError
-from lineage_store.operations import table_rows
+from lineage_store.operations import store_copy, table_rows
 from lineage_store.store.schema import upgrade
 from proofs import ledger
 from proofs.children import KILLED, at_once
@@ -135,12 +136,12 @@ def _control(run: Run) -> int:
 
 def _copy(said: Path, source: str, target: str, *, apart: bool = False) -> None:
     """`db copy` in many transactions."""
-    table_rows.ROWS_AT_A_TIME, table_rows.SAMPLES_AT_A_TIME = 3, 5
+    table_rows.ROWS_AT_A_TIME, table_rows.SAMPLES_AT_A_TIME, store_copy._BATCHES = 3, 5, 1
     if apart:
         append = table_rows.append
 
-        def append_apart(connection: Connection, *rest: Any) -> None:
-            append(connection, *rest)
+        def append_apart(connection: Connection, *rest: Any) -> Iterator[table_rows.Rows]:
+            yield from append(connection, *rest)
             connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
 
         vars(table_rows)["append"] = append_apart

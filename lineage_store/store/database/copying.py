@@ -1,7 +1,8 @@
-"""PostgreSQL's COPY: the way in for many rows, where INSERT would go to the server and be answered row by row.
+"""PostgreSQL's COPY: the way in and out for many rows, where each would go to the server and be answered by itself.
 
-In: a connection, a table, names of its columns; then bytes or rows. Out: rows of the table; a key that exists already
-is an error. Promises: SQLAlchemy's errors, as every statement has them. Does not know what the table means.
+In: a connection, a table, names of its columns, and bytes or rows; or a statement. Out: rows of the table, where a key
+that exists already is an error; or the bytes of the statement's rows. Promises: SQLAlchemy's errors, as every statement
+has them. Does not know what the table means.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ def copying(connection: Connection, table: Table, names: Sequence[str], form: st
         cursor: Any = connection.connection.cursor()
         with cursor, cursor.copy(statement) as sink:
             yield sink
+    except failure as error:
+        raise DBAPIError.instance(statement, None, error, failure, dialect=connection.dialect) from error
+
+
+@contextmanager
+def copied(connection: Connection, statement: str) -> Iterator[Iterator[bytes]]:
+    """What a COPY … TO STDOUT gives, message by message. Raises DBAPIError."""
+    failure = connection.dialect.loaded_dbapi.Error
+    try:
+        cursor: Any = connection.connection.cursor()
+        with cursor, cursor.copy(statement) as source:
+            yield iter(source)
     except failure as error:
         raise DBAPIError.instance(statement, None, error, failure, dialect=connection.dialect) from error
 

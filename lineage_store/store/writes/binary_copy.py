@@ -1,28 +1,32 @@
 """PostgreSQL's binary COPY, fed from columns.
 
-In: columns in the order of the table's. Out: rows. Per row the format has a count of fields, and per field its length
-(-1 is NULL) and its bytes, big-endian. Rows without NULL and text are laid out by numpy in one go.
-Promises: NaN becomes NULL. Does not know what the table means.
+In: columns in the order of the table's. Out: rows, or a digest of numbers that are there, and of those that should be.
+Per row the format has a count of fields, and per field its length (-1 is NULL) and its bytes, big-endian. Rows without
+NULL and text are laid out by numpy in one go.
+Promises: NaN becomes NULL; digests are equal where every bit of every row is. Does not know what the table means.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Connection, Integer, Table
+from sqlalchemy import BigInteger, ColumnElement, Connection, Integer, Table, func, literal_column, select
 from sqlalchemy.types import Float
 
-from lineage_store.store.database.copying import copying
+from lineage_store.store.database.copying import copied, copying
 from lineage_store.store.records import Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
 _ROWS_AT_ONCE = 2048
+_NAN: ColumnElement[float] = literal_column("float8 'NaN'")
 
 Block = Sequence[Column | None]
 """Columns of equal length; None is a column of NULLs."""
@@ -30,13 +34,54 @@ Block = Sequence[Column | None]
 
 def copy(connection: Connection, table: Table, block: Block) -> None:
     """Append rows; a key that exists already is an error. Raises SQLAlchemy's errors, as every statement does."""
-    types = [_wire_type(column.type) for column in table.columns]
+    with appending(connection, table) as append:
+        append(block)
+
+
+@contextmanager
+def appending(connection: Connection, table: Table) -> Iterator[Callable[[Block], None]]:
+    """The same for block after block: the server stores what it has while the next is made."""
+    types = _wire_types(table)
     with copying(connection, table, [column.name for column in table.columns], "BINARY") as sink:
+
+        def append(block: Block) -> None:
+            for some in _plain_and_others(block):
+                for part in _parts(some):
+                    sink.write(_encoded(part, types))
+
         sink.write(_SIGNATURE)
-        for some in _plain_and_others(block):
-            for part in _parts(some):
-                sink.write(_encoded(part, types))
+        yield append
         sink.write(_TRAILER)
+
+
+class Digest:
+    """Of rows of numbers that a table should have, in the order of keys: by `of_stored` for those that it has."""
+
+    def __init__(self, table: Table) -> None:
+        self._types, self._found = _wire_types(table), hashlib.blake2b(_SIGNATURE)
+        self.rows = 0
+
+    def add(self, columns: Sequence[Column]) -> None:
+        """The next rows; NaN stands for NULL."""
+        self._found.update(_plain_rows(columns, self._types))
+        self.rows += len(columns[0])
+
+    def digest(self) -> bytes:
+        found = self._found.copy()
+        found.update(_TRAILER)
+        return found.digest()
+
+
+def digest_of_stored(connection: Connection, table: Table) -> bytes:
+    """Of all rows of a table of numbers, as they stand in the database."""
+    values = (func.coalesce(each, _NAN) if isinstance(each.type, Float) else each for each in table.columns)
+    rows = select(*values).order_by(*table.primary_key.columns)
+    query = rows.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+    found = hashlib.blake2b()
+    with copied(connection, f"COPY ({query}) TO STDOUT (FORMAT BINARY)") as messages:
+        while some := b"".join(islice(messages, _ROWS_AT_ONCE)):
+            found.update(some)
+    return found.digest()
 
 
 def _plain_and_others(block: Block) -> Iterator[Block]:
@@ -97,6 +142,10 @@ def _fields(column: Column | None, wire: str | None, count: int) -> Iterable[byt
 
 def _is_plain(column: Column) -> bool:
     return column.dtype.kind == "i" or (column.dtype.kind == "f" and not bool(np.isnan(column).any()))
+
+
+def _wire_types(table: Table) -> list[str | None]:
+    return [_wire_type(column.type) for column in table.columns]
 
 
 def _wire_type(of: Any) -> str | None:
