@@ -11,9 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL
 from sqlalchemy import event, select
 from sqlalchemy.engine import make_url
 
+from helpers.databases import login, plain
 from helpers.following_daemon import following_here
 from helpers.log_writer import Log
 from lineage_store import (
@@ -127,9 +129,8 @@ def test_a_role_that_may_only_read_is_answered(
     with LineageStore(postgres_url, settings=Settings()) as store:
         store.ingest(base_dir)
     Log().train(network="B").write_lineage(base_dir / "b")
-    plain = make_url(postgres_url).set(drivername="postgresql")
-    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
-        connection.execute("CREATE ROLE lineage_reader LOGIN")
+    with psycopg.connect(plain(postgres_url), autocommit=True) as connection:
+        connection.execute(SQL("CREATE ROLE lineage_reader {}").format(login(postgres_url)))
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO lineage_reader")
     url = make_url(postgres_url).set(username="lineage_reader").render_as_string(hide_password=False)
     try:
@@ -139,7 +140,7 @@ def test_a_role_that_may_only_read_is_answered(
             with pytest.raises(LineageQuerySummaryDataError, match="permission denied"):
                 reader.ingest(base_dir)
     finally:
-        with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+        with psycopg.connect(plain(postgres_url), autocommit=True) as connection:
             connection.execute("DROP OWNED BY lineage_reader")
             connection.execute("DROP ROLE lineage_reader")
     assert "permission denied" in caplog.text

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import make_url
 
+from helpers.databases import login, plain
 from helpers.program import Run
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -48,12 +50,11 @@ def asked(
 ) -> Iterator[dict[str, str]]:
     """The URL of a store with two jobs, by role."""
     reader, analyst = ROLES
-    plain = make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
     with LineageStore(postgres_url, settings=Settings()) as store:
         store.ingest(base_dir)
-    with psycopg.connect(plain, autocommit=True) as admin:
+    with psycopg.connect(plain(postgres_url), autocommit=True) as admin:
         for role in ROLES:
-            admin.execute(f"CREATE ROLE {role} LOGIN")
+            admin.execute(SQL("CREATE ROLE {} {}").format(Identifier(role), login(postgres_url)))
         try:
             monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
             assert run("db", "grant", "--reader", reader, "--analyst", analyst).code == 0

@@ -85,10 +85,13 @@ def postgres_database(server_url: str, *, template: str | None = None) -> Iterat
             yield url
         return
     source = (make_url(template).database if template else None) or "template1"
+    encoding = SQL("")
+    if template is None and not _is_utf8(server_url):
+        source, encoding = "template0", SQL(" ENCODING 'UTF8' LOCALE 'C'")
     # On our own server, which has its files in memory, a copy of files takes half of what the usual way takes.
     way = SQL("" if SERVER_VARIABLE in os.environ else " STRATEGY FILE_COPY")
     create = SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source))
-    _execute(server_url, create + way)
+    _execute(server_url, create + encoding + way)
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
@@ -137,11 +140,19 @@ def needs_databases(server_url: str) -> None:
 @cache
 def _only_schemas(server_url: str) -> bool:
     """Whether databases of our own cannot be had, or would not be what is to be tested."""
-    with psycopg.connect(_plain(server_url)) as connection:
+    with psycopg.connect(plain(server_url)) as connection:
         (may,) = connection.execute(
             "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
         ).fetchone() or (False,)
     return bool(DISTRIBUTED) or not may
+
+
+@cache
+def _is_utf8(server_url: str) -> bool:
+    """Whether new databases of a server hold text as UTF-8 by themselves."""
+    query = "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = 'template1'"
+    with psycopg.connect(plain(server_url)) as connection:
+        return connection.execute(query).fetchone() == ("UTF8",)
 
 
 @contextmanager
@@ -160,17 +171,22 @@ def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]
 
     Skips the test where our own user may not make such roles.
     """
-    with psycopg.connect(_plain(url)) as connection:
+    with psycopg.connect(plain(url)) as connection:
         if connection.execute("SHOW is_superuser").fetchone() != ("on",):
             pytest.skip("roles that are what a test needs take a superuser")
     name = f"test_role_{os.getpid()}_{next(_numbers)}"
     role, roles = Identifier(name), SQL(", ").join(map(Identifier, ["pg_read_all_data", *member_of]))
-    _execute(url, SQL("CREATE ROLE {} LOGIN {} IN ROLE {}").format(role, SQL(attributes), roles))
+    _execute(url, SQL("CREATE ROLE {} {} {} IN ROLE {}").format(role, login(url), SQL(attributes), roles))
     try:
         yield make_url(url).set(username=name).render_as_string(hide_password=False)
     finally:
         for end in ("REASSIGN OWNED BY {} TO CURRENT_USER", "DROP OWNED BY {}", "DROP ROLE {}"):
             _execute(url, SQL(end).format(role))
+
+
+def login(url: str) -> Composed:
+    """What lets a new role log in as the URL's own user does, on servers that ask for a password too."""
+    return SQL("LOGIN PASSWORD {}").format(Literal(make_url(url).password))
 
 
 def end_all_sessions(url: str) -> None:
@@ -189,9 +205,12 @@ def _with_driver(url: str) -> str:
 
 
 def _execute(url: str, statement: SQL | Composed) -> None:
-    with psycopg.connect(_plain(url), autocommit=True) as connection:
+    with psycopg.connect(plain(url), autocommit=True) as connection:
         connection.execute(statement)
 
 
-def _plain(url: str) -> str:
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+def plain(url: str) -> str:
+    """A URL for libpq, which knows no drivers and takes no blanks."""
+    return (
+        make_url(url).set(drivername="postgresql").render_as_string(hide_password=False).replace(" ", "%20")
+    )

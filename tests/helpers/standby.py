@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import SERVER_VARIABLE, client_programs_directory, server_directory
+from helpers.databases import SERVER_VARIABLE, client_programs_directory, plain, server_directory
 from helpers.waiting import wait_until
 
 _CATCHES_UP_WITHIN_S = 60.0
@@ -59,8 +59,8 @@ def wait_until_caught_up(primary: str, standby: str) -> None:
     """Return when the standby shows what the primary has committed."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     with (
-        psycopg.connect(_plain(primary)) as writer,
-        psycopg.connect(_plain(standby), autocommit=True) as reader,
+        psycopg.connect(plain(primary)) as writer,
+        psycopg.connect(plain(standby), autocommit=True) as reader,
     ):
         writer.execute("SET synchronous_commit = on")  # what is before this commit is sent with it
         writer.execute("SELECT pg_logical_emit_message(true, '', '')")
@@ -98,7 +98,7 @@ def impatient(standby: str) -> Iterator[None]:
 @contextmanager
 def held_up(primary: str, standby: str, table: str) -> Iterator[None]:
     """Questions about a table wait on the standby, for a lock that somebody has on the primary."""
-    with psycopg.connect(_plain(primary)) as connection:
+    with psycopg.connect(plain(primary)) as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         wait_until_caught_up(primary, standby)
         yield
@@ -108,7 +108,7 @@ def end_what_reads(primary: str, standby: str, table: str) -> None:
     """Let the standby replay what a question that has read a table and waits is in the way of."""
     waits = "SELECT xact_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     _until(standby, f"SELECT EXISTS ({waits})")
-    with psycopg.connect(_plain(standby)) as connection:
+    with psycopg.connect(plain(standby)) as connection:
         (began,) = connection.execute(waits).fetchone() or ("",)
     execute(primary, f"BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; COMMIT")
     _until(standby, f"SELECT NOT EXISTS ({waits} AND xact_start = '{began}')")
@@ -127,13 +127,13 @@ def promote(standby: str) -> None:
 
 def execute(url: str, *statements: str) -> None:
     """Run statements, each in a transaction of its own, and again where a standby ends it to replay."""
-    with psycopg.connect(_plain(url), autocommit=True) as connection:
+    with psycopg.connect(plain(url), autocommit=True) as connection:
         for statement in statements:
             wait_until(partial(_holds, connection, statement, ()))
 
 
 def _until(url: str, condition: str) -> None:
-    with psycopg.connect(_plain(url), autocommit=True) as connection:
+    with psycopg.connect(plain(url), autocommit=True) as connection:
         wait_until(partial(_holds, connection, condition))
 
 
@@ -144,7 +144,3 @@ def _holds(connection: psycopg.Connection, statement: str, wanted: tuple[object,
     except psycopg.errors.SerializationFailure:
         return False
     return not wanted or answer.fetchone() == wanted
-
-
-def _plain(url: str) -> str:
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import make_url
 
 from helpers import databases
@@ -378,12 +379,13 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
     postgres_url: str, postgres_server: str, tmp_path: Path
 ) -> None:
     databases.needs_databases(postgres_server)
-    plain = make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
     names = [f"kept_{kind}_{os.getpid()}" for kind in ("ingest", "reader", "analyst")]
     ingest, reader, analyst = names
-    with psycopg.connect(plain, autocommit=True) as connection:
+    with psycopg.connect(databases.plain(postgres_url), autocommit=True) as connection:
         for name in names:
-            connection.execute(f"CREATE ROLE {name} LOGIN")
+            connection.execute(
+                SQL("CREATE ROLE {} {}").format(Identifier(name), databases.login(postgres_url))
+            )
     try:
         on_engine(postgres_url, grant, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
         file = back_up(postgres_url, tmp_path / "backup")
@@ -407,13 +409,11 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
                 engine = open_engine(other)
                 assert column(engine, may, role=role, name=name, what=what) == [expected]
                 engine.dispose()
-            with psycopg.connect(
-                make_url(other).set(drivername="postgresql").render_as_string(False)
-            ) as each:
+            with psycopg.connect(databases.plain(other)) as each:
                 for name in names:
                     each.execute(f"DROP OWNED BY {name}")
     finally:
-        with psycopg.connect(plain, autocommit=True) as connection:
+        with psycopg.connect(databases.plain(postgres_url), autocommit=True) as connection:
             for name in names:
                 connection.execute(f"DROP OWNED BY {name}")
                 connection.execute(f"DROP ROLE {name}")

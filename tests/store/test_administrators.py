@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy.engine import make_url
 
 from helpers.contents import natural_contents
-from helpers.databases import needs_databases, plain_role, postgres_database
+from helpers.databases import needs_databases, plain, plain_role, postgres_database
 from helpers.lending_pooler import lending_pooler
 from helpers.log_writer import Log
 from lineage_store import DatabaseUnavailableError, LineageStore
@@ -89,14 +89,10 @@ def database(server: str, *statements: str) -> Iterator[str]:
     """An empty database on which these have been executed."""
     needs_databases(server)
     with postgres_database(server) as url:
-        with psycopg.connect(_plain(url), autocommit=True) as admin:
+        with psycopg.connect(plain(url), autocommit=True) as admin:
             for statement in statements:
                 admin.execute(SQL(statement).format(Identifier(admin.info.dbname)))
         yield url
-
-
-def _plain(url: str) -> str:
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def test_where_transactions_are_read_only_by_default_nothing_is_written_and_that_is_told(
@@ -115,7 +111,7 @@ def test_where_transactions_are_read_only_by_default_nothing_is_written_and_that
 def test_a_database_that_cannot_hold_all_text_becomes_no_store(postgres_server: str, encoding: str) -> None:
     needs_databases(postgres_server)
     name = f"test_{encoding.lower()}_{os.getpid()}"
-    with psycopg.connect(_plain(postgres_server), autocommit=True) as admin:
+    with psycopg.connect(plain(postgres_server), autocommit=True) as admin:
         how = f"TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
         admin.execute(SQL("CREATE DATABASE {} " + how).format(Identifier(name)))
         try:
@@ -145,7 +141,7 @@ def test_behind_a_pooler_that_lends_sessions_the_answers_are_the_same(
 def test_nothing_is_left_in_sessions_that_are_lent(pooled_url: str) -> None:
     names = ("default_transaction_read_only", "lock_timeout", "statement_timeout", "TimeZone")
     shown = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
-    with psycopg.connect(_plain(pooled_url), autocommit=True) as other:
+    with psycopg.connect(plain(pooled_url), autocommit=True) as other:
         before = other.execute(shown).fetchone()
         for read_only in (True, False):
             engine = open_engine(pooled_url, read_only=read_only)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
-from helpers.databases import needs_databases
+from helpers.databases import login, needs_databases, plain
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -28,10 +29,6 @@ TABLES = [table.name for table in metadata.sorted_tables]
 DENIED = psycopg.errors.InsufficientPrivilege
 
 
-def plain(url: str) -> str:
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-
-
 def as_role(url: str, role: str) -> str:
     """The URL with another user. The server of the tests trusts everybody on its socket."""
     return make_url(url).set(username=NAMES[role]).render_as_string(hide_password=False)
@@ -42,7 +39,7 @@ def granted(postgres_url: str) -> Iterator[str]:
     """A store on which the roles have been granted what is theirs."""
     with psycopg.connect(plain(postgres_url), autocommit=True) as admin:
         for name in NAMES.values():
-            admin.execute(f'CREATE ROLE "{name.replace(chr(34), chr(34) * 2)}" LOGIN')
+            admin.execute(SQL("CREATE ROLE {} {}").format(Identifier(name), login(postgres_url)))
     engine = open_engine(postgres_url)
     try:
         grant(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["reader"],), (NAMES["analyst"],)))
@@ -150,13 +147,13 @@ def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
     database = make_url(granted).database
     made = ("test_admin", "test_made_owner", "test_made_reader")
     with psycopg.connect(plain(granted), autocommit=True) as superuser:
-        superuser.execute("CREATE ROLE test_admin LOGIN CREATEROLE")
+        superuser.execute(SQL("CREATE ROLE test_admin CREATEROLE {}").format(login(granted)))
         superuser.execute(f"ALTER DATABASE {database} OWNER TO test_admin")
         superuser.execute(f"GRANT {quoted('owner')} TO test_admin")
     try:
         with psycopg.connect(plain(granted), user="test_admin", autocommit=True) as admin:
             admin.execute("CREATE ROLE test_made_owner")
-            admin.execute("CREATE ROLE test_made_reader LOGIN")
+            admin.execute(SQL("CREATE ROLE test_made_reader {}").format(login(granted)))
             admin.execute("GRANT test_made_owner TO test_admin WITH SET TRUE")
         engine = open_engine(make_url(granted).set(username="test_admin").render_as_string(False))
         grant(engine, Roles(owner="test_made_owner", readers=("test_made_reader",)))
@@ -179,7 +176,7 @@ def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: 
     made = ("test_plain_owner", "test_plain_ingest", "test_plain_reader", "test_plain_analyst")
     with psycopg.connect(plain(granted), autocommit=True) as superuser:
         for role in made:
-            superuser.execute(f"CREATE ROLE {role} LOGIN")
+            superuser.execute(SQL("CREATE ROLE {} {}").format(Identifier(role), login(granted)))
         superuser.execute(f"ALTER DATABASE {database} OWNER TO {made[0]}")
     superusers = open_engine(granted)
     assert grant(superusers, Roles(owner=made[0])) is None
