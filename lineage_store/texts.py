@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import reprlib
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -96,6 +97,15 @@ def meant(word: str, names: Iterable[str], before: str = "") -> str:
     """`Did you mean …?`, with what stands before the name there; nothing where no name comes close."""
     close = closest(word, names)
     return f"Did you mean {before}{close}?" if close else ""
+
+
+def shown(value: object) -> str:
+    """The beginning of a value, whatever it is: one that cannot be written is told by its type."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # noqa: BLE001 - an int with more digits than Python writes, or a class that fails in any way
+        name = type(value).__name__
+        return f"a very large {name}" if isinstance(value, int) else f"({name} that cannot be shown)"
 
 
 def canonical_json(value: object) -> str:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.wire_bytes import fits_int32
+from lineage_store.collect.wire_bytes import fits
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
+from lineage_store.texts import shown
 
 log = logging.getLogger(__name__)
 
@@ -53,18 +54,24 @@ def checked(argument: str, values: object) -> UserValues:
     return kept
 
 
-def recordable(argument: str, values: object) -> UserValues:
+def recordable(argument: str, values: object, *, bits: int = 32) -> UserValues:
     """A copy of what can be written of `values`; each of the others costs itself, with a warning.
 
-    Raises LineageParamTypeError for anything but a dict.
+    `bits`: what an integer may take. Raises LineageParamTypeError for anything but a dict.
     """
     kept = {}
     for key, value in entries(argument, values):
         try:
-            name, plain = _typed(argument, key, value)
+            name, plain = _typed(argument, key, value, bits)
+            if not name:
+                raise LineageParamValueError(f"{argument}: the value {shown(plain)} has no name.")
             _refuse_no_utf8(argument, name, plain)
         except (LineageParamTypeError, LineageParamValueError) as error:
             log.warning("%s It is not recorded.", error)
+        except Exception as error:  # noqa: BLE001 - a value may be of a class that fails in any way
+            log.warning(
+                "%s: the value of %s cannot be read: %r It is not recorded.", argument, shown(key), error
+            )
         else:
             kept[name] = plain
     return kept
@@ -74,7 +81,7 @@ def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
     """The entries of a dict, flattened; None has none. Raises LineageParamTypeError for anything else."""
     if values is None:
         return ()
-    if not isinstance(values, dict):
+    if not isinstance(values, Mapping):
         raise LineageParamTypeError(f"{argument} must be a dict or None, not {type_name(values)}.")
     return _flattened(values, "", DEEPEST)
 
@@ -110,38 +117,40 @@ def from_environment() -> UserValues:
     return checked(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
 
 
-def _flattened(values: dict[Any, Any], prefix: str, levels: int) -> Iterator[tuple[object, object]]:
+def _flattened(values: Mapping[Any, Any], prefix: str, levels: int) -> Iterator[tuple[object, object]]:
     for key, value in values.items():
-        name = f"{prefix}{key}" if prefix or isinstance(value, dict) else key
-        if isinstance(value, dict) and levels:
+        name = f"{prefix}{key}" if prefix or isinstance(value, Mapping) else key
+        if isinstance(value, Mapping) and levels:
             yield from _flattened(value, f"{name}/", levels - 1)
         else:
             yield name, value
 
 
-def _typed(argument: str, key: object, value: object) -> tuple[str, UserValue]:
+def _typed(argument: str, key: object, value: object, bits: int = 32) -> tuple[str, UserValue]:
     """A key and its value, of Python's types.
 
     Raises LineageParamTypeError for a key that is no str and a value of another type;
-    LineageParamValueError for an int that does not fit into 32 bits.
+    LineageParamValueError for an int that does not fit into so many bits.
     """
     if not isinstance(key, str):
         raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
     plain = _plain(value)
     if plain is None:
         raise LineageParamTypeError(
-            f"{argument}: the value {value!r} of {key!r} must be a str, bool, int, float or a list of these, "
+            f"{argument}: the value {shown(value)} of {key!r} must be a str, bool, int, float or a list of these, "
             f"not {type_name(value)}."
         )
-    if isinstance(plain, int) and not fits_int32(plain):
+    if isinstance(plain, int) and not fits(plain, bits):
         raise LineageParamValueError(
-            f"{argument}: the value {plain} of {key!r} does not fit into 32 bits; give it as str or float."
+            f"{argument}: the value {shown(plain)} of {key!r} does not fit into {bits} bits; give it as str or float."
         )
     return key, plain
 
 
 def _plain(value: object) -> UserValue | None:
     """What is written for a str, bool, int, float or list, numpy's included; None for any other value."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, np.generic):
         python_type = _OF_NUMPY.get(value.dtype.kind)
         return None if python_type is None else python_type(value)
@@ -172,5 +181,5 @@ def _refuse_no_utf8(argument: str, key: str, value: UserValue) -> None:
             str(text).encode()
         except UnicodeEncodeError as error:
             raise LineageParamValueError(
-                f"{argument}: {text!r} (of {key!r}) has characters that UTF-8 has not."
+                f"{argument}: {shown(text)} (of {shown(key)}) has characters that UTF-8 has not."
             ) from error

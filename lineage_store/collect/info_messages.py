@@ -58,7 +58,7 @@ def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> I
     """
     from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
-    results = custom_values.recordable("metrics", metrics)
+    results = custom_values.recordable("metrics", metrics, bits=64)
     if results:
         message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
         yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))

@@ -11,7 +11,6 @@ import struct
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = (0, 1, 2, 5)
 """The wire types."""
-_LARGEST_INT32 = 2**31 - 1
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
@@ -52,6 +51,6 @@ def length_field(field: int, content: bytes) -> bytes:
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 
 
-def fits_int32(value: int) -> bool:
-    """Whether an int32 can hold the integer."""
-    return -_LARGEST_INT32 - 1 <= value <= _LARGEST_INT32
+def fits(value: int, bits: int) -> bool:
+    """Whether a signed integer of so many bits can hold this one."""
+    return -(1 << bits - 1) <= value < 1 << bits - 1

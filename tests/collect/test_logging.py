@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -79,6 +82,18 @@ def test_metrics_say_when_they_were_measured(tmp_path: Path, sqlite_url: str) ->
     assert rows == [(0.5, 2, 40), (0.75, 3, None), (0.25, None, None)]
 
 
+def test_a_metric_may_be_a_count_of_64_bits_and_without_a_name_costs_itself(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    with SummaryRecord(tmp_path / "base" / "run") as record:
+        record.log_metrics({"tokens": 2**40, "": 1, "vast": 2**63}, step=1)
+        record.log_params(MappingProxyType({"optimizer": MappingProxyType({"name": "sgd"}), "": 1}))
+    counted = asked(sqlite_url, tmp_path / "base", "SELECT name, value FROM v_metric")
+    assert counted == [("tokens", 2.0**40)]
+    keys = asked(sqlite_url, tmp_path / "base", "SELECT key FROM v_user_info WHERE key NOT LIKE 'end/%'")
+    assert keys == [("optimizer/name",)]
+
+
 def test_one_bad_value_costs_itself_with_its_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     record = SummaryRecord(tmp_path)
     record.log_params({"good": 1, "model": object(), "seed": 2**40, "nested": {"bad": None, "fine": "x"}})
@@ -91,6 +106,42 @@ def test_one_bad_value_costs_itself_with_its_name(tmp_path: Path, caplog: pytest
     ]
     (event,) = told(tmp_path)
     assert event.content["user_info"] == [{"map_int32": {"good": 1}}, {"map_str": {"nested/fine": "x"}}]
+
+
+def test_a_value_that_cannot_even_be_shown_costs_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    record = SummaryRecord(tmp_path)
+    record.log_params(
+        {"vast": 10**5000, "list": [10**5000], "broken": Broken(), "large": {1} | set(range(10**5))}
+    )
+    record.log_params({"array": np.array(0.5), "good": 1})
+    record.close()
+    assert sum(len(each.getMessage()) for each in caplog.records) < 1000
+    (event,) = told(tmp_path)
+    assert event.content["user_info"] == [{"map_double": {"array": 0.5}}, {"map_int32": {"good": 1}}]
+
+
+def test_a_value_that_fails_while_it_is_read_costs_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            raise RuntimeError
+
+    bad = {"vast": 10**5000, "vast numbers": [10**5000], "failing": Failing([1])}
+    with SummaryRecord(tmp_path) as record:
+        record.log_params({**bad, "good": 1})
+        record.log_metrics({**bad, "accuracy": 0.5})
+    said = [each.getMessage() for each in caplog.records]
+    assert [any(repr(name) in each for each in said) for name in bad] == [True] * 3
+    params, metrics, _ = told(tmp_path)
+    assert params.content["user_info"] == [{"map_int32": {"good": 1}}]
+    assert json.loads(metrics.content["metric"]) == {"accuracy": 0.5}
 
 
 def test_a_record_that_logs_nothing_of_itself_writes_what_mindspores_writes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mindspore import dataset as sources
 
-from lineage_store.collect.wire_bytes import fits_int32
+from lineage_store.collect.wire_bytes import fits
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 _Parameters = lineage_pb2.OperationParameter
@@ -46,7 +46,7 @@ def _fill_operation(message: lineage_pb2.Operation, content: dict[str, Any] | No
     for key, value in (content or {}).items():
         if not isinstance(value, list | tuple):
             _fill_parameter(message.operationParam, key, value)
-        elif all(isinstance(item, int) and fits_int32(item) for item in value):
+        elif all(isinstance(item, int) and fits(item, 32) for item in value):
             message.size.extend(value)
         elif all(isinstance(item, int | float) for item in value):
             message.weights.extend(value)
@@ -57,7 +57,7 @@ def _fill_operation(message: lineage_pb2.Operation, content: dict[str, Any] | No
 def _fill_parameter(message: _Parameters, key: str, value: Any) -> None:
     if isinstance(value, bool):
         message.mapBool[key] = value
-    elif isinstance(value, int) and fits_int32(value):
+    elif isinstance(value, int) and fits(value, 32):
         message.mapInt[key] = value
     elif isinstance(value, float):
         message.mapDouble[key] = value

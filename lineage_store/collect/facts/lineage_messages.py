@@ -21,7 +21,7 @@ from lineage_store.collect.facts.run import (
     optimizer_of,
     size_of,
 )
-from lineage_store.collect.wire_bytes import fits_int32
+from lineage_store.collect.wire_bytes import fits
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
 
@@ -84,6 +84,6 @@ def _class_name(thing: object) -> str | None:
 def _fill(message: Any, **fields: Any) -> None:
     """Set the fields that are known; a count beyond int32, for which the format has no room, is not."""
     for name, value in fields.items():
-        if value is None or (isinstance(value, int) and name != "size" and not fits_int32(value)):
+        if value is None or (isinstance(value, int) and name != "size" and not fits(value, 32)):
             continue
         setattr(message, name, value)
