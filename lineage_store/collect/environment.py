@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,11 @@ def _packages() -> Iterator[tuple[str, str]]:
     """The distributions of which something is imported."""
     homes = metadata.packages_distributions()
     for top in {name.partition(".")[0] for name in list(sys.modules)}:
-        for distribution in homes.get(top, ()):
-            yield distribution.lower(), metadata.version(distribution)
+        # What an upgrade left behind on the disk has no name, or no version.
+        for distribution in filter(None, homes.get(top, ())):
+            with suppress(metadata.PackageNotFoundError):
+                if version := metadata.version(distribution):
+                    yield distribution.lower(), version
 
 
 def _directory_of_script() -> Path:

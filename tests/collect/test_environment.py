@@ -54,6 +54,16 @@ def test_a_script_in_a_repository_is_told_with_its_commit_and_versions(tmp_path:
     assert (found["git_clean"], found["seed"]) == (False, str(2**40))
 
 
+def test_what_an_upgrade_left_of_a_package_is_left_out(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    (tmp_path / "numpy-0.9.dist-info").mkdir()
+    (tmp_path / "numpy-0.9.dist-info" / "top_level.txt").write_text("numpy\n")
+    packages = environment_of(script, "1")["packages"]
+    assert packages.keys().isdisjoint({"numpy"})
+    assert None not in packages.values()
+
+
 @pytest.mark.parametrize(
     ("argument", "shown"),
     [
