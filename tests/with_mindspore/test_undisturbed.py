@@ -69,6 +69,45 @@ class DrawingOnce(LearningRateSchedule):
         return Tensor(np.random.rand(1), mindspore.float32) * 0.1
 
 
+class DrawingElsewhere(LearningRateSchedule):
+    """Draws in a function beside it."""
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        return Tensor([0.1], mindspore.float32) * drawn()
+
+
+def drawn() -> float:
+    return random.random()
+
+
+def counting_elsewhere() -> LearningRateSchedule:
+    """Asks a schedule that is none of its own cells."""
+    counting = Counting()
+
+    class Asking(LearningRateSchedule):
+        def construct(self, global_step: Tensor) -> Tensor:
+            return counting(global_step)
+
+    return Asking()
+
+
+class Halving(LearningRateSchedule):
+    """Has functions, its own and one beside it, which are without effect."""
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        return self.rate(global_step)
+
+    def rate(self, step: Tensor) -> Tensor:
+        return halved(ops.cast(step, mindspore.float32))
+
+
+def halved(step: Tensor) -> Tensor:
+    return FIRST / (step + 1)
+
+
+FIRST = 0.5
+
+
 class Based(LearningRateSchedule):
     """Reads a parameter, which something else may set."""
 
@@ -132,6 +171,11 @@ CASES = {
     "a schedule with state": Case(lambda network: momentum(network, Counting()), None, []),
     "a schedule with slow state": Case(lambda network: momentum(network, SlowlyCounting()), None, []),
     "LARS around state": Case(lambda network: lars(momentum(network, Counting())), None, []),
+    "a schedule with functions": Case(lambda network: momentum(network, Halving()), 0.5, HALVES),
+    "a schedule with state elsewhere": Case(
+        lambda network: momentum(network, counting_elsewhere()), None, []
+    ),
+    "a schedule that draws elsewhere": Case(lambda network: momentum(network, DrawingElsewhere()), None, []),
     "a schedule that draws": Case(lambda network: momentum(network, Drawing()), None, []),
     "a schedule that draws once": Case(lambda network: momentum(network, DrawingOnce()), None, []),
 }

@@ -4,7 +4,8 @@ In: an optimizer of `mindspore.nn`, `mindspore.mint` or `mindspore.experimental`
 A rate is a parameter (fixed, or set from outside between steps), a list, or a schedule: a cell that MindSpore or the
 user wrote. Promises: the training goes on as if nobody had asked. A schedule is not guessed at but compiled and run, on
 a copy and with the argument that the optimizer gives it; MindSpore's generators of random numbers are put back. One
-whose answer depends on more than the step (it keeps state, or draws random numbers) raises LineageLogError.
+whose answer depends on more than the step (it keeps state or draws random numbers), or that reaches for what is not
+its own and so not copied with it, raises LineageLogError.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from mindspore import Tensor, get_rng_state, nn, set_rng_state
 from mindspore.common.seed import _KERNEL_SEED
 
+from lineage_store.collect.facts.foreign_names import reaches_for
 from lineage_store.errors import LineageLogError
 
 _MOST_COPIED = 2**20
@@ -83,8 +85,11 @@ class LearningRates:
 
     def _copy_of(self, schedule: nn.Cell) -> nn.Cell:
         """The copy, whose parameters are as the schedule's are now."""
-        if _draws_in_python(schedule):
-            raise LineageLogError(f"The schedule {type(schedule).__name__} draws random numbers.")
+        if foreign := next(reaches_for(schedule), None):
+            name = type(schedule).__name__
+            raise LineageLogError(
+                f"The schedule {name} reaches for {foreign}, which is not its own: its rates are not told."
+            )
         if sum(each.size for each in schedule.get_parameters()) > _MOST_COPIED:
             raise LineageLogError(f"The schedule {type(schedule).__name__} holds too much to be copied.")
         if id(schedule) not in self._copies:
@@ -93,12 +98,6 @@ class LearningRates:
         for ours, theirs in zip(copied.get_parameters(), schedule.get_parameters(), strict=True):
             ours.set_data(Tensor(theirs.asnumpy()))
         return copied
-
-
-def _draws_in_python(schedule: nn.Cell) -> bool:
-    """Whether a construct names `random`, Python's or numpy's: what it draws when it is compiled cannot be put back,
-    for the threads of a dataset draw from the same generators meanwhile."""
-    return any("random" in type(cell).construct.__code__.co_names for _, cell in schedule.cells_and_names())
 
 
 def _contents(cell: nn.Cell) -> list[bytes]:

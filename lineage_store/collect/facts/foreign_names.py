@@ -1,0 +1,82 @@
+"""What the code of a cell reaches for beyond the cell: what is not copied with it, and might change when it runs.
+
+In: a cell of the user's. Out: names. Promises: code is read, never run; what is not known to be without effect counts.
+Constants, MindSpore's own functions and classes, and modules that compute are no concern; the user's functions are
+looked into. `random` is named wherever it occurs, Python's or numpy's: the threads of a dataset draw from the same
+generators meanwhile, so that they could not be put back.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from mindspore import nn, ops
+from mindspore._c_expression.typing import Type
+
+_COMPUTING = ("mindspore", "numpy", "math")
+_CONSTANTS = (bool, int, float, str, type(None), Type, ops.Primitive)
+_REFUSED = frozenset(
+    {"random", "type", "__class__", "__dict__", "setattr", "globals", "open", "exec", "eval", "next"}
+)
+"""Of what any code may name, that by which it gets out of what is its own."""
+
+
+def reaches_for(cell: nn.Cell) -> Iterator[str]:
+    """The names in the code of a cell, and of the cells in it, that lead beyond them."""
+    for _, each in cell.cells_and_names():
+        if not _is_computing(type(each)):
+            yield from _of_function(type(each).construct, each, set())
+
+
+def _of_function(function: Callable[..., Any], cell: nn.Cell, seen: set[CodeType]) -> Iterator[str]:
+    function = inspect.unwrap(function)
+    if not isinstance(function, FunctionType):
+        yield repr(function)
+    elif function.__code__ not in seen:
+        seen.add(function.__code__)
+        closed_over = inspect.getclosurevars(function).nonlocals
+        for name, is_attribute in _names(function.__code__):
+            if name in _REFUSED:
+                yield name
+            elif not is_attribute:
+                found = function.__globals__.get(name, getattr(builtins, name, None))
+                yield from _of_value(name, found, cell, seen)
+            elif callable(own := getattr(cell, name, None)) and not isinstance(own, nn.Cell):
+                yield from _of_value(name, own, cell, seen)
+        for name, value in closed_over.items():
+            yield from _of_value(name, value, cell, seen)
+
+
+def _of_value(name: str, value: object, cell: nn.Cell, seen: set[CodeType]) -> Iterator[str]:
+    if isinstance(value, MethodType) and value.__self__ is cell:
+        value = value.__func__
+    if isinstance(value, FunctionType) and not _is_computing(value):
+        yield from _of_function(value, cell, seen)
+    elif not (isinstance(value, _CONSTANTS) or _is_computing(value)):
+        yield name
+
+
+def _is_computing(value: object) -> bool:
+    """Whether this is a function, class or module of MindSpore, numpy, math, or Python itself."""
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _COMPUTING
+    if not (isinstance(value, type) or inspect.isroutine(value)):
+        return False
+    return str(value.__module__).partition(".")[0] in (*_COMPUTING, "builtins")
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, bool]]:
+    """Global names in code, those that it sets and of functions within it too, and names of attributes (True)."""
+    for each in dis.get_instructions(code):
+        if each.opname.endswith(("_GLOBAL", "_ATTR", "_METHOD", "_NAME")):
+            yield str(each.argval), each.opname.endswith(("_ATTR", "_METHOD"))
+        elif each.opname.startswith("IMPORT"):
+            yield "random", True
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
