@@ -280,3 +280,5 @@ CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "l
 
 OUTCOME = "end/outcome"
 """The user-defined key under which our callbacks say how a training ended, an `Outcome`."""
+END_RECORD = (OUTCOME, "end/error_class", "end/last_step")
+"""All that such a record may have."""

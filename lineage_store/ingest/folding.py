@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -19,7 +20,7 @@ from lineage_store.config import Settings
 from lineage_store.fields import less_is_better
 from lineage_store.findings import Finding, finding, joined
 from lineage_store.ingest.decode import bounds
-from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended
+from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
 from lineage_store.store.records import Advance, FileKey, FileLineage, KnownFile, LineageRow, relative_path
 from lineage_store.store.writes import lineage
 from lineage_store.store.writes.lineage import FileOfJob
@@ -154,8 +155,8 @@ def _fold(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> N
     users = lineage.user_info(connection, [key for keys in counting.values() for key in keys])
     folds = {}
     for job, (found, _) in bound.items():
-        user: dict[str, object] = {}
+        user: dict[str, Any] = {}
         for key in counting[job]:
-            user |= json.loads(users.pop(key))
+            merge(user, json.loads(users.pop(key)))
         folds[job] = come_to({kind: contents[places[job, kind]] for kind in found}, user)
     lineage.replace_lineage(connection, folds)

@@ -14,7 +14,8 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
-from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, fold
+from lineage_store import LineageStore
+from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, fold, merge
 from lineage_store.store.records import FileLineage, LineageRow, StoredEvent
 
 PIPELINE = {"op_type": "Batch", "batch_size": 8, "children": [{"op_type": "MnistDataset", "children": []}]}
@@ -67,6 +68,19 @@ def test_the_last_dataset_graph_wins_whole() -> None:
 
 def test_user_defined_values_merge() -> None:
     assert users_of([user(a="1", b="1"), user(b="2")], [user(c="3")]) == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_how_a_training_ended_replaces_how_an_earlier_one_did(engine: Engine, base_dir: Path) -> None:
+    failed: dict[str, Any] = {"end/outcome": "failed", "end/error_class": "ValueError", "end/last_step": 3}
+    completed: dict[str, Any] = {"end/outcome": "completed", "end/last_step": 9}
+    log = Log().evaluation({"accuracy": 0.5}).user_info(lr=0.1, **failed)
+    log.user_info(**completed).write_lineage(base_dir / "within")
+    Log().evaluation({"accuracy": 0.5}).user_info(lr=0.1, **failed).write_lineage(base_dir / "across")
+    Log().user_info(**completed).write_lineage(base_dir / "across", timestamp=1_700_000_500)
+    ingest(engine, base_dir)
+    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+        for found in store.filter_lineage()["object"]:
+            assert found["model_lineage"]["user_defined"] == {"lr": 0.1, **completed}, found["summary_dir"]
 
 
 def test_a_later_train_event_starts_over() -> None:
@@ -151,6 +165,9 @@ EVENTS = st.one_of(
     CONTENTS.map(lambda each: evaluation(**{each[0]: each[1]})),
     CONTENTS.map(lambda each: ("dataset_graph", {"op_type": each[0], "children": []})),
     CONTENTS.map(lambda each: user(**{each[0]: each[1]})),
+    st.sampled_from([{"end/outcome": "failed", "end/error_class": "x"}, {"end/outcome": "completed"}]).map(
+        lambda each: user(**each)
+    ),
 )
 PARTS = st.lists(st.lists(EVENTS, max_size=4), max_size=4)
 
@@ -174,7 +191,7 @@ def test_what_files_come_to_part_by_part_is_what_all_their_events_come_to(
     bound, first = binding(grown)
     values: dict[str, Any] = {}
     for file in grown[first:]:
-        values |= json.loads(file.user_info)
+        merge(values, json.loads(file.user_info))
     assert come_to({kind: contents[at] for kind, at in bound.items()}, values) == fold(
         events(*([each for part in parts for each in part] for parts in files))
     )

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from lineage_store.fields import LISTED, TRAINED
+from lineage_store.fields import END_RECORD, LISTED, OUTCOME, TRAINED
 from lineage_store.ingest.decode.named_values import float_kind, named_values, parse_metric
 from lineage_store.store.records import (
     DatasetGraph,
@@ -44,14 +44,22 @@ def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
         merged: dict[str, Any] = {}
         for event in of_file:
             if event.kind == "user_info":
-                merged |= json.loads(event.content)
+                merge(merged, json.loads(event.content))
             else:
                 last[event.kind] = event.content
         if "train" in last:
             state, user = {}, {}
         state |= last
-        user |= merged
+        merge(user, merged)
     return come_to(state, user)
+
+
+def merge(user: dict[str, Any], newer: Mapping[str, Any]) -> None:
+    """Add newer user-defined values to older ones; how a training ended replaces how an earlier one did, whole."""
+    if OUTCOME in newer:
+        for name in END_RECORD:
+            user.pop(name, None)
+    user.update(newer)
 
 
 def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
@@ -59,7 +67,7 @@ def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
     user = [event for event in events if event.kind == "user_info"]
     merged = json.loads(file.user_info) if user else {}
     for event in user:
-        merged |= json.loads(event.content)
+        merge(merged, json.loads(event.content))
     last = {f"{event.kind}_at": event.byte_offset for event in events if event.kind != "user_info"}
     return file._replace(
         events=file.events + len(events),
