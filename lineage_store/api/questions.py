@@ -89,7 +89,7 @@ class Questions(OpenedStore):
             every: with jobs of which no lineage was written (yet); not where an order is asked for.
         """
         from lineage_store.query.search.columns import job_columns
-        from lineage_store.query.search.condition import read_subject
+        from lineage_store.query.search.subjects import read_subject
 
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
@@ -150,7 +150,7 @@ class Questions(OpenedStore):
             LineageSearchConditionParamError: no job has one of them; the message names the closest.
         """
         from lineage_store.query.names import named_by, require
-        from lineage_store.query.search.condition import read_subject
+        from lineage_store.query.search.subjects import read_subject
 
         wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
@@ -173,7 +173,7 @@ class Questions(OpenedStore):
         The most frequent come first; of texts, only those with `part` in them, whatever the case of A to Z.
         """
         from lineage_store.query.known_values import known_values
-        from lineage_store.query.search.condition import read_subject
+        from lineage_store.query.search.subjects import read_subject
 
         subject = read_subject(name)
         with self._reading() as connection:

@@ -235,6 +235,8 @@ REFUSED: list[tuple[Any, list[str]]] = [
     ({"updated_at": {"gt": 1e18}}, ["1e+18"]),
     ({"updated_at": {"in": "last 7 days"}}, ["list"]),
     ({"updated": {"gt": 1}}, ["'updated'", "Did you mean updated_at?"]),
+    ({"metrics/a/b": {"gt": 1}}, ["'metrics/a/b'", "Did you mean metric/a/b?"]),
+    ({"userdefined/team": {"eq": "x"}}, ["Did you mean user_defined/team?"]),
     ({"Optimiser": {"eq": "Adam"}}, ["'Optimiser'", "Did you mean optimizer?"]),
     ({"parallel_mode": {"eq": "x"}}, ["'parallel_mode'"]),
     ({"epoch": 3}, ["epoch", "3", "dict"]),

@@ -10,24 +10,16 @@ Does not know: SQL, beyond the names of the operators' rows.
 from __future__ import annotations
 
 import os.path
-import reprlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.fields import (
-    BY_NAME,
-    CONTROL_KEYS,
-    METRIC_PREFIX,
-    SEARCHABLE,
-    SPELLINGS,
-    SUMMARY_PREFIXES,
-    USER_PREFIX,
-)
+from lineage_store.fields import BY_NAME, CONTROL_KEYS
 from lineage_store.query.search.literals import MAX_CHOICES, Choices
-from lineage_store.query.search.operators import OPERATORS, SubjectType, Value
+from lineage_store.query.search.operators import OPERATORS, Value
 from lineage_store.query.search.parameters import Parameters
+from lineage_store.query.search.subjects import meant, read_subject
 from lineage_store.query.search.tree import (
     AllOf,
     AnyOf,
@@ -47,16 +39,7 @@ MAX_DEPTH = 16
 MAX_COMPARISONS = 300
 MAX_SORT_KEYS = 16
 
-_OLD_METRIC_PREFIX = "metric_"
 _LINEAGE_TYPES = ("model", "dataset")
-_FIELDS_ALLOWED = ", ".join(
-    [
-        *(field.name for field in SEARCHABLE),
-        *(f"{prefix}<name>" for prefix in (METRIC_PREFIX, *SUMMARY_PREFIXES, USER_PREFIX)),
-    ]
-)
-
-
 _SUMMARY_DIR = Subject("text", "summary_dir")
 _NEWEST = SortKey(Subject("time", "updated_at"), descending=True)
 
@@ -171,40 +154,14 @@ class _TreeReader:
             )
 
 
-def read_subject(name: object) -> Subject:
-    """The field, metric or user-defined value of a public name, in any of its spellings."""
-    if isinstance(name, str):
-        if name in SPELLINGS and SPELLINGS[name].searchable:
-            return Subject(SPELLINGS[name].type, SPELLINGS[name].name)
-        for public, stored in SUMMARY_PREFIXES.items():
-            if name.startswith(public) and name != public:
-                return Subject("metric_summary", texts.to_stored(stored + name.removeprefix(public)))
-        prefixes: tuple[tuple[str, SubjectType], ...] = (
-            (METRIC_PREFIX, "metric"),
-            (_OLD_METRIC_PREFIX, "metric"),
-            (USER_PREFIX, "user_defined"),
-        )
-        for prefix, subject_type in prefixes:
-            if name.startswith(prefix) and len(name) > len(prefix):
-                return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
-    raise LineageSearchConditionParamError(
-        f"Search condition: {_shown(name)} is not a field: use one of {_FIELDS_ALLOWED}.",
-        hint=_meant(name, [field.name for field in SEARCHABLE]),
-    )
-
-
 def _check_words(where: str, subject: Subject, value: Value) -> None:
     """Refuse a value that the field never has."""
     words = BY_NAME[subject.name].words if subject.name in BY_NAME else ()
     for text in value.texts if words and isinstance(value, Choices) else ():
         if text not in words:
             refusal = _refused(where, text, f"must be {texts.either(words)}")
-            refusal.hint = _meant(text, words)
+            refusal.hint = meant(text, words)
             raise refusal
-
-
-def _meant(word: object, known: Iterable[str]) -> str | None:
-    return texts.meant(word, known) or None if isinstance(word, str) else None
 
 
 def _spellings(path: str) -> Iterable[str]:
@@ -284,11 +241,6 @@ def _read_sort_key(name: object, direction: object) -> SortKey:
 
 
 def _refused(where: str, value: object, requirement: str) -> LineageSearchConditionParamError:
-    return LineageSearchConditionParamError(f"Search condition: {where} = {_shown(value)} {requirement}.")
-
-
-def _shown(value: object) -> str:
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # an int with more digits than Python is willing to print
-        return f"a very large {type(value).__name__}"
+    return LineageSearchConditionParamError(
+        f"Search condition: {where} = {texts.shown(value)} {requirement}."
+    )

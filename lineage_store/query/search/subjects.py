@@ -1,0 +1,56 @@
+"""What a name in a condition means: a field, a metric, or a user-defined value.
+
+In: a name as the caller wrote it. Out: a `Subject`. Promises: a name that means nothing is refused with all that may be
+named, and the closest; a refusal shows of any value only its beginning. Does not know what the store has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lineage_store import texts
+from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import METRIC_PREFIX, SEARCHABLE, SPELLINGS, SUMMARY_PREFIXES, USER_PREFIX
+from lineage_store.query.search.operators import SubjectType
+from lineage_store.query.search.tree import Subject
+
+_OLD_METRIC_PREFIX = "metric_"
+_FIELDS_ALLOWED = ", ".join(
+    [
+        *(field.name for field in SEARCHABLE),
+        *(f"{prefix}<name>" for prefix in (METRIC_PREFIX, *SUMMARY_PREFIXES, USER_PREFIX)),
+    ]
+)
+
+
+def read_subject(name: object) -> Subject:
+    """The field, metric or user-defined value of a public name, in any of its spellings."""
+    if isinstance(name, str):
+        if name in SPELLINGS and SPELLINGS[name].searchable:
+            return Subject(SPELLINGS[name].type, SPELLINGS[name].name)
+        for public, stored in SUMMARY_PREFIXES.items():
+            if name.startswith(public) and name != public:
+                return Subject("metric_summary", texts.to_stored(stored + name.removeprefix(public)))
+        prefixes: tuple[tuple[str, SubjectType], ...] = (
+            (METRIC_PREFIX, "metric"),
+            (_OLD_METRIC_PREFIX, "metric"),
+            (USER_PREFIX, "user_defined"),
+        )
+        for prefix, subject_type in prefixes:
+            if name.startswith(prefix) and len(name) > len(prefix):
+                return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
+    raise LineageSearchConditionParamError(
+        f"Search condition: {texts.shown(name)} is not a field: use one of {_FIELDS_ALLOWED}.",
+        hint=meant(name, [*(field.name for field in SEARCHABLE), *_with_prefixes(name)]),
+    )
+
+
+def meant(word: object, known: Iterable[str]) -> str | None:
+    """The closest of some words, as a hint."""
+    return texts.meant(word, known) or None if isinstance(word, str) else None
+
+
+def _with_prefixes(name: object) -> Iterable[str]:
+    """What a name may mean whose prefix is misspelt, as in `metrics/accuracy`."""
+    rest = str(name).partition("/")[2]
+    return [f"{prefix}{rest}" for prefix in (METRIC_PREFIX, *SUMMARY_PREFIXES, USER_PREFIX) if rest]
