@@ -76,7 +76,13 @@ class Following(OpenedStore):
         return Now(self)
 
     def follow(self, since: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
-        """Somebody who looks again and again; close it, best by `with`. Arguments as for `changes`."""
+        """Somebody who looks again and again; close it, best by `with`. Arguments as for `changes`.
+
+        Raises LineageSearchConditionParamError: the condition is refused; the rest is told by `look`.
+        """
+        from lineage_store.query.search.condition import parse
+
+        parse(condition)
         return Follower(self, since, condition)
 
 

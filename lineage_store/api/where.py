@@ -1,9 +1,9 @@
 """`--where` texts become a search_condition. Pure.
 
 In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`, `updated_at last
-7 days`. Out: the documented dict. Promises: fields of text and times take the text as it stands; elsewhere JSON values
-keep their type (`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled later, by the
-condition's own reader.
+7 days`. Out: the documented dict. Promises: fields of text and times take the text as it stands, but for unix seconds;
+elsewhere JSON values keep their type (`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled
+later, by the condition's own reader.
 """
 
 from __future__ import annotations
@@ -19,25 +19,30 @@ from lineage_store.fields import CONTROL_KEYS, SPELLINGS
 _SYMBOLS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _COMPARISON = re.compile(r"(?P<name>.+?)\s*(?P<symbol>[<>!=]=|[<>=])\s*(?P<value>.*)", re.DOTALL)
 _WORDS = re.compile(
-    r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)", re.DOTALL
+    r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)",
+    re.DOTALL | re.IGNORECASE,
 )
 
 
-_SINCE = re.compile(r"(?P<name>\S+)\s+(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)")
+_UNIX_SECONDS = re.compile(r"\d{9,}(\.\d+)?")
+"""Fewer digits are a date, or nothing."""
+_SINCE = re.compile(
+    r"(?P<name>\S+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)", re.IGNORECASE
+)
 
 
 def read_where(text: str) -> dict[str, Any]:
     """The condition of one text; raises LineageSearchConditionParamError when it is none."""
     text = text.strip()
-    if match := _SINCE.fullmatch(text):
-        return {match["name"]: {"ge": match["value"]}}
+    if (match := _SINCE.fullmatch(text)) and _type(match["name"]) in (None, "time"):
+        return {match["name"]: {"lt" if match["not"] else "ge": match["value"]}}
     if match := _WORDS.fullmatch(text):
         name, word = match["name"], match["word"]
         if word is None:
             return {name: {"is_null": match["not"] is None}}
-        if word == "like":
+        if word.lower() == "like":
             return {name: {"like": match["value"]}}
-        return {name: {"in" if word == "in" else "not_in": _list(name, match["value"])}}
+        return {name: {"in" if word.lower() == "in" else "not_in": _list(name, match["value"])}}
     if match := _COMPARISON.fullmatch(text):
         return {match["name"]: {_SYMBOLS[match["symbol"]]: _value(match["name"], match["value"])}}
     raise LineageSearchConditionParamError(
@@ -87,12 +92,18 @@ def counts_from_now(condition: Mapping[str, Any]) -> bool:
 
 
 def _value(name: str, text: str) -> Any:
-    if name in SPELLINGS and SPELLINGS[name].type in ("text", "time"):
+    type_ = _type(name)
+    if type_ == "text" or (type_ == "time" and not _UNIX_SECONDS.fullmatch(text)):
         return text
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _type(name: str) -> str | None:
+    """Of a field; None of any other name."""
+    return SPELLINGS[name].type if name in SPELLINGS else None
 
 
 def _list(name: str, text: str) -> list[Any]:

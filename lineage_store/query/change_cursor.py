@@ -49,6 +49,6 @@ def decode(token: str) -> Cursor:
     except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise LineageParamValueError(
             f"since = {str(token)[:80]!r} is no token of changes.",
-            hint="Give the `since` of an earlier answer as it was, 'now', or none for all there is.",
+            hint="Give the `since` of an earlier answer as it was, or 'now'.",
         ) from error
     return places

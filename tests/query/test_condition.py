@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
@@ -192,6 +193,23 @@ def test_no_parameters_name_holds_what_the_caller_wrote() -> None:
     assert list(names) == ["v1_metric", "v2_user_defined"]
 
 
+def test_numbers_of_numpy_and_pandas_are_numbers() -> None:
+    numpy, plain = (
+        {
+            "epoch": {"ge": number(2)},
+            "loss": {"lt": real(0.5)},
+            "user_defined/amp": {"eq": truth(True)},
+            "metric/a": {"in": [number(1), "x"]},
+            "summary_dir": {"in": names},
+        }
+        for number, real, truth, names in (
+            (np.int64, np.float32, np.bool_, np.array(["./a", "./b"])),
+            (int, float, bool, ["./a", "./b"]),
+        )
+    )
+    assert parse(numpy) == parse(plain)
+
+
 # --- what is refused ---
 
 REFUSED: list[tuple[Any, list[str]]] = [
@@ -234,6 +252,8 @@ REFUSED: list[tuple[Any, list[str]]] = [
     ({"updated_at": {"gt": True}}, ["True"]),
     ({"updated_at": {"gt": 1e18}}, ["1e+18"]),
     ({"updated_at": {"in": "last 7 days"}}, ["list"]),
+    ({"updated_at": {"in": ["last 7 days"]}}, ["updated_at in", "point in time", "gt"]),
+    ({"updated_at": {"eq": "2 hours ago"}}, ["updated_at eq", "'2 hours ago'", "point in time"]),
     ({"updated": {"gt": 1}}, ["'updated'", "Did you mean updated_at?"]),
     ({"metrics/a/b": {"gt": 1}}, ["'metrics/a/b'", "Did you mean metric/a/b?"]),
     ({"userdefined/team": {"eq": "x"}}, ["Did you mean user_defined/team?"]),

@@ -110,6 +110,7 @@ class _TreeReader:
         if operator is None or reader is None:
             allowed = ", ".join(row.name for row in OPERATORS.values() if subject.type in row.readers)
             raise _refused(name, {key: value}, f"has no operator that fits the field: use {allowed}")
+        value = _of_python(value)
         if subject == _SUMMARY_DIR:
             value = self._with_ids(name, value)
         try:
@@ -152,6 +153,13 @@ class _TreeReader:
             raise LineageSearchConditionParamError(
                 f"The condition lists more than {MAX_CHOICES} values.", hint="Ask several times."
             )
+
+
+def _of_python(value: object) -> object:
+    """What numpy and pandas have for a number or a list, as Python has it."""
+    if isinstance(value, list | tuple):
+        return [item.tolist() if hasattr(item, "tolist") else item for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _check_words(where: str, subject: Subject, value: Value) -> None:

@@ -35,6 +35,8 @@ def read_times(value: object) -> Choices:
     """Points in time of which one is to be equal; what is not a whole second equals none. None: a missing one."""
     if not isinstance(value, list | tuple) or len(value) > MAX_CHOICES:
         raise ValueError(f"a list or tuple of at most {MAX_CHOICES} points in time")
+    if any(map(is_before_now, value)):
+        raise ValueError("a point in time: only lt, le, gt and ge compare with how long ago something was")
     seconds = [_seconds(item) for item in value if item is not None]
     return Choices(tuple({int(each): None for each in seconds if each == int(each)}), missing=None in value)
 
