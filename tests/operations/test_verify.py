@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from helpers.ingesting import ingest
-from helpers.log_writer import Log
+from helpers.log_writer import Log, tensor
 from lineage_store.config import Settings
+from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.read.log_reader import digest
 from lineage_store.operations.verify import verifying
@@ -63,6 +64,20 @@ def test_values_without_a_name_are_sound(engine: Engine, base_dir: Path) -> None
     for step in range(100):
         log.histogram(step, "", [0.0, 1.0]).scalar(step, "", 0.5)
     log.write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    assert told(verify(engine, base_dir)) == []
+
+
+def test_a_payload_that_contradicts_itself_is_sound(engine: Engine, base_dir: Path) -> None:
+    log = Log().version()
+    for step, shape in enumerate(([3], [-1], [0, 2**62, 2**62])):
+        lying = tensor("t", [] if 0 in shape else [1.0])
+        del lying.tensor.dims[:]
+        lying.tensor.dims.extend(shape)
+        log.summary(step, lying)
+    lying = tensor("odd", [])
+    lying.tensor.data_type, lying.tensor.raw_data = anf_ir_pb2.DT_BFLOAT16, b"odd"
+    log.summary(9, lying).write_summary(base_dir / "job")
     ingest(engine, base_dir)
     assert told(verify(engine, base_dir)) == []
 

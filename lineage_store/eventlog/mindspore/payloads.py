@@ -118,7 +118,10 @@ def _tensor(tensor: anf_ir_pb2.TensorProto) -> Tensor:
     elements = _elements(tensor, dtype)
     if any(size < 0 for size in shape) or math.prod(shape) != elements.size:
         raise EventDecodeError(f"The tensor of shape {list(shape)} holds {elements.size} elements.")
-    return Tensor(elements.reshape(shape), dtype)
+    try:
+        return Tensor(elements.reshape(shape), dtype)
+    except ValueError as error:  # no elements, and yet too large
+        raise EventDecodeError(f"No array has the tensor's shape {list(shape)}: {error}.") from error
 
 
 def _elements(tensor: anf_ir_pb2.TensorProto, dtype: str) -> NDArray[Any]:
@@ -135,9 +138,9 @@ def _elements(tensor: anf_ir_pb2.TensorProto, dtype: str) -> NDArray[Any]:
 
 
 def _raw_elements(raw: bytes, dtype: str) -> NDArray[Any]:
-    if dtype == "bfloat16":  # numpy has no such type: the upper half of a float32
-        return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
     try:
+        if dtype == "bfloat16":  # numpy has no such type: the upper half of a float32
+            return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
         return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).copy()
     except (TypeError, ValueError) as error:
         raise EventDecodeError(

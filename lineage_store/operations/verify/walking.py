@@ -102,12 +102,6 @@ class Walk:
                 self._take_payload(frame, value)
 
     def _take_payload(self, frame: Frame, value: PayloadValue) -> None:
-        try:
-            self.format.decode_payload(value.plugin, frame.payload, value.value_index)
-        except EventDecodeError as error:
-            self.faults.append(
-                (frame.position, f"A {value.plugin} of {value.tag!r} cannot be decoded: {error}")
-            )
         found = value.statistics
         place = (frame.position, frame.length, value.value_index, frame.checksum)
         about = (value.dtype, json.dumps(value.shape), value.size_bytes)
