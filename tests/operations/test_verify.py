@@ -68,6 +68,17 @@ def test_values_without_a_name_are_sound(engine: Engine, base_dir: Path) -> None
     assert told(verify(engine, base_dir)) == []
 
 
+def test_the_lineage_of_a_job_is_folded_once_however_many_files_tell_it(
+    engine: Engine, base_dir: Path
+) -> None:
+    for number in range(5):
+        Log().train(network="N").write_lineage(base_dir / "job", 1_700_000_000 + number)
+    ingest(engine, base_dir)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE lineage SET model_lineage = '{}'"))
+    assert told(verify(engine, base_dir)) == ["The job's lineage is not what its lineage events come to."]
+
+
 def test_a_payload_that_contradicts_itself_is_sound(engine: Engine, base_dir: Path) -> None:
     log = Log().version()
     for step, shape in enumerate(([3], [-1], [0, 2**62, 2**62])):
