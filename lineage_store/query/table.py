@@ -36,6 +36,8 @@ SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 30, 80
 _CALENDAR_BEGIN = -62_135_596_800
 _KINDS: dict[type, Kind] = {bool: "bool", int: "integer", float: "float", str: "text", datetime: "time"}
 _LARGEST = 2**63
+_GREATEST = int(np.finfo(np.float64).max)
+"""No float holds a larger integer, and a metric may be one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +181,7 @@ def _kind_of(values: Iterable[Any]) -> Kind:
     if kinds == {int} and all(-_LARGEST <= value < _LARGEST for value in given):
         return "integer"
     if kinds and kinds <= {int, float}:
-        return "float"
+        return "float" if all(abs(value) <= _GREATEST for value in given if type(value) is int) else "json"
     if not kinds:
         return "text"
     return _KINDS.get(kinds.pop(), "json") if len(kinds) == 1 else "json"

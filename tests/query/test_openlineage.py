@@ -70,6 +70,15 @@ def test_a_run_starts_and_ends_under_one_id_that_every_export_gives(
     assert content(end, "UserDefined", "values") == {"team": "vision"}
 
 
+def test_a_path_of_a_model_may_be_nested_as_deep_as_it_likes(sqlite_url: str, tmp_path: Path) -> None:
+    path = "[" * 100_000
+    Log().train(network="N", path=path).write_lineage(tmp_path / "base" / "job").chmod(0o400)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+        _, end = events(store)
+    assert [each["name"] for each in end["outputs"]] == [path]
+
+
 def test_a_job_that_still_grows_has_not_ended_and_a_quiet_unfinished_one_was_aborted(
     sqlite_url: str, base_dir: Path
 ) -> None:

@@ -43,6 +43,13 @@ def test_rows_hold_the_values_as_they_were(table: Table) -> None:
     assert table.rows[0][6] == AT
 
 
+def test_an_integer_beyond_every_float_keeps_its_digits() -> None:
+    vast = [10**400, 0.5, None]
+    table = Table({"vast": column_of(vast)})
+    assert [row[0] for row in table.rows] == vast
+    assert table.by_name["vast"].portable() == [str(10**400), "0.5", None]
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
 def test_a_library_that_is_missing_is_told_with_what_to_install(
     table: Table, package: str, monkeypatch: pytest.MonkeyPatch

@@ -164,7 +164,7 @@ def _models(job: Row) -> Iterator[Row]:
     text, size = (job[str(field.view_column)] for field in sorted(_MODEL, key=lambda f: f.type, reverse=True))
     try:
         path = json.loads(text or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         path = text
     url = f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
     facets = (

@@ -10,7 +10,7 @@ from helpers.log_writer import chain_graph
 from lineage_store.eventlog.mindspore.payloads import DECODERS
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.plugins import GRAPH
-from lineage_store.server.mindinsight.graph import UnknownNodeError, build
+from lineage_store.server.mindinsight.graph import Mode, UnknownNodeError, build
 
 
 def plain(graph: anf_ir_pb2.GraphProto) -> dict[str, Any]:
@@ -67,6 +67,16 @@ def test_a_name_that_its_page_cannot_draw_takes_the_graph_away() -> None:
     graph.node[0].full_name = "Default/<Conv2D>"
     with pytest.raises(ValueError, match="cannot draw"):
         build(plain(graph), "normal")
+
+
+@pytest.mark.parametrize("mode", ["normal", "optimize"])
+def test_a_graph_of_scopes_without_end_is_not_drawn(mode: Mode) -> None:
+    graph = scoped("Conv2D", "ReLU")
+    for node in graph.node:
+        node.scope = "/".join(["a"] * 20_000)
+        node.full_name = f"{node.scope}/{node.op_type}-op{node.name}"
+    with pytest.raises(ValueError, match="too deep"):
+        build(plain(graph), mode)
 
 
 def test_a_node_that_is_called_as_a_scope_gives_up_its_name() -> None:

@@ -16,6 +16,8 @@ from lineage_store.server.mindinsight.graph.scopes import add_scopes
 
 Mode = Literal["normal", "optimize"]
 _LEAST_GROUP = {"normal": 5, "optimize": 10}
+_DEEPEST = 100
+"""Scopes in a scope: every part of a name is a node, so that a name takes work by the square of its parts."""
 
 
 class UnknownNodeError(KeyError):
@@ -30,6 +32,8 @@ def build(graph: Mapping[str, Any], mode: Mode) -> GraphTree:
         nodes = read_nodes(graph)
         connect_inputs(nodes)
         connect_outputs(nodes)
+    if any(node.name.count("/") > _DEEPEST for node in nodes):
+        raise ValueError("Its scopes are nested too deep.")
     add_scopes(nodes, _LEAST_GROUP[mode])
     return GraphTree(nodes)
 
