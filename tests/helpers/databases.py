@@ -75,9 +75,9 @@ def server_directory(parent: str | None = None) -> str:
 
 
 @contextmanager
-def postgres_database(server_url: str, *, template: str | None = None) -> Iterator[str]:
+def postgres_database(server_url: str, *, template: str | None = None, named: str = "") -> Iterator[str]:
     """The URL of a new database, a copy of the database `template` (a URL) or empty; dropped at the end."""
-    name = f"lineage_store_test_{os.getpid()}_{next(_numbers)}"
+    name = f"lineage_store_test_{named}{os.getpid()}_{next(_numbers)}"
     if _only_schemas(server_url):
         with _schema(server_url, name) as url:
             if template is not None:
@@ -174,7 +174,7 @@ def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]
     with psycopg.connect(plain(url)) as connection:
         if connection.execute("SHOW is_superuser").fetchone() != ("on",):
             pytest.skip("roles that are what a test needs take a superuser")
-    name = f"test_role_{os.getpid()}_{next(_numbers)}"
+    name = f"test_%role_{os.getpid()}_{next(_numbers)}"
     role, roles = Identifier(name), SQL(", ").join(map(Identifier, ["pg_read_all_data", *member_of]))
     _execute(url, SQL("CREATE ROLE {} {} {} IN ROLE {}").format(role, login(url), SQL(attributes), roles))
     try:

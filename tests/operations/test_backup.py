@@ -211,6 +211,15 @@ def test_a_partitioned_store_is_restored_into_a_new_database_only(
         assert on_engine(other, natural_contents) == before
 
 
+def test_a_database_of_any_name_is_backed_up(postgres_server: str, base_dir: Path, tmp_path: Path) -> None:
+    databases.needs_databases(postgres_server)
+    with databases.postgres_database(postgres_server, named='our %s {} "jobs"') as url:
+        with LineageStore(url) as store:
+            store.ingest(base_dir)
+        file = back_up(url, tmp_path / "backup")
+        assert restore(url, file, replace=True).jobs == 3
+
+
 def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Path) -> None:
     whole = back_up(url, tmp_path / "backup").read_bytes()
     before = on_engine(url, natural_contents)

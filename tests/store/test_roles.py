@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +25,14 @@ from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 
-NAMES = {"owner": 'test "owner"', "ingest": "test_ingest", "reader": "test_reader", "analyst": "test_Analyst"}
+_BY_ROLE = {
+    "owner": 'test "owner" %s',
+    "ingest": "test_%ingest",
+    "reader": "test_reader",
+    "analyst": "test_Analyst",
+}
+NAMES = {role: f"{name} {os.getpid()}" for role, name in _BY_ROLE.items()}
+"""Of roles, which all databases of a server share."""
 TABLES = [table.name for table in metadata.sorted_tables]
 DENIED = psycopg.errors.InsufficientPrivilege
 
@@ -98,6 +106,14 @@ def test_each_role_may_do_what_is_its_own(granted: str) -> None:
     assert allowed["reader"] == {("read", table) for table in TABLES}
     assert allowed["ingest"] == {(verb, table) for verb in ("read", "insert", "delete") for table in TABLES}
     assert allowed["owner"] == {(verb, table) for verb in VERBS for table in TABLES}
+
+
+def test_the_sql_says_names_as_they_are(granted: str) -> None:
+    engine = open_engine(granted)
+    told = statements(engine, Roles(NAMES["owner"], NAMES["ingest"]))
+    engine.dispose()
+    for role in ("owner", "ingest"):
+        assert [each for each in told if each.endswith(f" TO {quoted(role)}")]
 
 
 @pytest.mark.parametrize("role", NAMES)

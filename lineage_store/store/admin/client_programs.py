@@ -30,11 +30,14 @@ if os.getppid() == int(sys.argv[1]):
 
 def run(engine: Engine, program: str, *arguments: str, connects: bool = True) -> str:
     """Run a program on the engine's database (`connects`), or only of its version. Raises LineageStoreError."""
-    url = engine.url.set(drivername="postgresql")
+    from psycopg.conninfo import make_conninfo
+
+    _, parameters = engine.dialect.create_connect_args(engine.url)
+    parameters.pop("context", None)  # of psycopg alone
     environment = dict(os.environ)
-    if password := url.password or url.query.get("password"):
+    if password := parameters.pop("password", None):
         environment["PGPASSWORD"] = str(password)
-    shown = url._replace(password=None).difference_update_query(["password"]).render_as_string()
+    shown = make_conninfo(**parameters)
     command = [_fitting(engine, program), *arguments, *([f"--dbname={shown}"] if connects else [])]
     ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
         [*_mortally(), *command],

@@ -22,6 +22,7 @@ from sqlalchemy.schema import SetTableComment
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import partitions, upgrade, view_ddl
 from lineage_store.store.schema.partitions import SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
@@ -123,7 +124,7 @@ def _step(engine: Engine) -> Iterator[Connection]:
         owner = connection.exec_driver_sql(
             f"SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = '{SAMPLE_TABLES[0]}'::regclass"
         ).scalar_one()
-        connection.exec_driver_sql(f"SET LOCAL ROLE {owner}")
+        execute_as_written(connection, f"SET LOCAL ROLE {owner}")
         yield connection
 
 
@@ -170,7 +171,7 @@ def _begin(connection: Connection, by_jobs: int | None) -> None:
                 for event, rows in _EVENTS
             ),
         ):
-            connection.exec_driver_sql(statement)
+            execute_as_written(connection, statement)
         _make_partitions(connection, table, by_jobs, "SELECT 0 AS job_id")
 
 
@@ -249,7 +250,7 @@ def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
         for role in writers:
             grants += [f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for name in partitions.FUNCTIONS]
     for grant in grants:
-        connection.exec_driver_sql(grant)
+        execute_as_written(connection, grant)
 
 
 def _make_partitions(connection: Connection, table: str, by_jobs: int | None, jobs: str) -> None:

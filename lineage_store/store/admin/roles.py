@@ -15,6 +15,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
@@ -74,7 +75,7 @@ def _is_run(connection: Connection, statement: str) -> bool:
     """Run a statement; False for one that alters a role which this user may not."""
     try:
         with connection.begin_nested():
-            connection.exec_driver_sql(statement)
+            execute_as_written(connection, statement)
     except ProgrammingError as error:
         if getattr(error.orig, "sqlstate", None) == _DENIED and statement.startswith("ALTER ROLE"):
             return False
@@ -100,23 +101,23 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         _refuse_unfit(connection, list(roles))
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
         parts = partitions.names(connection)
-    quoted = engine.dialect.identifier_preparer.quote_identifier
-    place = _Place(quoted(schema), quoted(database))
+    place = _Place(_quoted(schema), _quoted(database))
     functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
     if roles.ingest is not None:
-        found += _of_ingest(quoted(roles.ingest), place)
+        found += _of_ingest(_quoted(roles.ingest), place)
         found += [
-            f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {quoted(roles.ingest)}" for each in functions
+            f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {_quoted(roles.ingest)}"
+            for each in functions
         ]
     for reader in roles.readers:
-        found += _of_reader(quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
+        found += _of_reader(_quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
-        found += _of_reader(quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
+        found += _of_reader(_quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
     if roles.owner is not None:
-        found += _of_owner(quoted(roles.owner), place, parts)
+        found += _of_owner(_quoted(roles.owner), place, parts)
         found += [
-            f"ALTER FUNCTION {place.schema}.{each} OWNER TO {quoted(roles.owner)}" for each in functions
+            f"ALTER FUNCTION {place.schema}.{each} OWNER TO {_quoted(roles.owner)}" for each in functions
         ]
     return found
 
@@ -187,6 +188,10 @@ def _of_reader(role: str, place: _Place, names: Sequence[str]) -> list[str]:
         f"GRANT SELECT ON {place.named(names)} TO {role}",
         *_limits(role, place.database),
     ]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _limits(role: str, database: str) -> list[str]:

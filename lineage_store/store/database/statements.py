@@ -51,6 +51,11 @@ def run(connection: Connection, select: Select[Any], **given: object) -> list[tu
     return rows
 
 
+def execute_as_written(connection: Connection, statement: str) -> None:
+    """Execute a statement in which names of others stand: a % in one is no place for a parameter."""
+    connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+
+
 def statement_of(select: Select[Any], dialect: Dialect) -> Statement:
     """The statement for a kind of database; lists of values are written out."""
     return _statement_of(select, of_kind(dialect))

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, text
 
+from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema.tables import payload_sample, scalar_sample
 
 SAMPLE_TABLES = (scalar_sample.name, payload_sample.name)
@@ -140,7 +141,7 @@ def create_functions(connection: Connection) -> None:
     """Make the functions, for the owner of the tables alone."""
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     for statement in _FUNCTIONS:
-        connection.execute(text(statement.replace("{schema}", schema)))
+        execute_as_written(connection, statement.replace("{schema}", schema))
 
 
 def drop_functions(connection: Connection) -> None:

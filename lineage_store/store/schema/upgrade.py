@@ -30,6 +30,7 @@ from lineage_store.errors import (
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.file_watch import GONE
 from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import descriptions, view_ddl
 
 HEAD = "0001"
@@ -145,7 +146,7 @@ def _rebuild(connection: Connection, version: str | None) -> None:
     descriptions.store(connection)
     view_ddl.mark_up_to_date(connection, VERSION_TABLE)
     for grant in grants:
-        connection.exec_driver_sql(grant)
+        execute_as_written(connection, grant)
 
 
 def _migrate(connection: Connection) -> None:
