@@ -19,7 +19,12 @@ from urllib.parse import quote
 from sqlalchemy import Engine, exists, func, select
 from sqlalchemy.exc import DatabaseError
 
-from lineage_store.errors import DatabaseUnavailableError, LineageStoreError, UnfinishedCopyError
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LineageStoreError,
+    NotAStoreError,
+    UnfinishedCopyError,
+)
 from lineage_store.store import leases
 from lineage_store.store.admin import client_programs, roles
 from lineage_store.store.admin.publish import copy_file
@@ -31,6 +36,9 @@ from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 
 PRIVATE = 0o600
+_SQLITE, _ARCHIVE = b"SQLite format 3\0", b"PGDMP"
+"""What the two kinds of backups begin with."""
+_NAME_ONE = "Name what `lineage-store backup` wrote of a store in the same kind of database."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
         if path is not None:
             copy_file(path, beside, told)
             told("checking")
-            _check_file(beside)
+            _check_file(beside, target)
         else:
             client_programs.run(engine, "pg_dump", "--format=custom", f"--file={beside}")
             _check_archive(engine, beside)
@@ -80,15 +88,14 @@ def restore(
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     try:
         if not source.is_file():
-            raise LineageStoreError(
-                f"There is no file {source}.", hint="Name what `lineage-store backup` wrote."
-            )
+            raise LineageStoreError(f"There is no file {source}.", hint=_NAME_ONE)
         _refuse_contents(engine, replace)
         path = _file_of(engine)
         if path is None:
             _refuse_partitions(engine)
         engine.dispose()
         with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
+            _refuse_other_kind(source, _SQLITE if path is not None else _ARCHIVE)
             if path is not None:
                 _restore_file(path, source, told)
             else:
@@ -112,10 +119,18 @@ def _named(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
+        is_damaged = type(error) is sqlite3.DatabaseError  # what the system refuses is a subclass
+        hint = "Do both directories exist, may this user write there, and is there room?"
         raise LineageStoreError(
-            f"{what}: {error}.",
-            hint="Do both directories exist, may this user write there, and is there room?",
+            f"{what}: {error}.", hint="It is damaged: use an older backup." if is_damaged else hint
         ) from error
+
+
+def _refuse_other_kind(source: Path, beginning: bytes) -> None:
+    with source.open("rb") as file:
+        if file.read(len(beginning)) != beginning:
+            kind = "a SQLite store" if beginning == _SQLITE else "a PostgreSQL store"
+            raise LineageStoreError(f"{source} is no backup of {kind}.", hint=_NAME_ONE)
 
 
 def _refuse_contents(engine: Engine, replace: bool) -> None:
@@ -167,15 +182,19 @@ def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None
     with replacing(path, PRIVATE) as beside:
         copy_file(source, beside, told)
         told("checking")
-        _check_file(beside)
+        _check_file(beside, source)
         _close(path)
 
 
-def _check_file(path: Path) -> None:
-    """Raise LineageStoreError unless it is a store, and whole."""
-    url = f"sqlite:///{path}"
-    if upgrade.current(url) is None:
-        raise upgrade.no_store(url)
+def _check_file(path: Path, named: Path) -> None:
+    """Raise LineageStoreError, by the name that the user knows, unless it is a store that we know, and whole."""
+    try:
+        version = upgrade.current(f"sqlite:///{path}")
+    except NotAStoreError:
+        version = None
+    if version is None:
+        raise LineageStoreError(f"{named} is no backup of a store.", hint=_NAME_ONE)
+    upgrade.refuse_newer(version, str(named))
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
@@ -210,5 +229,8 @@ def _check_archive(engine: Engine, archive: Path) -> None:
 
 def _restore_database(engine: Engine, archive: Path) -> None:
     _check_archive(engine, archive)
+    only = ("--data-only", f"--table={upgrade.VERSION_TABLE}", "--file=-")
+    told = client_programs.run(engine, "pg_restore", *only, str(archive), connects=False)
+    upgrade.refuse_newer(told.partition("\nCOPY ")[2].splitlines()[1], str(archive))
     whole = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
     client_programs.run(engine, "pg_restore", *whole, str(archive))

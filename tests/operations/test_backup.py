@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
+from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from helpers import databases
@@ -28,14 +29,21 @@ from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LineageStoreError, NotAStoreError
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LeaseHeldError,
+    LineageStoreError,
+    NotAStoreError,
+    SchemaTooNewError,
+)
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
 from lineage_store.store.admin import publish
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.schema import upgrade
 
 
 @pytest.fixture(autouse=True)
@@ -237,6 +245,72 @@ def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Pa
         restore(url, tmp_path / "other.db", replace=True)
     assert on_engine(url, natural_contents) == before
     assert not list(tmp_path.glob(".*")), "nothing is left behind"
+
+
+@in_one_piece
+@pytest.mark.parametrize("beginning", [b"SQLite format 3\0", b"PGDMP", b""])
+def test_what_begins_as_no_backup_of_this_kind_is_told_by_its_name(
+    url: str, tmp_path: Path, beginning: bytes
+) -> None:
+    if beginning == (b"PGDMP" if url.startswith("postgres") else b"SQLite format 3\0"):
+        pytest.skip("it begins as one")
+    other = tmp_path / "other"
+    other.write_bytes(beginning + bytes(5000))
+    with pytest.raises(
+        LineageStoreError, match=f"{other} is no backup of a (SQLite|PostgreSQL) store"
+    ) as refused:
+        restore(url, other, replace=True)
+    assert "the same kind of database" in str(refused.value.hint)
+
+
+def test_a_damaged_file_and_the_store_of_others_are_told_by_their_name(
+    sqlite_url: str, base_dir: Path, tmp_path: Path
+) -> None:
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+    bad, other = tmp_path / "bad", tmp_path / "other.db"
+    bad.write_bytes(back_up(sqlite_url, tmp_path / "backup").read_bytes()[:20_000])
+    with pytest.raises(LineageStoreError, match=f"from {bad}: .*malformed") as refused:
+        restore(sqlite_url, bad, replace=True)
+    assert refused.value.hint == "It is damaged: use an older backup."
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(LineageStoreError, match=f"{other} is no backup of a store"):
+        restore(sqlite_url, other, replace=True)
+
+
+@in_one_piece
+def test_the_backup_of_a_newer_release_is_refused_and_the_store_stays(url: str, tmp_path: Path) -> None:
+    newer = "UPDATE lineage_store_version SET version_num = '9999'"
+    if url.startswith("postgres"):
+        on_engine(url, execute, newer)
+    file = back_up(url, tmp_path / "newer")
+    if url.startswith("postgres"):
+        on_engine(url, execute, newer.replace("9999", upgrade.HEAD))
+    else:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(newer)
+    before = on_engine(url, natural_contents)
+    with pytest.raises(SchemaTooNewError, match=f"{file} has schema 9999"):
+        restore(url, file, replace=True)
+    assert on_engine(url, natural_contents) == before
+
+
+def execute(engine: Engine, statement: str) -> None:
+    with writing(engine) as connection:
+        connection.exec_driver_sql(statement)
+
+
+def test_what_is_no_regular_file_is_not_replaced(sqlite_url: str, base_dir: Path, tmp_path: Path) -> None:
+    """Root could put a backup in the place of /dev/null."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with LineageStore(sqlite_url) as store:
+        store.ingest(base_dir)
+        for write in (store.backup, store.publish):
+            with pytest.raises(LineageStoreError, match="no regular file"):
+                write(fifo)
+    assert fifo.is_fifo()
 
 
 def test_a_backup_that_fails_leaves_the_older_one(url: str, tmp_path: Path) -> None:

@@ -49,7 +49,10 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
     )
     if ended.returncode:
         words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise LineageStoreError(f"{program} failed: {' '.join(words[:3])}")
+        raise LineageStoreError(
+            f"{program} failed: {' '.join(words[:3])}",
+            hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
+        )
     return ended.stdout
 
 

@@ -2,7 +2,8 @@
 
 In: the file's name. Out: the name of a file beside it, to be filled. Promises: at the end of the block it is on the
 disk in the other's place, whole, with the permissions that were asked for; where something fails, or the process is
-killed, the other is as it was; what a killed one leaves beside it goes with the next one.
+killed, the other is as it was; what a killed one leaves beside it goes with the next one; a device, which root could
+replace too, is none to be replaced.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lineage_store.errors import LineageStoreError
 from lineage_store.store.holders import holder_name, lives
 
 _OF_SQLITE = re.compile(r"-(journal|wal|shm)$")
@@ -20,7 +22,11 @@ _OF_SQLITE = re.compile(r"-(journal|wal|shm)$")
 
 @contextmanager
 def replacing(target: Path, mode: int) -> Iterator[Path]:
-    """The file to be filled. Raises OSError."""
+    """The file to be filled. Raises OSError, LineageStoreError for what is there and no regular file."""
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise LineageStoreError(
+            f"{target} cannot be written: it is no regular file.", hint="Name a new file, or an older one."
+        )
     _remove_left(target)
     beside = target.with_name(f".{target.name}:{holder_name().partition(':')[2]}")
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -64,8 +64,7 @@ def upgrade(
             connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # large tables take their time
             connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
         version = _version(connection)
-        if version is not None and version > HEAD:
-            raise _too_new(engine, version)
+        refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
         if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
@@ -98,9 +97,17 @@ def check(store: Engine | str) -> None:
             f"The store {safe_url(store.url)} has schema {version}; this version of lineage_store needs {HEAD}.",
             hint="Stop the daemon and run `lineage-store db upgrade`.",
         )
-    if version > HEAD:
-        raise _too_new(store, version)
+    refuse_newer(version, f"The store {safe_url(store.url)}")
     return None
+
+
+def refuse_newer(version: str, named: str) -> None:
+    """Raise SchemaTooNewError for a version that this release does not know."""
+    if version > HEAD:
+        raise SchemaTooNewError(
+            f"{named} has schema {version}; this version of lineage_store knows up to {HEAD}.",
+            hint="Install the newer version of lineage_store that upgraded it.",
+        )
 
 
 def is_empty(store: Engine) -> bool:
@@ -214,11 +221,4 @@ def _not_a_store(engine: Engine, why: str) -> NotAStoreError:
     return NotAStoreError(
         f"{safe_url(engine.url)} {why}: it is not a lineage store, and nothing was changed.",
         hint="Give the URL of a new or an empty database.",
-    )
-
-
-def _too_new(engine: Engine, version: str) -> SchemaTooNewError:
-    return SchemaTooNewError(
-        f"The store {safe_url(engine.url)} has schema {version}; this version of lineage_store knows up to {HEAD}.",
-        hint="Install the newer version of lineage_store that upgraded it.",
     )
