@@ -48,8 +48,8 @@ class Restored:
     jobs: int
     last_ingest_at: datetime | None
     """What log files have gained since is read again."""
-    not_run: tuple[str, ...]
-    """Statements that put limits of roles back, and which this user may not run."""
+    left: str | None
+    """The statement that puts limits of roles back, where this user may not run it."""
 
 
 def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None) -> int:
@@ -101,11 +101,11 @@ def restore(
             else:
                 _restore_database(engine, source)
         upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
-        not_run = roles.put_limits_back(engine)
+        left = roles.put_limits_back(engine)
         with reading(engine) as connection:
             jobs = connection.execute(select(func.count()).select_from(train_job)).scalar_one()
             last = connection.execute(select(func.max(ingest_cycle.c.finished_at))).scalar()
-        return Restored(jobs, last, tuple(not_run))
+        return Restored(jobs, last, left)
     finally:
         engine.dispose()
 

@@ -113,7 +113,7 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
     assert "--replace" in str(refused.value.hint)
     assert on_engine(url, natural_contents) == now
     found = restore(url, file, replace=True)
-    assert (found.jobs, found.not_run) == (3, ())
+    assert (found.jobs, found.left) == (3, None)
     assert found.last_ingest_at is not None
     assert on_engine(url, natural_contents) == then
     with LineageStore(url) as store:
@@ -473,7 +473,7 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
         on_engine(postgres_url, grant, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
         file = back_up(postgres_url, tmp_path / "backup")
         with databases.postgres_database(postgres_server) as other:
-            assert restore(other, file) == Restored(0, None, ())
+            assert restore(other, file) == Restored(0, None, None)
             settings = (
                 "SELECT rolname, setconfig FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = setrole"
                 " JOIN pg_database d ON d.oid = setdatabase WHERE datname = current_database() ORDER BY 1"
@@ -500,6 +500,43 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
             for name in names:
                 connection.execute(f"DROP OWNED BY {name}")
                 connection.execute(f"DROP ROLE {name}")
+
+
+def test_where_a_plain_owner_restores_one_statement_is_left_to_a_superuser(
+    postgres_url: str, postgres_server: str, tmp_path: Path
+) -> None:
+    databases.needs_databases(postgres_server)
+    owner, reader = names = [f"plain_{kind}_{os.getpid()}" for kind in ("owner", "reader")]
+    with connected(postgres_url) as connection:
+        for name in names:
+            connection.execute(f"CREATE ROLE {name} LOGIN")
+    try:
+        on_engine(postgres_url, grant, Roles(owner=owner, readers=(reader,)))
+        file = back_up(postgres_url, tmp_path / "backup")
+        with databases.postgres_database(postgres_server) as other:
+            with connected(other) as connection:
+                connection.execute(f"ALTER DATABASE {make_url(other).database} OWNER TO {owner}")
+            left = restore(make_url(other).set(username=owner).render_as_string(False), file).left
+            assert left is not None
+            with connected(other) as connection:
+                temporary = "SELECT has_database_privilege(%s, current_database(), 'TEMPORARY')"
+                assert connection.execute(temporary, [reader]).fetchone() == (False,)
+                connection.execute(left)
+                for name in names:
+                    connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+                    connection.execute(f"DROP OWNED BY {name}")
+    finally:
+        with connected(postgres_url) as connection:
+            for name in names:
+                connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+                connection.execute(f"DROP OWNED BY {name}")
+                connection.execute(f"DROP ROLE {name}")
+
+
+def connected(url: str) -> psycopg.Connection[Any]:
+    """As the superuser of the tests."""
+    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(plain, autocommit=True)
 
 
 def _rows(engine: Any, query: str) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.errors import ExitCode
 
 
 @click.command("backup")
@@ -28,12 +29,13 @@ def backup_verb(session: Session, file: str) -> None:
 @click.argument("file", metavar="FROM", type=click.Path(dir_okay=False))
 @click.option("--replace", is_flag=True, help="Replace what the store holds now.")
 @pass_session
-def restore_verb(session: Session, file: str, replace: bool) -> None:
+def restore_verb(session: Session, file: str, replace: bool) -> int:
     """Let the store be what a backup says.
 
     Stop the daemon first. What log files have gained since the backup is read again by the next ingest, or by the
     daemon when it starts; labels and remarks of the time since are lost. Rights and limits of roles are put back, where
-    those exist.
+    those exist; where this user may not set the limits, the one statement that a superuser must run is printed, and the
+    exit code is 3.
 
     \b
     lineage-store restore /srv/backups/lineage.db
@@ -48,6 +50,8 @@ def restore_verb(session: Session, file: str, replace: bool) -> None:
     if found.last_ingest_at is not None:
         since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"
         click.echo(f"What log files have gained since {since} is read by the next ingest.")
-    if found.not_run:
-        session.note("This user may not set the limits of readers and analysts; an administrator runs:")
-        session.note("\n".join(f"{statement};" for statement in found.not_run))
+    if found.left is None:
+        return ExitCode.OK
+    session.note("Without limits on time yet: only a superuser may alter readers and analysts. Let one run:")
+    click.echo(f"{found.left};")
+    return ExitCode.PARTLY_DONE

@@ -17,7 +17,7 @@ from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import partitions
-from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.tables import STATISTICS, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
 from lineage_store.store.schema.views import VIEWS
 
@@ -65,9 +65,14 @@ def grant(engine: Engine, roles: Roles) -> str | None:
     try:
         with writing(engine) as connection:
             _refuse_stranger(connection)
-            left = [statement for statement in found if not _is_run(connection, statement)]
+            return _run(connection, found)
     except PermissionDeniedError as error:
         raise PermissionDeniedError(error.message, hint=_WHO_GRANTS, cause=error.cause) from error
+
+
+def _run(connection: Connection, statements: Sequence[str]) -> str | None:
+    """Run statements; the one that is left to who may alter the roles, None where none is."""
+    left = [statement for statement in statements if not _is_run(connection, statement)]
     return f"DO $limits$ BEGIN {'; '.join(left)}; END $limits$" if left else None
 
 
@@ -122,27 +127,19 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     return found
 
 
-def put_limits_back(engine: Engine) -> list[str]:
+def put_limits_back(engine: Engine) -> str | None:
     """Give readers and analysts, whom their grants tell, their limits in a database that has none for them.
 
-    A dump has all grants but those on the database itself. Returns the statements that this user may not run.
+    A dump has all grants but those on the database itself. Returns what is left, as `grant` does.
     """
     if engine.dialect.name == "sqlite":
-        return []
+        return None
     with reading(engine) as connection:
         database = connection.execute(select(func.current_database())).scalar_one()
         names = connection.execute(_UNLIMITED, {"view": _VIEWS[0], "table": _TABLES[0]}).scalars().all()
-    quoted = engine.dialect.identifier_preparer.quote_identifier
-    found = [each for name in names for each in _limits(quoted(name), quoted(database))]
-    if not found:
-        return []
-    try:
-        with writing(engine) as connection:
-            for statement in found:
-                connection.exec_driver_sql(statement)
-    except PermissionDeniedError:
-        return found
-    return []
+    found = [each for name in names for each in _limits(_quoted(name), _quoted(database))]
+    with writing(engine) as connection:
+        return _run(connection, found)
 
 
 _UNLIMITED = text("""
@@ -208,7 +205,8 @@ def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
     owned = [*_TABLES, *parts, VERSION_TABLE]
     tables = [f"ALTER TABLE {place.schema}.{name} OWNER TO {role}" for name in owned]
     views = [f"ALTER VIEW {place.schema}.{name} OWNER TO {role}" for name in _VIEWS]
-    return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views]
+    statistics = f"ALTER STATISTICS {place.schema}.{STATISTICS} OWNER TO {role}"
+    return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views, statistics]
 
 
 def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:

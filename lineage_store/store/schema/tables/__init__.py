@@ -13,6 +13,7 @@ from __future__ import annotations
 from lineage_store.store.schema.tables.columns import exists_on, metadata
 from lineage_store.store.schema.tables.jobs import (
     CURRENT_FILE,
+    STATISTICS,
     annotation,
     base_dir,
     log_file,
@@ -53,6 +54,7 @@ __all__ = [
     "CURRENT_FILE",
     "HALF_OF_IDS",
     "HALF_USED",
+    "STATISTICS",
     "annotation",
     "base_dir",
     "dataset_graph",

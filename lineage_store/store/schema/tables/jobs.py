@@ -38,8 +38,9 @@ _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where"
 _ANALYSED_WHEN_SMALL = DDL("ALTER TABLE %(table)s SET (autovacuum_analyze_threshold = 0)")  # type: ignore[no-untyped-call]
 """PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
 
+STATISTICS = "st_log_file_pending"
 _PENDING_COUNTED = DDL(  # type: ignore[no-untyped-call]
-    "CREATE STATISTICS st_log_file_pending ON (size_bytes - byte_offset) FROM %(table)s"
+    f"CREATE STATISTICS {STATISTICS} ON (size_bytes - byte_offset) FROM %(table)s"
 )
 """By itself PostgreSQL takes a third of all files for pending, and goes through all of them."""
 
