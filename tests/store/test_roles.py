@@ -236,6 +236,15 @@ def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:
     assert outcome(granted, "analyst", "SELECT * FROM v_job") == "allowed"
 
 
+@pytest.mark.parametrize("reads", ["readers", "analysts"])
+def test_the_owner_of_the_tables_is_not_made_one_who_only_reads(granted: str, reads: str) -> None:
+    """Nobody could write any more: PostgreSQL checks keys as the owner."""
+    engine = open_engine(granted)
+    with pytest.raises(LineageStoreError, match="owns the tables"):
+        grant(engine, Roles(**{reads: (NAMES["owner"],)}))  # type: ignore[arg-type]
+    engine.dispose()
+
+
 def test_sqlite_has_no_roles(sqlite_url: str) -> None:
     with pytest.raises(LineageStoreError, match="PostgreSQL"):
         statements(open_engine(sqlite_url), Roles(analysts=("a",)))

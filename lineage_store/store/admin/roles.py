@@ -104,6 +104,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         )
     with reading(engine) as connection:
         _refuse_unfit(connection, list(roles))
+        _refuse_owner(connection, [*roles.readers, *roles.analysts])
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
         parts = partitions.names(connection)
     place = _Place(_quoted(schema), _quoted(database))
@@ -207,6 +208,16 @@ def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
     views = [f"ALTER VIEW {place.schema}.{name} OWNER TO {role}" for name in _VIEWS]
     statistics = f"ALTER STATISTICS {place.schema}.{STATISTICS} OWNER TO {role}"
     return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views, statistics]
+
+
+def _refuse_owner(connection: Connection, readers: Sequence[str]) -> None:
+    """What was taken from the owner, nobody could do any more: PostgreSQL checks keys and runs views as the owner."""
+    query = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
+    owner = connection.execute(query, {"name": VERSION_TABLE}).scalar()
+    if owner in readers:
+        raise LineageStoreError(
+            f"The role {owner!r} owns the tables, and must be able to write them.", hint="Name another role."
+        )
 
 
 def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:
