@@ -32,7 +32,7 @@ from lineage_store.store.admin.replacing import replacing
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.locks import readers_of
-from lineage_store.store.schema import partitions, upgrade
+from lineage_store.store.schema import distribution, partitions, upgrade
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 
 PRIVATE = 0o600
@@ -92,7 +92,7 @@ def restore(
         _refuse_contents(engine, replace)
         path = _file_of(engine)
         if path is None:
-            _refuse_partitions(engine)
+            _refuse_laid_out(engine)
         engine.dispose()
         with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
             _refuse_other_kind(source, _SQLITE if path is not None else _ARCHIVE)
@@ -155,14 +155,16 @@ def _refuse_contents(engine: Engine, replace: bool) -> None:
         )
 
 
-def _refuse_partitions(engine: Engine) -> None:
-    """pg_restore drops constraints before tables, which partitions do not allow."""
+def _refuse_laid_out(engine: Engine) -> None:
+    """pg_restore drops constraints before tables, which partitions do not allow, and extensions with all they know."""
     if upgrade.is_empty(engine):
         return
     with reading(engine) as connection:
-        if partitions.is_partitioned(connection):
+        is_partitioned, spread = partitions.is_partitioned(connection), distribution.layout(connection)
+        if is_partitioned or spread:
             raise LineageStoreError(
-                f"The store {safe_url(engine.url)} is partitioned, and cannot be replaced where it is.",
+                f"The store {safe_url(engine.url)} is {'distributed' if spread else 'partitioned'}, "
+                "and cannot be replaced where it is.",
                 hint="Make a new database by CREATE DATABASE, run `lineage-store --database postgresql://…/NEW restore "
                 "FILE`, and name it in database_url. This one stays as it is.",
             )

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import DISTRIBUTED, needs_databases
-from helpers.fake_citus import pretend
+from helpers.databases import DISTRIBUTED, needs_databases, plain
+from helpers.fake_citus import distributed
 from helpers.program import Run
 from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.upgrade import upgrade
@@ -57,14 +57,17 @@ def test_a_distributed_store_is_told(
     postgres_server: str, postgres_url: str, run: Run, monkeypatch: pytest.MonkeyPatch, part: Part, told: str
 ) -> None:
     needs_databases(postgres_server)
-    pretend(postgres_url, part)
     monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
-    assert run("db", "check").out.endswith(told)
-    looked = run("doctor")
-    assert told.strip() in looked.out
-    assert "max_prepared_transactions is 0 on the coordinator" in looked.out
-    assert "local_table_join_policy" not in looked.out
-    with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as connection:
-        name = make_url(postgres_url).database
-        connection.execute(f"ALTER DATABASE {name} SET citus.local_table_join_policy = 'never'")
-    assert "citus.local_table_join_policy is never on the coordinator" in run("doctor").out
+    with distributed(postgres_url, part):
+        assert run("db", "check").out.endswith(told)
+        looked = run("doctor")
+        assert told.strip() in looked.out
+        assert "max_prepared_transactions is 0 on the coordinator" in looked.out
+        assert "local_table_join_policy" not in looked.out
+        refused = run("db", "partition", "--by-jobs", 3)
+        assert (refused.code, "docs/citus.md" in refused.err) == (1, True)
+        assert run("db", "partition", "--undo").out.startswith("Nothing to do.")
+        with psycopg.connect(plain(postgres_url), autocommit=True) as connection:
+            name = make_url(postgres_url).database
+            connection.execute(f"ALTER DATABASE {name} SET citus.local_table_join_policy = 'never'")
+        assert "citus.local_table_join_policy is never on the coordinator" in run("doctor").out

@@ -24,6 +24,7 @@ from sqlalchemy.engine import make_url
 from helpers import databases
 from helpers.contents import natural_contents
 from helpers.databases import BY_JOBS
+from helpers.fake_citus import distributed
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
@@ -44,6 +45,7 @@ from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema import upgrade
+from lineage_store.store.schema.distribution import Part
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +228,18 @@ def test_a_database_of_any_name_is_backed_up(postgres_server: str, base_dir: Pat
             store.ingest(base_dir)
         file = back_up(url, tmp_path / "backup")
         assert restore(url, file, replace=True).jobs == 3
+
+
+def test_a_distributed_store_is_not_replaced(postgres_server: str, base_dir: Path, tmp_path: Path) -> None:
+    databases.needs_databases(postgres_server)
+    with databases.postgres_database(postgres_server) as url:
+        with LineageStore(url) as store:
+            store.ingest(base_dir)
+        file = back_up(url, tmp_path / "backup")
+        before = on_engine(url, natural_contents)
+        with distributed(url, Part.SAMPLES), pytest.raises(LineageStoreError, match="is distributed"):
+            restore(url, file, replace=True)
+        assert on_engine(url, natural_contents) == before
 
 
 def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.pool import Pool
 
 from helpers.citus_rules import violations
 from helpers.databases import needs_databases
-from helpers.fake_citus import pretend
+from helpers.fake_citus import distributed
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -76,8 +76,7 @@ def test_every_statement_keeps_to_the_rules(
     postgres_server: str, postgres_url: str, corpus: Path, tmp_path: Path
 ) -> None:
     needs_databases(postgres_server)
-    pretend(postgres_url, Part.ALL)
-    with _statements() as noted:
+    with distributed(postgres_url, Part.ALL), _statements() as noted:
         _do_everything(postgres_url, corpus, tmp_path)
     assert len(noted) > 150
     told = {each for sql in noted for each in violations(sql)}

@@ -23,7 +23,7 @@ from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import partitions, upgrade, view_ddl
+from lineage_store.store.schema import distribution, partitions, upgrade, view_ddl
 from lineage_store.store.schema.partitions import SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
 
@@ -49,7 +49,7 @@ _STARTS = "SELECT DISTINCT job_id / {jobs} * {jobs} FROM ({source}) those ORDER 
 def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
     """Partition the sample tables, `by_jobs` jobs a partition, or (None) undo it; whether anything was to be done.
 
-    Raises LineageStoreError where that cannot be: on SQLite, or with partitions of another size.
+    Raises LineageStoreError where that cannot be: on SQLite, distributed, or with partitions of another size.
     """
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
@@ -61,6 +61,11 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
         if not view_ddl.up_to_date(connection, upgrade.VERSION_TABLE):
             raise LineageStoreError(
                 "The views are another release's.", hint="`lineage-store db upgrade` first."
+            )
+        if by_jobs and distribution.layout(connection):
+            raise LineageStoreError(
+                "The samples are distributed over the workers of Citus: partitions are for one machine.",
+                hint="docs/citus.md says how they come back to one.",
             )
         if not _is_to_be_done(connection, by_jobs):
             _clear(connection)

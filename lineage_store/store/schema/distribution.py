@@ -42,8 +42,9 @@ _DISTRIBUTED = text("""
 SELECT CAST(relname AS text) AS name,
   (SELECT count(*) FROM pg_catalog.pg_dist_shard shard WHERE shard.logicalrelid = spread.logicalrelid) AS shards
 FROM pg_catalog.pg_dist_partition spread JOIN pg_class ON pg_class.oid = logicalrelid
-WHERE relnamespace = current_schema()::regnamespace
+WHERE relnamespace = current_schema()::regnamespace AND (partmethod = 'h' OR repmodel = 't')
 """)
+"""Distributed by hash, or copied to all: Citus knows tables that stay on the coordinator, too."""
 WORKERS = text("SELECT count(*) FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive")
 
 
