@@ -185,9 +185,15 @@ def _statements() -> Iterator[set[str]]:
             noted.add(str(query))
             super().executemany(query, *args, **options)
 
+    class NotingOnServer(psycopg.ServerCursor[Any]):
+        def execute(self, query: Any, *args: Any, **options: Any) -> Any:
+            noted.add(str(query))
+            return super().execute(query, *args, **options)
+
     def note(connection: Any, _: object) -> None:
         if isinstance(connection, psycopg.Connection):
             connection.cursor_factory = Noting
+            connection.server_cursor_factory = NotingOnServer
 
     event.listen(Pool, "connect", note)
     try:

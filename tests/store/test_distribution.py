@@ -106,6 +106,23 @@ def test_whom_others_refer_to_is_distributed_first() -> None:
                 assert order.index(constraint.referred_table) < order.index(table)
 
 
+@pytest.mark.parametrize("part", Part)
+def test_what_the_page_undistributes_takes_all_else_along_by_foreign_keys(part: Part) -> None:
+    page = (PACKAGE.parent / "docs" / "citus.md").read_text().partition("## Back to one machine")[2]
+    samples, further = page.partition("ARRAY[")[2].partition("-- after --all also")[::2]
+    named = re.findall(r"'(\w+)'", samples + (further.partition(":")[0] if part is Part.ALL else ""))
+    gone = {constraint for _, constraint in distribution.dropped_references(part)}
+    kept = [each for table in metadata.sorted_tables for each in table.foreign_key_constraints - gone]
+    back = set(named)
+    for _ in kept:  # whoever hangs on whom
+        back.update(*(ends for each in kept if (ends := _ends(each)) & back))
+    assert back == {table.name for table in (*distribution.by_job(part), *distribution.copied(part))}
+
+
+def _ends(constraint: ForeignKeyConstraint) -> set[str]:
+    return {constraint.table.name, constraint.referred_table.name}
+
+
 def test_who_meets_an_existing_row_of_a_distributed_table_names_its_job() -> None:
     """ON CONFLICT works within a shard: `upsert(connection, table, keys, …)` is the only way to it."""
     by_name = {table.name: distribution.job_column(table) for table in distribution.by_job(Part.ALL)}
