@@ -111,10 +111,11 @@ def _freed_row(
     """The row of a shard, locked, if nobody holds it or who does gives way. Raises LeaseHeldError."""
     if not gives_way:
         _refuse_if_held(seen, now)
+    # Who stands still in a transaction that takes the lease is known by the name of the one that it would succeed.
+    name = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s).session_name
     if seen.expires_at <= now:
-        stalled = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s)
-        end_stalled_holder(connection, stalled.session_name, lasts_s)
-    row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait)
+        end_stalled_holder(connection, name, lasts_s)
+    row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
     if row.epoch != seen.epoch or not gives_way:
         _refuse_if_held(row, database_time(connection))
     return row

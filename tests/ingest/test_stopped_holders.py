@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -196,6 +196,20 @@ def test_a_session_that_stopped_while_it_renewed_the_lease_is_ended(
     with pytest.raises(DatabaseUnavailableError), writing(postgres_engine) as stalled:
         leases.renew(stalled, expired)
     assert taken == [expired.epoch + 1]
+
+
+def test_a_session_that_stopped_while_it_took_the_lease_is_ended(
+    postgres_engine: Engine, expired: Lease
+) -> None:
+    def take(holder: str, then: Callable[[], object]) -> None:
+        with writing(postgres_engine) as connection:
+            taken[holder] = leases.acquire(connection, expired.base_dir_id, holder, 0.0, "daemon").epoch
+            then()
+
+    taken: dict[str, int] = {}
+    with pytest.raises(DatabaseUnavailableError):
+        take("host:2:b", lambda: take("host:3:c", lambda: None))
+    assert taken == {"host:2:b": expired.epoch + 1, "host:3:c": expired.epoch + 1}
 
 
 def test_a_session_that_is_done_with_the_lease_is_left_alone_whatever_it_does_next(
