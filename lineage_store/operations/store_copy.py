@@ -100,7 +100,8 @@ def copy_store(
                 table: _copy_table(snapshot, target, table, told) for table in (TABLES if begun else ())
             }
             told("All rows are copied; now they are compared.")
-            rows = _compare(snapshot, target, copied.get(scalar_sample), told)
+            changed = _ANEW.format(safe_url(target_url)) if begun else _OWN_LIFE
+            rows = _compare(snapshot, target, copied.get(scalar_sample), changed, told)
             led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
             found = StoreCopy(rows, snapshot.execute(led).scalar_one())
         if begun:
@@ -223,9 +224,13 @@ def _telling(
 
 
 def _compare(
-    snapshot: Connection, target: Engine, scalars: binary_copy.Digest | None, told: Callable[[str], None]
+    snapshot: Connection,
+    target: Engine,
+    scalars: binary_copy.Digest | None,
+    hint: str,
+    told: Callable[[str], None],
 ) -> dict[str, int]:
-    """The rows of each table; raises LineageStoreError where a row of one is not that of the other.
+    """The rows of each table; raises LineageStoreError, with the hint, where a row of one is not that of the other.
 
     `scalars` were copied: where PostgreSQL has just these, they need not be read again.
     """
@@ -249,10 +254,7 @@ def _compare(
                     differences.append(f"{table.name} (from the key {table_rows.key_of(table, first)} on)")
                     break
     if differences:
-        raise LineageStoreError(
-            f"The copy differs from its source in {', '.join(differences)}.",
-            hint=_ANEW.format(safe_url(target.url)),
-        )
+        raise LineageStoreError(f"The copy differs from its source in {', '.join(differences)}.", hint=hint)
     return counts
 
 
@@ -286,6 +288,7 @@ def _changes_named(target: Engine) -> Iterator[None]:
         raise _changed(target) from error
 
 
+_OWN_LIFE = "TO was a whole store before: it has been written to since it was copied, or is no copy of FROM. It stays."
 _ANEW = "Nobody may write to the source between two runs. `--anew` removes what is in {} and begins again."
 
 

@@ -135,8 +135,9 @@ def test_a_copy_that_came_to_its_end_in_a_killed_process_is_told_as_whole(
     assert told == ["All rows are copied; now they are compared."]
     with writing(opened(target, request)) as connection:
         connection.execute(text("DELETE FROM annotation"))
-    with pytest.raises(LineageStoreError, match="differs from its source in annotation"):
+    with pytest.raises(LineageStoreError, match="differs from its source in annotation") as refused:
         copy_store(source, target)
+    assert "--anew" not in str(refused.value.hint), "it removes unfinished copies alone"
 
 
 @pytest.mark.parametrize("target_kind", KINDS)
