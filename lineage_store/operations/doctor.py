@@ -11,6 +11,7 @@ import platform
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -172,9 +173,9 @@ def _permissions(base_dir: Path, found: Found, follow_symlinks: bool) -> Iterato
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
         problems += (problem for file in found.files for problem in _unreadable(root, file))
     if problems:
-        text = f"{me()} cannot read {len(problems):,} files or directories, such as"
-        reason = f"{text} {problems[0].subject}: {problems[0].what}"
-        yield finding("unreadable_path", str(base_dir), case="denied", reason=reason, me=me())
+        first, text = problems[0], f"{me()} cannot read {len(problems):,} files or directories, such as"
+        what = f"{text} {first.subject}: {first.what}"
+        yield replace(first, kind="unreadable_path", subject=str(base_dir), what=what)
     elif found.files:
         yield _ok(str(base_dir), f"{me()} can read all of it.")
     if os.stat(base_dir).st_mode & stat.S_IWOTH:

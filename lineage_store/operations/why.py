@@ -28,7 +28,7 @@ from lineage_store.ingest.scan.survey import known_files
 from lineage_store.operations import reasons
 from lineage_store.operations.reasons import Place
 from lineage_store.states import FileState
-from lineage_store.store.catalog import holdings, registry, tombstones
+from lineage_store.store.catalog import holdings, moved, registry, tombstones
 from lineage_store.store.database.engine import reading
 from lineage_store.texts import from_stored, to_stored
 
@@ -66,15 +66,23 @@ def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
 
 
 def _outside(engine: Engine, path: Path) -> Verdict:
+    with reading(engine) as connection:
+        for base_dir in (path, *path.parents):
+            if found := moved.moved_to(connection, to_stored(str(base_dir))):
+                now = Path(from_stored(found[1]))
+                raise LineageParamSummaryPathError(
+                    f"The base dir {base_dir} was moved to {now}.",
+                    hint=f"Ask for {now / path.relative_to(base_dir)}.",
+                )
+        known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     if not os.path.lexists(path):
         raise LineageParamSummaryPathError(
             f"{path} does not exist or may not be looked at, and the store knows nothing of it.",
             hint="Give the path of a file or directory; `lineage-store jobs` lists jobs with their base dirs.",
         )
-    with reading(engine) as connection:
-        known = [from_stored(place) for _, place in registry.base_dirs(connection)]
-    base_dir = path.parent if os.path.isdir(path) else path.parent.parent
-    outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=base_dir)
+    above = path.parent if os.path.isdir(path) else path.parent.parent
+    proposed = "BASE_DIR" if above == above.parent else above  # nobody ingests the whole file system
+    outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=proposed)
     if not os.path.isdir(path) and (reason := formats.ignored_reason(path.name)):
         ignored = finding("ignored_name", str(path), reason=reason)
         return Verdict(str(path), "not stored", (replace(outside, remedy=""), ignored))

@@ -114,3 +114,12 @@ def test_who_leads_is_told(sqlite_url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [Settings(base_dirs=("/does/not/exist",))])
 def test_the_base_dirs_of_the_settings_are_looked_at(sqlite_url: str, settings: Settings) -> None:
     assert kinds(findings(sqlite_url, settings=settings), "/does/not/exist")[0] == "unlistable_base_dir"
+
+
+def test_a_link_that_leads_to_itself_is_no_matter_of_rights(sqlite_url: str, tmp_path: Path) -> None:
+    Log().version().write_summary(tmp_path / "base" / "run")
+    (tmp_path / "base" / "circle").symlink_to("circle")
+    found = findings(sqlite_url, tmp_path / "base", settings=Settings(follow_symlinks=True))
+    (told,) = [each for each in found if each.kind == "unreadable_path"]
+    assert "circle is a symbolic link" in told.what
+    assert told.remedy.startswith("Links that stay inside the base dir")

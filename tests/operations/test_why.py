@@ -64,6 +64,11 @@ def test_outside_every_base_dir(store: LineageStore, base_dir: Path) -> None:
     assert f"ingest {base_dir}`" in why(store, base_dir / "run" / NAME)[1]
 
 
+def test_the_whole_file_system_is_never_proposed_as_a_base_dir(store: LineageStore) -> None:
+    assert "`lineage-store ingest BASE_DIR`" in why(store, Path("/etc"))[1]
+    assert "`lineage-store ingest BASE_DIR`" in why(store, Path("/"))[1]
+
+
 def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -> None:
     with pytest.raises(
         LineageParamSummaryPathError, match=r"may not be looked at.* `lineage-store jobs` lists"
@@ -72,6 +77,15 @@ def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -
     store.ingest(base_dir)
     with pytest.raises(LineageParamSummaryPathError, match="knows no such job"):
         why(store, base_dir / "none")
+
+
+def test_below_where_a_base_dir_was_it_is_told_where_it_is(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    new = base_dir.rename(base_dir.with_name("new"))
+    store.move(base_dir, new)
+    with pytest.raises(LineageParamSummaryPathError, match=f"{base_dir} was moved to {new}") as refused:
+        store.why(base_dir / "run")
+    assert refused.value.hint == f"Ask for {new / 'run'}."
 
 
 def test_not_read_yet(store: LineageStore, base_dir: Path) -> None:
