@@ -3,8 +3,8 @@
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each value's
 origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
 /etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
-another user could have written it. A variable that no setting has is refused. Relative paths begin in the file's
-directory, else in the working directory.
+another user could have written it, and so is any that this user may not read. A variable that no setting has is
+refused. Relative paths begin in the file's directory, else in the working directory.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
     named = flag or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         path = Path(named).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"The configuration file {path} does not exist.")
+        if not os.path.isfile(path):
+            raise ConfigError(f"There is no configuration file {path}.")
         return path
     of_user = user_directory("config")
     here = Path("lineage_store.toml")
@@ -77,7 +77,11 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
     if os.path.lexists(here) and not _is_trusted(here):
         candidates.remove(here)
         log.warning("%s is passed over: another user could have written it.", here.absolute())
-    return next((path for path in candidates if path and path.is_file()), None)
+    for path in filter(os.path.isfile, filter(None, candidates)):
+        if os.access(path, os.R_OK):
+            return path
+        log.warning("%s is passed over: this user may not read it.", path)
+    return None
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

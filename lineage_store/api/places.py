@@ -70,7 +70,7 @@ def _find(store: Jobs, text: str, base_dir: str | None, *, removed: bool) -> tup
     if base_dir is not None and not Path(text).is_absolute():
         return str(real_path(base_dir)), _train_id(text)
     place = place_of(text, known)
-    if place is not None and (Path(text).is_absolute() or real_path(text).is_dir()):
+    if place is not None and (Path(text).is_absolute() or os.path.isdir(real_path(text))):
         return place
     if Path(text).is_absolute():
         raise TrainJobNotFoundError(

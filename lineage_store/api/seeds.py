@@ -105,7 +105,7 @@ def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
     from lineage_store.ingest.scan.depth import holds_log_files
 
     path = base_dir / train_id
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return LineageParamSummaryPathError(f"{path} is no directory, and no job that the store knows.")
     if path.is_symlink():
         return LineageParamSummaryPathError(f"{path} is a symbolic link that leads out of the base dir.")
@@ -130,7 +130,7 @@ def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
 
 
 def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
-    if wanted is False or not path.is_dir():
+    if wanted is False or not os.path.isdir(path):
         return
     from lineage_store.ingest import refresh as refreshing
 
@@ -155,7 +155,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
         base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(path))
         if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
             return
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
     from lineage_store.ingest.scan import survey
 

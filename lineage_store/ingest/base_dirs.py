@@ -6,6 +6,7 @@ dir of the store lies inside another; a directory that holds no log file never g
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
@@ -45,7 +46,7 @@ def refuse_unfit(engine: Engine, base_dir: Path, *, besides: int | None = None) 
     """Raise LineageParamSummaryPathError when a base dir cannot become known, or `besides` cannot move there."""
     if besides is None:
         _refuse_moved(engine, base_dir)
-    if not base_dir.is_dir():
+    if not os.path.isdir(base_dir):
         raise LineageParamSummaryPathError(
             f"{base_dir} is no directory.", hint="Give the directory of the job directories."
         )
@@ -88,7 +89,7 @@ def _refuse_moved(engine: Engine, base_dir: Path) -> None:
         found = moved.moved_to(connection, stored_path(base_dir))
         known = registry.next_known(connection, found[0], "", None)[0] if found else []
     places = (base_dir / from_stored(file.train_id) / from_stored(file.name) for file in known)
-    if found and (not base_dir.is_dir() or any(place.exists() for place in places)):
+    if found and (not os.path.isdir(base_dir) or any(map(os.path.exists, places))):
         raise LineageParamSummaryPathError(
             f"{base_dir} was moved to {from_stored(found[1])}, and is told under that name.",
             hint=f"Ask for {from_stored(found[1])}.",

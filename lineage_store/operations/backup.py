@@ -8,6 +8,7 @@ since the backup is read by the next ingest, for bookmarks are restored with the
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -58,7 +59,7 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
     `told` is told how far it has come, of SQLite: pg_dump does not say.
     """
     path = _file_of(engine)
-    if path is not None and target.exists() and target.samefile(path):
+    if path is not None and os.path.exists(target) and target.samefile(path):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as beside:
         if path is not None:
@@ -87,7 +88,7 @@ def restore(
     """
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     try:
-        if not source.is_file():
+        if not os.path.isfile(source):
             raise LineageStoreError(f"There is no file {source}.", hint=_NAME_ONE)
         _refuse_contents(engine, replace)
         path = _file_of(engine)

@@ -92,7 +92,7 @@ def _location(url: str, settings: Settings) -> Iterator[Finding]:
         yield finding("network_filesystem", THE_STORE, path=path, filesystem=kind)
     else:
         yield _ok(THE_STORE, f"{path} is on {kind or 'a filesystem that is not told'}.")
-    if path.exists() and not os.access(path, os.W_OK):
+    if os.path.exists(path) and not os.access(path, os.W_OK):
         yield finding("unwritable_store", THE_STORE, path=path, access=access_of(str(path)))
 
 

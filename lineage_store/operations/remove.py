@@ -9,6 +9,7 @@ goes with the next one. Log files, labels and remarks stay.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
     """Raise LineageParamSummaryPathError where log files seem to be missing because a share is not mounted."""
     with reading(engine) as connection:
         present = any_present(connection, base_dir_id)
-    if base_dir.is_dir() and present:
+    if os.path.isdir(base_dir) and present:
         return
     raise LineageParamSummaryPathError(
         f"No log file of any job below {base_dir} is there: that looks like a share which is not mounted.",

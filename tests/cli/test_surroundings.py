@@ -20,6 +20,8 @@ from helpers.program import PROGRAM, Run
 from helpers.users import ANOTHER_USER, another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore
 from lineage_store.config import Settings
+from lineage_store.errors import ConfigError, MindInsightException, PermissionDeniedError
+from lineage_store.setting_sources import load
 from lineage_store.store.database import default_location
 from lineage_store.store.database.engine import open_engine
 
@@ -123,6 +125,44 @@ def test_two_users_of_one_store_do_not_lock_each_other_out(shared: Path) -> None
     with open_elsewhere(store), another_user():
         assert _jobs_after_another("theirs_again", store) == 3
     assert {path.stat().st_uid for path in shared.glob("store.db*")} == {ANOTHER_USER}
+
+
+@needs_root
+def test_what_another_user_has_closed_is_told_as_that(shared: Path) -> None:
+    closed, base_dir = shared / "closed", shared / "base"
+    closed.mkdir(mode=0o700)
+    store = f"sqlite:///{shared}/store.db"
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    for path in (base_dir, base_dir / "job", *(base_dir / "job").iterdir()):
+        path.chmod(0o755)
+    LineageStore(
+        f"sqlite:///{closed}/store.db", settings=Settings()
+    ).close()  # what is imported late is root's
+    with another_user(), LineageStore(store, settings=Settings()) as ours:
+        ours.ingest(base_dir)
+        for refused in (ours.backup, ours.publish, lambda path: ours.move(base_dir, path)):
+            with pytest.raises(MindInsightException):
+                refused(closed / "x")
+        with pytest.raises(PermissionDeniedError, match="may not look into its directory"):
+            LineageStore(f"sqlite:///{closed}/store.db", settings=Settings())
+
+
+@needs_root
+def test_a_settings_file_that_this_user_may_not_read_is_passed_over(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(shared)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shared))
+    file = shared / "lineage-store" / "lineage_store.toml"
+    file.parent.mkdir(mode=0o755)
+    file.write_text("lease_s = 3.0\n")
+    file.chmod(0o600)
+    assert load(environment={}).settings.lease_s == 3
+    with another_user():
+        assert load(environment={}).settings.lease_s != 3
+        with pytest.raises(ConfigError, match="cannot be read"):
+            load(config_file=file, environment={})
+    assert f"{file} is passed over: this user may not read it." in caplog.text
 
 
 def _jobs_after_another(name: str, path: Path) -> int:

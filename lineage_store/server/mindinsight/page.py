@@ -6,6 +6,7 @@ Promises: nothing outside the directory is ever served, links included.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from lineage_store.server.mindinsight.protocol import HEADERS
 def page(directory: str, api: ASGIApp) -> Starlette:
     """The application that is mounted at `/mindinsight`. Raises ConfigError for a directory without the page."""
     path = Path(directory).expanduser()
-    if not (path / "index.html").is_file():
+    if not os.path.isfile(path / "index.html"):
         raise ConfigError(
             f"There is no index.html in {path} (setting mindinsight_ui).",
             hint="It is the directory mindinsight/ui/dist of MindInsight's wheel.",

@@ -7,6 +7,7 @@ needs no side files and no write permission, so that any user can open it.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -36,7 +37,7 @@ def publish(
             "Only a SQLite store can be published as a file.",
             hint="On PostgreSQL give readers a role: lineage-store db grant --reader ROLE.",
         )
-    if target.exists() and target.samefile(source):
+    if os.path.exists(target) and target.samefile(source):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     try:
         with replacing(target, mode) as copy:

@@ -57,6 +57,6 @@ def refuse_network_filesystem(path: Path, mountinfo: Path = MOUNTINFO) -> None:
 
 
 def _nearest_existing(path: Path) -> Path:
-    while not path.exists() and path != path.parent:
+    while not os.path.exists(path) and path != path.parent:
         path = path.parent
     return path

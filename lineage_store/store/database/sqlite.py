@@ -19,7 +19,7 @@ from sqlalchemy import Engine, FromClause, create_engine, event
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL
 
-from lineage_store.errors import ConfigError, DatabaseUnavailableError
+from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
 from lineage_store.store.database import file_watch, pool
 from lineage_store.store.database.failures import UNABLE_TO_OPEN
 from lineage_store.store.database.filesystem import filesystem_type, is_network, refuse_network_filesystem
@@ -47,13 +47,18 @@ def make_engine(
     pool_size: int,
     statement_timeout_s: float,
 ) -> Engine:
-    """An engine for the file `path`, or for a database in memory. Raises ConfigError, UnsafeStoreLocationError."""
+    """An engine for the file `path`, or for a database in memory.
+
+    Raises ConfigError, UnsafeStoreLocationError, PermissionDeniedError.
+    """
     if sqlite3.sqlite_version_info < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         raise ConfigError(
             f"This Python has SQLite {sqlite3.sqlite_version}; {least} or newer is needed.",
             hint="Use a Python with a newer SQLite, or PostgreSQL.",
         )
+    if path is not None:
+        _refuse_out_of_reach(path)
     read_only = read_only or (path is not None and _is_only_read(path, allow_network_filesystem))
     connecting: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S}
     if statement_timeout_s:
@@ -89,6 +94,20 @@ def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+
+
+def _refuse_out_of_reach(path: Path) -> None:
+    """Raise PermissionDeniedError where this user may not even see whether there is a file."""
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise PermissionDeniedError(
+            f"The SQLite store {path} cannot be reached: this user may not look into its directory.",
+            hint="Be its user, or read a snapshot that its user makes (`lineage-store publish FILE`).",
+            cause="closed",
+        ) from error
+    except OSError:
+        return
 
 
 def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
