@@ -233,7 +233,9 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
         directory: where relative paths begin.
     """
     if name not in NAMES:
-        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=did_you_mean(name, NAMES))
+        table, _, rest = name.partition("_")
+        in_table = f"In the table [{table}] it is {rest.removeprefix(f'{table}_')}." if rest in NAMES else ""
+        raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=in_table or did_you_mean(name, NAMES))
     converted = _convert_type(_TYPES[name], value, directory)
     metadata = next(setting.metadata for setting in SETTING_FIELDS if setting.name == name)
     if converted is None:
@@ -262,7 +264,7 @@ def _convert_type(wanted: Any, value: Any, directory: Path) -> Any:
         return value if isinstance(value, str) else None
     if wanted in (int, float):
         return _number(wanted, value)
-    parts = value.split(os.pathsep) if isinstance(value, str) and value else value or ()
+    parts = value.split(os.pathsep) if isinstance(value, str) and value else () if value == "" else value
     if isinstance(parts, list | tuple) and all(isinstance(part, str) and part for part in parts):
         return tuple(str(Path(directory, os.path.expanduser(part)).absolute()) for part in parts)
     return None

@@ -60,6 +60,22 @@ def test_a_count_that_no_database_holds_is_refused() -> None:
         from_environment(batch_rows=str(10**21))
 
 
+def test_in_a_table_the_whole_name_of_a_setting_is_told_as_that_of_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[keep]\nkeep_days = 90\n")
+    with pytest.raises(ConfigError, match="Unknown setting") as refused:
+        load(config_file=file, environment={})
+    assert refused.value.hint == "In the table [keep] it is days."
+
+
+@pytest.mark.parametrize("value", ["false", "0", "5", '[""]'])
+def test_base_dirs_that_are_no_list_of_paths_are_refused(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"base_dirs = {value}\n")
+    with pytest.raises(ConfigError, match="must be a list of paths"):
+        load(config_file=file, environment={})
+
+
 @pytest.mark.parametrize(
     ("variable", "meant"),
     [

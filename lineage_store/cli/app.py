@@ -23,7 +23,7 @@ from lineage_store.cli.cells import escaped
 from lineage_store.cli.session import Session
 from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.signals import handled
-from lineage_store.texts import without_passwords
+from lineage_store.texts import meant, without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
@@ -82,6 +82,13 @@ class _Verbs(click.Group):
         module = importlib.import_module(f"lineage_store.cli.verbs.{VERBS[cmd_name]}")
         found: click.Command = getattr(module, f"{cmd_name}_verb")
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. {meant(args[0], VERBS)}".rstrip())
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -220,6 +220,12 @@ def test_shells_can_ask_for_completions() -> None:
     assert asked.stdout.split() == ["plain,scalars"]
 
 
+def test_a_misspelt_verb_is_told_with_the_closest_one(run: Run) -> None:
+    refused = run("mov", "a", "b")
+    assert refused.code == 2
+    assert "No such command 'mov'. Did you mean move?" in refused.err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_what_the_shell_reads(run: Run, shell: str) -> None:
     printed = run("completion", shell)

@@ -276,6 +276,12 @@ def test_a_mistake_is_named_with_what_helps(run: Run, url: str) -> None:
     assert "nonsense" in wrong.err
     assert "docs/schema.md" in wrong.err
     assert "SELEC" in run("sql", "SELEC 1").err
+    for statement, closest in (
+        ("SELECT j.train_idd FROM v_job j", "train_id"),
+        ("SELECT los FROM v_job", "loss"),
+        ("SELECT * FROM v_jobs", "v_job"),
+    ):
+        assert f"Did you mean {closest}?" in run("sql", statement).err
 
 
 @pytest.mark.usefixtures("on_sqlite")

@@ -34,6 +34,7 @@ from lineage_store.store.database import postgresql
 from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.engine import connected, open_engine
 from lineage_store.store.database.failures import cause_of
+from lineage_store.texts import meant
 
 if TYPE_CHECKING:
     import psycopg
@@ -52,6 +53,7 @@ _ALLOWED_PRAGMAS = frozenset(
         "database_list",
     }
 )
+_MISSING = re.compile(r'(?P<what>column|table|relation):? "?(?:\w+\.)?(?P<name>\w+)')
 _STEPS_BETWEEN_CHECKS = 20_000
 _ROWS_AT_A_TIME = 1000
 _LONGEST = "1d"
@@ -268,5 +270,17 @@ def _hint(cause: str) -> str | None:
     if "permission denied" in cause:
         return "Ask the owner of the database for the right to read: `lineage-store db grant --reader ROLE`."
     if any(word in cause for word in ("no such table", "no such column", "does not exist")):
-        return "docs/schema.md lists the views and their columns; so does the table schema_doc (PostgreSQL: \\d+)."
+        told = "docs/schema.md lists the views and their columns; so does the table schema_doc (PostgreSQL: \\d+)."
+        return f"{_meant(cause)} {told}".lstrip()
     return None
+
+
+def _meant(cause: str) -> str:
+    """The view or column that is closest to the one that there is not."""
+    from lineage_store.store.schema.views import VIEWS
+
+    if (missing := _MISSING.search(cause)) is None:
+        return ""
+    if missing["what"] == "column":
+        return meant(missing["name"], (column.name for view in VIEWS for column in view.columns))
+    return meant(missing["name"], (view.name for view in VIEWS))
