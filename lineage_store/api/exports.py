@@ -6,6 +6,7 @@ no SQL and no format: `query/export/` does the work.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
+_LARGEST_REVISION = 2**63 - 1
 _NAME = re.compile(r"\s*\w+\s*")
 
 
@@ -57,9 +59,12 @@ class Exports(Operations):
             LineageQuerySummaryDataError: the statement is refused.
         """
         from lineage_store.query.export import exporting, formats
+        from lineage_store.query.export.sources import of_view
         from lineage_store.store.schema.views import VIEWS
 
         found, is_directory = formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
+        if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):
+            raise LineageParamTypeError(f"to = {to!r} is neither a directory nor a stream of bytes.")
         behind, is_statement = _since(since), what is not None and _NAME.fullmatch(what) is None
         is_lineage = found.name == "openlineage"
         if is_lineage and what is not None:
@@ -79,11 +84,11 @@ class Exports(Operations):
                 return exporting.written(to, found, sources, exporting.facts(None, found, None))
         with self._long_reading() as connection:
             facts = exporting.facts(connection, found, behind)
-            names = [view.name for view in VIEWS] if what is None else [what.strip()]
+            named = [view.name for view in VIEWS] if what is None else [what.strip()]
             sources = (
                 exporting.events(connection, behind)
                 if is_lineage
-                else exporting.views(connection, names, found, behind)
+                else exporting.views(connection, list(map(of_view, named)), found, behind)
             )
             sources = exporting.watched(sources, connection, behind, progress)
             return exporting.written(to, found, sources, facts)
@@ -105,19 +110,19 @@ class Exports(Operations):
 
 def _since(since: int | PathLike | None) -> Since | None:
     """A revision, or those of an earlier export's manifest. Raises LineageParamTypeError, LineageParamValueError."""
-    if since is None or (isinstance(since, int) and not isinstance(since, bool)):
-        return since
     if isinstance(since, bool):
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
+    if since is None or isinstance(since, int):
+        return None if since is None else min(since, _LARGEST_REVISION)
     from lineage_store.query.export.directory import MANIFEST
 
-    path = Path(since)
-    path = path / MANIFEST if path.is_dir() else path
     try:
+        path = Path(since)
+        path = path / MANIFEST if path.is_dir() else path
         found = json.loads(path.read_bytes())["revisions"]
         return {str(base_dir): int(revision) for base_dir, revision in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LineageParamValueError(
-            f"since = {str(path)!r} is no manifest of an export of views: {error!r}.",
+            f"since = {str(since)!r} is no export of views: {error!r}.",
             hint="Give a revision (v_job.revision), or the directory of a whole export.",
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import hashlib
 import io
 import json
@@ -21,7 +22,12 @@ from helpers.databases import copied, plain_role
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.api.reports import ExportProgress
-from lineage_store.errors import LineageParamValueError, LineageQuerySummaryDataError, LineageStoreError
+from lineage_store.errors import (
+    LineageParamTypeError,
+    LineageParamValueError,
+    LineageQuerySummaryDataError,
+    LineageStoreError,
+)
 from lineage_store.query.export import directory, scalar_columns, sources
 from lineage_store.query.views import view_rows
 from lineage_store.store.database.engine import reading
@@ -165,6 +171,23 @@ def test_an_export_that_fails_leaves_no_manifest_and_nothing_that_looks_whole(
         asked.export("SELECT 1 AS a", to=tmp_path / "whole")
 
 
+@pytest.mark.parametrize("format_", ["csv", "arrow"])
+def test_a_stream_that_nobody_reads_any_more_ends_the_export_without_a_word(
+    store: LineageStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, format_: str
+) -> None:
+    class Closed(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell():
+                raise BrokenPipeError
+            return super().write(data)
+
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 1)
+    with pytest.raises(BrokenPipeError):
+        store.export("v_series", to=Closed(), format=format_)
+    gc.collect()
+    assert caplog.records == []
+
+
 def test_a_column_of_several_types_asks_for_a_cast(sqlite_url: str, tmp_path: Path) -> None:
     with LineageStore(sqlite_url) as store, pytest.raises(LineageStoreError, match="CAST"):
         store.export("SELECT 1 AS a UNION ALL SELECT 'x'", to=tmp_path / "mixed")
@@ -247,12 +270,28 @@ def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_pa
         ("v_job", {"format": "parket"}, "Did you mean parquet"),
         ("SELECT 1 AS a", {"since": 1}, "since is for views"),
         ("v_job", {"format": "openlineage"}, "of all jobs"),
-        ("v_job", {"since": tmp_path / "none"}, "no manifest"),
+        ("v_job", {"since": tmp_path / "none"}, "no export of views"),
+        ("v_job", {"since": 1.5}, "no export of views"),
     ):
         with pytest.raises(LineageParamValueError, match=told):
             store.export(what, to=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(LineageParamValueError, match="A stream takes one"):
         store.export(to=io.BytesIO())
+    places: tuple[Any, ...] = (io.StringIO(), None, 3)
+    for place in places:
+        with pytest.raises(LineageParamTypeError, match="neither a directory nor a stream of bytes"):
+            store.export("v_job", to=place, format="csv")
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(LineageParamValueError, match="cannot be written to"):
+            store.export("v_job", to=place)
+
+
+def test_behind_a_revision_that_no_database_can_hold_nothing_has_changed(store: LineageStore) -> None:
+    out = io.BytesIO()
+    store.export("v_job", to=out, format="jsonl", since=10**30)
+    assert out.getvalue() == b""
 
 
 def test_series_of_a_base_dir_that_is_being_forgotten_are_not_exported(own: LineageStore) -> None:

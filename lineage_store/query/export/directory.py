@@ -65,8 +65,15 @@ class ExportDirectory:
         self._directory, self._format = directory, format_
         self._open: dict[tuple[str, Partition], _Open] = {}
         self.files: list[ExportedFile] = []
-        directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.iterdir()):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(directory.iterdir())
+        except OSError as error:
+            raise LineageParamValueError(
+                f"{directory} cannot be written to: {error.strerror}.",
+                hint="Name a directory that is new or empty.",
+            ) from error
+        if not is_empty:
             told = "holds an export" if (directory / MANIFEST).exists() else "is not empty"
             raise LineageParamValueError(
                 f"{directory} {told}.",

@@ -7,7 +7,8 @@ of an export are of one moment; memory for a batch and for what the open files h
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,7 +30,6 @@ from lineage_store.query.export.sources import (
     changed_jobs,
     expected_rows,
     of_statement,
-    of_view,
     revisions,
     statement_rows,
     view_rows,
@@ -38,6 +38,8 @@ from lineage_store.store.schema.views.samples import V_SCALAR
 
 Batches = tuple[Source, Any, Iterator[Any]]
 """A source, its columns as the format takes them, its batches."""
+Watched = Generator[tuple[Source, Any, Generator[Any, None, None]], None, None]
+"""Sources that can be closed where writing fails: while their connection is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ class ExportProgress:
 
 
 def views(
-    connection: Connection, names: Sequence[str], format_: Format, since: Since | None
+    connection: Connection, sources: Sequence[Source], format_: Format, since: Since | None
 ) -> Iterator[Batches]:
-    """Views in the order of their names' list."""
+    """Views, one after the other."""
     jobs = None if since is None else changed_jobs(since)
-    for source in map(of_view, names):
+    for source in sources:
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
         else:
@@ -95,7 +97,7 @@ def watched(
     connection: Connection | None,
     since: Since | None,
     progress: Callable[[ExportProgress], None],
-) -> Iterator[Batches]:
+) -> Watched:
     """The same sources, which say after each batch how far they have come."""
     jobs = None if since is None else changed_jobs(since)
     for source, columns, batches in sources:
@@ -105,7 +107,7 @@ def watched(
 
 def _counted(
     name: str, batches: Iterator[Any], expected: int | None, progress: Callable[[ExportProgress], None]
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     rows = 0
     for batch in batches:
         yield batch
@@ -127,33 +129,36 @@ def facts(connection: Connection | None, format_: Format, since: Since | None) -
 def written(
     to: str | os.PathLike[str] | BinaryIO,
     format_: Format,
-    sources: Iterator[Batches],
+    sources: Watched,
     told: Mapping[str, Any],
 ) -> ExportReport:
     """Write into a directory, or one source into a stream, which has no manifest."""
-    if isinstance(to, str | os.PathLike):
-        return _into_directory(Path(to), format_, sources, told)
-    return _into_stream(to, format_, sources)
+    with closing(sources):
+        if isinstance(to, str | os.PathLike):
+            return _into_directory(Path(to), format_, sources, told)
+        return _into_stream(to, format_, sources)
 
 
 def _into_directory(
-    directory: Path, format_: Format, sources: Iterator[Batches], told: Mapping[str, Any]
+    directory: Path, format_: Format, sources: Watched, told: Mapping[str, Any]
 ) -> ExportReport:
     """Write files, and what is told of them behind the last one."""
     with ExportDirectory(directory, format_) as written:
         for source, columns, batches in sources:
-            written.write(source, columns, batches)
+            with closing(batches):
+                written.write(source, columns, batches)
         written.finish(told)
         return ExportReport(sum(each.rows for each in written.files), tuple(written.files))
 
 
-def _into_stream(stream: BinaryIO, format_: Format, sources: Iterator[Batches]) -> ExportReport:
+def _into_stream(stream: BinaryIO, format_: Format, sources: Watched) -> ExportReport:
     """Write one source as one stream."""
     rows = 0
     for _, columns, batches in sources:
         writer = format_.open(stream, columns)
-        for batch in batches:
-            writer.write(batch)
-            rows += len(batch)
+        with closing(batches):
+            for batch in batches:
+                writer.write(batch)
+                rows += len(batch)
         writer.close()
     return ExportReport(rows, ())
