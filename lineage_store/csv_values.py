@@ -19,8 +19,10 @@ from lineage_store.json_values import iso, spelled
 from lineage_store.texts import to_stored
 
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|[\0\\]")
-"""In texts behind a line break each: one that could start a formula, or that may have to be escaped."""
+_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|\0")
+"""In texts behind a line break each: one that could start a formula, or holds what CSV has no character for."""
+_UNWRITABLE = re.compile(r"[\0\ud800-\udfff]")
+"""Spelt as the store does; a text of a view that is spelt so stays what it is."""
 
 
 def for_csv(value: object) -> object:
@@ -37,7 +39,7 @@ def for_csv(value: object) -> object:
         case bytes() | memoryview():
             return bytes(value).hex()
         case _:
-            text = to_stored(str(value))
+            text = _UNWRITABLE.sub(lambda found: to_stored(found.group()), str(value))
             return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
 
 

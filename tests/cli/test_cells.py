@@ -120,7 +120,7 @@ def written(rows: Iterable[Iterable[object]]) -> str:
 
 
 def test_names_that_are_no_unicode_survive_csv() -> None:
-    assert for_csv("run\udcff\0") == "run\\xff\\x00"
+    assert for_csv("run\udcff\0") == "run\\xff\\x00" == for_csv("run\\xff\\x00")
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300, None])

@@ -294,6 +294,18 @@ def test_behind_a_revision_that_no_database_can_hold_nothing_has_changed(store: 
     assert out.getvalue() == b""
 
 
+def test_csv_has_a_text_as_the_view_has_it(own: LineageStore, tmp_path: Path) -> None:
+    odd = "nul\0, no escape \\x41"
+    Log().train(network=odd).write_lineage(tmp_path / "base" / "run")
+    own.ingest(tmp_path / "base")
+    out = io.BytesIO()
+    own.export("v_job", to=out, format="csv")
+    told = {row["train_id"]: row["network"] for row in csv.DictReader(io.StringIO(out.getvalue().decode()))}
+    assert told["./run"] == next(
+        row["network"] for row in of_view(own, "v_job") if row["train_id"] == "./run"
+    )
+
+
 def test_series_of_a_base_dir_that_is_being_forgotten_are_not_exported(own: LineageStore) -> None:
     with own.engine.begin() as connection:
         connection.execute(text("UPDATE base_dir SET leaving = true WHERE path LIKE '%one/base'"))
