@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from lineage_store.errors import (
     LineageFileNotFoundError,
@@ -18,7 +18,7 @@ from lineage_store.errors import (
     LineageSearchConditionParamError,
     SampleNotFoundError,
 )
-from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES
+from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
 from lineage_store.query.names import all_names, named_by, require
 from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.search.columns import decoded, job_columns
@@ -29,6 +29,8 @@ from lineage_store.query.search.tree import SearchCondition, Subject
 from lineage_store.query.status import read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.views import VIEW_COLUMNS
+from lineage_store.store.catalog import registry
+from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant, to_stored
 
 ABOUT: Mapping[str, Kind] = {
@@ -100,7 +102,7 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
 def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
     """Jobs (base dir and train id; the base dir's id) side by side, a column each: what differs, or (`alike`) all.
 
-    Raises LineageFileNotFoundError for a job without lineage.
+    Raises LineageFileNotFoundError for a job that has neither lineage nor user-defined values.
     """
     lineages = [_lineage(connection, train_id, base_id) for (_, train_id), base_id in jobs.items()]
     rows = {name: [found.get(name) for found in lineages] for found in lineages for name in found}
@@ -151,9 +153,16 @@ _ABOUT_EVALUATIONS = {
 def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[str, Any]:
     """What a job was trained with and came to, by public names."""
     answer = filter_lineage(connection, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
-    if not answer["object"]:
+    if answer["object"]:
+        return dict(_flat(answer["object"][0]["model_lineage"]))
+    job_id = registry.job_id(connection, base_dir_id, to_stored(train_id))
+    columns = (user_info.c[name] for name in ("name", "kind", "value", "text"))
+    query = select(*columns).where(user_info.c.job_id == job_id).order_by(user_info.c.position)
+    rows = connection.execute(query)
+    found = {f"{USER_PREFIX}{from_stored(name)}": decoded(*value) for name, *value in rows}
+    if not found:
         raise LineageFileNotFoundError(f"The job {train_id} has no lineage.")
-    return dict(_flat(answer["object"][0]["model_lineage"]))
+    return found
 
 
 def _flat(lineage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -77,6 +77,17 @@ def test_filter_shows_the_best_and_the_first_of_a_metric(
 
 
 @pytest.mark.usefixtures("stored")
+def test_filter_says_when_what_matches_has_no_lineage(run: Run, base_dir: Path) -> None:
+    ended: dict[str, Any] = {"end/outcome": "failed", "team": "speech"}
+    Log().user_info(**ended).write_lineage(base_dir / "broken").chmod(0o400)
+    run("ingest", base_dir)
+    for where in ("outcome=failed", "user_defined/team=speech"):
+        told = run("filter", "--where", where, "--sort", "loss")
+        assert "What matches has no lineage: `lineage-store jobs` lists it." in told.err
+    assert "no lineage" not in run("filter", "--where", "network=none").err
+
+
+@pytest.mark.usefixtures("stored")
 def test_filter_shows_and_searches_what_is_known_beside_lineage(run: Run) -> None:
     run("annotate", "./good", "--label", 3, "--remark", "the one in the paper")
     wanted = ["--where", "label=3", "--where", "remark like %paper%", "--where", "updated_at last 7 days"]

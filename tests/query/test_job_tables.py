@@ -129,6 +129,23 @@ def test_a_column_that_there_is_not_is_refused_with_the_closest(
         store.jobs(columns=columns)
 
 
+def test_jobs_that_have_but_user_defined_values_are_found_by_them_and_compared(
+    own: LineageStore, base: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    Log().user_info(team="vision", seed=8).write_lineage(other / "alone")
+    Log().user_info(team="speech", seed=9).write_lineage(other / "another")
+    own.ingest(other)
+    found = own.jobs({"user_defined/team": {"eq": "vision"}}, columns="summary_dir").rows
+    assert sorted(found) == [("./alone",), ("./good",)]
+    unlike = {"not": {"user_defined/seed": {"lt": 9}}, "or": [{"user_defined/seed": {"is_null": False}}]}
+    assert own.jobs(unlike, columns="summary_dir").rows == [("./another",)]
+    assert own.compare(["./alone", "./another"]).rows == [
+        ("user_defined/team", "vision", "speech"),
+        ("user_defined/seed", 8, 9),
+    ]
+
+
 def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -> None:
     with pytest.raises(LineageParamValueError, match="limit = 0"):
         store.jobs(limit=0)

@@ -96,12 +96,19 @@ def filter_verb(
         _refuse_unknown_columns(names, answer)
         store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
         beside = _beside_lineage(store, base_dir, names, answer, wanted if everything else None)
+        if answer["count"] == 0 and _matches_without_lineage(store, base_dir, wanted):
+            session.note("What matches has no lineage: `lineage-store jobs` lists it.")
     if style == "json":
         write_json(answer)
     else:
         names = names or _default_columns(answer)
         write_rows(names, [[_cell(found, name, of_job) for name in names] for found, of_job in beside], style)
     session.note(_footer(wanted, answer["count"]))
+
+
+def _matches_without_lineage(store: LineageStore, base_dir: str | None, condition: Mapping[str, Any]) -> bool:
+    unsorted = {name: value for name, value in condition.items() if not name.startswith("sorted_")}
+    return len(store.jobs(unsorted, columns=["summary_dir"], base_dir=find_base_dir(base_dir), limit=1)) > 0
 
 
 def read_condition(text: str | None) -> dict[str, Any] | None:

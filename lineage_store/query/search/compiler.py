@@ -8,7 +8,7 @@ and sorted; the wide rows that hold JSON are read only for the jobs that are sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.sql.visitors import replacement_traverse
 
 from lineage_store.query.search.condition import DEFAULT_LIMIT
 from lineage_store.query.search.ordering import SortRange, sort_ranges, whole
@@ -128,12 +129,16 @@ def compile_columns(
 ) -> Select[Any]:
     """The ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`.
 
-    `every`: with those that have no lineage, of whom everything is missing; in the order of the newest alone.
+    `every`: with those that have no lineage, of whom all but user-defined values is missing; in the order of the newest
+    alone.
     """
     part = whole(sort)
-    if every and not sort:
-        part = replace(part, joined=train_job.outerjoin(lineage, lineage.c.job_id == train_job.c.id))
-    found = _matching(train_job.c.id, *columns, where=where, part=part, base_dirs=base_dirs)
+    if not every or sort:
+        found = _matching(train_job.c.id, *columns, where=where, part=part, base_dirs=base_dirs)
+    else:
+        jobs = train_job.outerjoin(lineage, lineage.c.job_id == train_job.c.id)
+        matches = _of(base_dirs), replacement_traverse(holds(where, {}), {}, _job_for_lineage)
+        found = select(train_job.c.id, *columns).select_from(jobs).where(*matches)
     return _in_order(found, part).limit(bindparam("most", DEFAULT_LIMIT, Integer))
 
 
@@ -192,6 +197,11 @@ def _matching(
 ) -> Select[Any]:
     matches = part.belongs, _of(base_dirs), _among(few), holds(where, part.values)
     return select(*columns).select_from(part.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")
+
+
+def _job_for_lineage(element: Any, **_: Any) -> Any:
+    """Of jobs without lineage, named values go by the job."""
+    return train_job.c.id if element is lineage.c.job_id else None
 
 
 def _in_order(found: Select[Any], part: SortRange) -> Select[Any]:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     FromClause,
+    Select,
     Table,
     and_,
     case,
@@ -112,7 +113,8 @@ def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
 
     def has_row(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
         matches = is_named(table, leaf.subject.name), predicate
-        return exists(select(literal_column("1")).select_from(table).where(*matches).correlate(lineage))
+        found: Select[Any] = select(literal_column("1")).select_from(table).where(*matches)
+        return exists(found.correlate(lineage, train_job))
 
     found = has_row(leaf.operator.holds(operand, leaf.value))
     return or_(found, not_(has_row(not_(operand.missing)))) if with_missing else found
