@@ -61,7 +61,7 @@ class Samples(OpenedStore):
             samples are no longer there, where old scalars are thinned; v_scalar_bucket tells of them.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
         """
         from lineage_store.query import samples
 
@@ -110,7 +110,7 @@ class Samples(OpenedStore):
             skip_unknown: leave out what is not there, instead of raising.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
         """
         from lineage_store.plugins import SCALAR
         from lineage_store.query import samples

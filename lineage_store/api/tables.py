@@ -69,7 +69,7 @@ class Tables(Questions, Jobs, Samples, Operations):
     def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
         """What every evaluation of a job measured, in their order: a row for each metric, with number and time.
 
-        Raises TrainJobNotFoundError, SampleNotFoundError: no such job or metric; the message names the closest.
+        Raises TrainJobNotFoundError, SampleNotFoundError: no such job; no such metric, with the closest.
         """
         from lineage_store.query.job_tables import evaluation_table
 
@@ -110,7 +110,7 @@ class Tables(Questions, Jobs, Samples, Operations):
             skip_unknown: leave out jobs that have no such tag, instead of raising.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job or tag; the message names close ones.
+            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
         """
         from lineage_store.query import samples
         from lineage_store.query.job_tables import curve_table

@@ -50,6 +50,8 @@ ABOUT: Mapping[str, Kind] = {
 MOST_NAMES = 100
 """Of metrics, and of user-defined values, that are columns where nobody says which."""
 _ATTRIBUTES = {"summary_dir": "train_id", "tag": "label"}
+_KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "float", "time": "time"}
+"""Of fields, by their type; of named values, what they are says the kind."""
 _EVERY_JOB = 2**31 - 1
 
 
@@ -71,10 +73,12 @@ def job_table(
     for name in asked:
         if name in ABOUT:
             shown[name] = column_of(getattr(found, _ATTRIBUTES.get(name, name)), ABOUT[name])
-        elif name in BY_NAME:
-            shown[name] = column_of(found.values[name], BY_NAME[name].type)
-        elif columns is not None or any(value is not None for value in found.values[name]):
-            shown[name] = column_of(found.values[name])
+        elif (type_ := subjects[name].type) in _KINDS:
+            shown[name] = column_of(found.values[name], _KINDS[type_])
+        elif (has_any := any(value is not None for value in found.values[name])) or columns is not None:
+            shown[name] = column_of(
+                found.values[name], None if has_any or type_ == "user_defined" else "float"
+            )
     return Table(shown)
 
 
@@ -94,9 +98,8 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
         for column, type_ in _ABOUT_EVALUATIONS.items()
     }
     values = [decoded(row["kind"], row["value"], row["text"]) for _, row in chosen]
-    return Table(
-        {"metric": column_of([name for name, _ in chosen], "text"), **told, "value": column_of(values)}
-    )
+    value = column_of(values, None if values else "float")
+    return Table({"metric": column_of([name for name, _ in chosen], "text"), **told, "value": value})
 
 
 def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
@@ -184,7 +187,8 @@ def _titles(places: Sequence[tuple[str, str]]) -> list[str]:
 
 def _everything(names: Mapping[str, Sequence[str]]) -> list[str]:
     """Every column, of names those that most jobs have."""
-    named = [f"{PREFIXES[group]}{name}" for group in PREFIXES for name in names[group][:MOST_NAMES]]
+    # What is named by an empty text has no column: no condition can name it either.
+    named = [f"{PREFIXES[group]}{name}" for group in PREFIXES for name in names[group][:MOST_NAMES] if name]
     return [*ABOUT, *(field.name for field in MINDINSIGHTS if field.name not in ABOUT), *named]
 
 

@@ -114,7 +114,7 @@ def test_a_job_too_deep_below_its_base_dir_says_how_to_reach_it(store: LineageSt
 
 def test_samples_that_were_not_read_yet_are_not_denied(store: LineageStore, base_dir: Path) -> None:
     filter_summary_lineage(base_dir, store=store)
-    with pytest.raises(SampleNotFoundError, match="summary files have not been read"):
+    with pytest.raises(SampleNotFoundError, match="No summary file of it has been read"):
         store.scalars(base_dir, "./a", "loss")
     store.ingest(base_dir)
     assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,22 @@ def test_jobs_that_have_but_user_defined_values_are_found_by_them_and_compared(
     ]
 
 
+def test_a_value_that_is_named_by_an_empty_text_keeps_no_table_from_being_made(
+    own: LineageStore, tmp_path: Path
+) -> None:
+    nameless: dict[str, Any] = {"": "x"}
+    Log().train(network="N").evaluation({"": 0.5}).user_info(**nameless).write_lineage(tmp_path / "b" / "run")
+    own.ingest(tmp_path / "b")
+    assert len(own.jobs()) == 4
+
+
+def test_without_values_metrics_are_numbers(store: LineageStore) -> None:
+    columns = ["metric/accuracy", "metric_best/accuracy", "user_defined/team", "label"]
+    none = store.jobs({"network": {"eq": "nobody's"}}, columns=columns)
+    assert [column.kind for column in none.by_name.values()] == ["float", "float", "text", "integer"]
+    assert store.evaluations("./curve").by_name["value"].kind == "float"
+
+
 def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -> None:
     with pytest.raises(LineageParamValueError, match="limit = 0"):
         store.jobs(limit=0)
@@ -245,7 +262,7 @@ def test_curves_are_one_long_table_with_nan(own: LineageStore, base: Path) -> No
     assert str(table["value"]) == "[4.0, nan, -inf, 0.5]"
     assert table["wall_at"][:2] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
     assert own.curves(["./curve", "./poor"], "loss", start=2, stop=8)["step"] == [2, 7]
-    with pytest.raises(SampleNotFoundError, match=r"no scalar 'loss'"):
+    with pytest.raises(SampleNotFoundError, match=r"The job \./good has no scalar 'loss'"):
         own.curves(["./curve", "./good"], "loss")
     assert own.curves(["./curve", "./good"], "loss", skip_unknown=True)["step"] == [1, 2]
     assert own.curves([], "loss").rows == []

@@ -18,7 +18,7 @@ from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
 from lineage_store.plugins import BY_NAME
 from lineage_store.store.database.statements import run
-from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series
+from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series, train_job
 
 _LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
@@ -150,10 +150,11 @@ def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> Samp
     elsewhere = [other for other, found in known.items() if tag in found]
     hint = f"Close: {', '.join(close)}." if close else f"The job has no {plugin} at all."
     if not known and not _has_summary_file(connection, job_id):
-        hint = "Its summary files have not been read: ingest its base dir."
+        hint = "No summary file of it has been read: if it has any, ingest its base dir."
     if elsewhere:
         hint += f" There is a {' and a '.join(elsewhere)} of that name."
-    return SampleNotFoundError(f"The job has no {plugin} {tag!r}.", hint=hint)
+    name = connection.execute(select(train_job.c.train_id).where(train_job.c.id == job_id)).scalar_one()
+    return SampleNotFoundError(f"The job {texts.from_stored(name)} has no {plugin} {tag!r}.", hint=hint)
 
 
 def _has_summary_file(connection: Connection, job_id: int) -> bool:
