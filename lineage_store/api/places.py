@@ -25,14 +25,18 @@ if TYPE_CHECKING:
 
 
 def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
-    """(base dir, train id) of each, once; a table names them by `base_dir` and `summary_dir`. Raises as `find_one`."""
+    """(base dir, train id) of each, once; a table, of ours or a library's, has `base_dir` and `summary_dir` of them.
+
+    Raises as `find_one`.
+    """
     if isinstance(jobs, str | os.PathLike):
         raise LineageParamTypeError(f"jobs = {jobs!r} must be a list of jobs.", hint="Write [job].")
     listed: Any = jobs
-    if columns := getattr(jobs, "by_name", None):
+    columns = getattr(jobs, "column_names", getattr(jobs, "columns", None))
+    if columns is not None:
         if not {"base_dir", "summary_dir"} <= set(columns):
             raise LineageParamTypeError("The table of jobs has no columns base_dir and summary_dir.")
-        listed = zip(*(columns[name].plain() for name in ("base_dir", "summary_dir")), strict=True)
+        listed = zip(*(map(str, listed[name]) for name in ("base_dir", "summary_dir")), strict=True)
     return list(dict.fromkeys(find_one(store, job) for job in listed))
 
 

@@ -64,7 +64,7 @@ class Tables(Questions, Jobs, Samples, Operations):
             return job_table(connection, wanted, base_dirs.ids(connection, base_dir), named, page.limit)
 
     # A job is its directory, its id ./name where one base dir has it, (base dir, id), or a TrainJob; several are a list
-    # of these, or a table that `jobs` gave.
+    # of these, or a table that `jobs` gave, or what became of that in pandas or polars.
 
     def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
         """What every evaluation of a job measured, in their order: a row for each metric, with number and time.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -86,6 +86,10 @@ class Table:
     def __len__(self) -> int:
         """How many rows there are."""
         return len(next(iter(self.by_name.values())).values) if self.by_name else 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows."""
+        return iter(self.rows)
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column."""

@@ -163,6 +163,16 @@ def test_without_values_metrics_are_numbers(store: LineageStore) -> None:
     assert store.evaluations("./curve").by_name["value"].kind == "float"
 
 
+def test_jobs_may_be_a_frame_of_a_library(store: LineageStore) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    table = store.jobs({"summary_dir": {"eq": "./curve"}}, columns=["base_dir", "summary_dir"])
+    for jobs in (table, table.to_pandas(), table.to_arrow(), table.to_pandas()["summary_dir"]):
+        assert next(iter(store.curves(jobs, "loss")))[1:3] == ("./curve", 1)
+    with pytest.raises(LineageParamTypeError, match="no columns base_dir"):
+        store.curves(table.to_pandas()[["summary_dir"]], "loss")
+
+
 def test_what_is_asked_wrongly_is_refused(store: LineageStore, tmp_path: Path) -> None:
     with pytest.raises(LineageParamValueError, match="limit = 0"):
         store.jobs(limit=0)
