@@ -66,6 +66,11 @@ def _set_limit(context: click.Context, _option: click.Parameter, limit: int | No
     context.meta[_LIMIT] = limit
 
 
+def first(rows: Iterable[Row], limit: int | None) -> Iterable[Row]:
+    """So many rows at most."""
+    return islice(rows, limit and min(limit, sys.maxsize))
+
+
 def asked_columns() -> Sequence[str] | None:
     """What --columns names; None where it is not given."""
     context = click.get_current_context(silent=True)
@@ -75,7 +80,7 @@ def asked_columns() -> Sequence[str] | None:
 def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str], Iterable[Row]]:
     """What --columns and --limit leave of rows. Raises click.BadParameter."""
     context = click.get_current_context(silent=True)
-    rows = islice(rows, context.meta.get(_LIMIT) if context else None)
+    rows = first(rows, context.meta.get(_LIMIT) if context else None)
     names = asked_columns()
     if names is None:
         return columns, rows

@@ -17,6 +17,7 @@ from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_rows
 from lineage_store.store.database.engine import database_time
+from lineage_store.store.database.paging import Page
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, metadata, series
 
 LONGEST_SEARCH_S = 900.0
@@ -75,7 +76,7 @@ def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Fi
         counted = counted.where(column(name) == value)
     for row in connection.execute(counted.group_by(base_dir, kind).order_by(base_dir, kind)).all():
         these = {"base_dir": row.base_dir, "kind": row.kind, "resolved_at": None}
-        newest = view_rows(connection, "v_ingest_problem", these, "-first_seen_at", "path", limit=1)[0]
+        newest = view_rows(connection, "v_ingest_problem", these, "-first_seen_at", "path", page=Page(1))[0]
         found = replace(problem_of(newest), subject=row.base_dir)
         if newest["path"] != ".":
             what = f"{found.title}: {row.problems:,}, such as {newest['path']}: {found.what}"

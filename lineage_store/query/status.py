@@ -64,7 +64,8 @@ def read_status(
     here = {} if base_dir is None else {"base_dir": base_dir}
     base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
     unresolved = {**here, "resolved_at": None}
-    opened = view_rows(connection, "v_ingest_problem", unresolved, "-first_seen_at", "path", limit=problems)
+    newest = "v_ingest_problem", unresolved, "-first_seen_at", "path"
+    opened = view_rows(connection, *newest, page=Page(problems)) if problems else []
     cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
     shards = read_shards(connection, base_dir)
     last_cycles = [row for found in cycles for row in found]
@@ -109,7 +110,7 @@ def problem_of(row: Row) -> Finding:
 
 def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:
     """The last passes over a base dir (stored path), newest first."""
-    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", limit=limit)
+    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
 
 
 def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport | None:

@@ -33,7 +33,6 @@ def view_rows(
     name: str,
     where: Mapping[str, object],
     *order: str,
-    limit: int | None = None,
     page: Page = ALL,
 ) -> list[dict[str, Any]]:
     """Rows of a view.
@@ -41,8 +40,7 @@ def view_rows(
     Args:
         where: what columns must equal; None: IS NULL.
         order: columns to sort by; `-column` is descending.
-        limit: so many rows at most.
-        page: or these of them.
+        page: which of them.
     """
     query = view_select(name)
     for item, value in where.items():
@@ -50,5 +48,4 @@ def view_rows(
     for item in order:
         key: ColumnClause[Any] = column(item.removeprefix("-"))
         query = query.order_by(key.desc() if item.startswith("-") else key)
-    query = page.of(query) if limit is None else query.limit(limit)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in connection.execute(page.of(query)).mappings()]

@@ -52,6 +52,23 @@ def test_every_list_shows_the_columns_and_as_many_rows_as_asked(
 
 
 @pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *([*verb, "--limit"] for verb, _ in LISTS),
+        ["status", "--problems"],
+        ["status", "--cycles"],
+        ["verify", "--sample"],
+    ],
+    ids=str,
+)
+def test_more_rows_than_can_be_counted_are_all_or_refused(run: Run, verb: list[str]) -> None:
+    told = run(*verb, 10**30)
+    assert told.code in (0, 2, 3), told.err
+    assert (told.code == 2) == ("must be" in told.err), told.err
+
+
+@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(("verb", "column"), LISTS, ids=lambda each: str(each))
 def test_a_misspelt_column_is_told_with_the_closest(run: Run, verb: list[str], column: str) -> None:
     told = run(*verb, "--columns", f"{column[:-1].upper()}x")
@@ -74,6 +91,14 @@ def test_filter_shows_the_best_and_the_first_of_a_metric(
     assert found == [{**values, "state": "live"}]
     told = run("filter", "--columns", "metric_best/acuracy")
     assert (told.code, "Did you mean metric_best/accuracy?" in told.err) == (2, True)
+
+
+def test_inspect_shows_the_columns_and_as_many_frames_as_asked(run: Run, tmp_path: Path) -> None:
+    log = Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", 2.0).raw(bytes(64))
+    told = run("inspect", log.write_summary(tmp_path / "run"), "--limit", 2, "--columns", "step,state").out
+    frames = [line.split() for line in told.partition("\n\n")[0].splitlines()]
+    assert frames[:3] == [["step", "state"], ["-", "good"], ["1", "good"]]
+    assert {state for _, state in frames[3:]} == {"suspect"}
 
 
 @pytest.mark.usefixtures("stored")

@@ -81,6 +81,8 @@ def test_policies_of_the_settings_go_when_asked_for(
     (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
     assert (listed["train_id"], listed["policy"]) == ("./poor", "keep_store_bytes = 1")
     assert (listed["on_disk"], listed["samples"], listed["store_bytes"] > 1000) == (True, 0, True)
+    monkeypatch.setenv("LINEAGE_STORE_KEEP_EVERY_STEP_DAYS", "1")
+    assert json.loads(run("gc", "--policies", "--dry-run", "--json", "--limit", 10**30).out) == [listed]
     assert jobs(run) == ["./good", "./poor"]
     assert run("gc", "--policies", "--yes").out.startswith("1 jobs (")
     assert jobs(run) == ["./good"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +13,10 @@ from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import seconds
 from lineage_store.cli.output import (
+    Row,
     Style,
     columns_option,
+    first,
     page_arguments,
     page_options,
     style_options,
@@ -152,29 +153,32 @@ def _shown(total: Total) -> str:
 def _list_removable(
     store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style, limit: int | None
 ) -> None:
-    jobs = islice(store.removable_jobs(rules, base_dir), limit)
     rows = (
-        (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes) for job in jobs
+        (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes)
+        for job in store.removable_jobs(rules, base_dir)
     )
-    write_rows(COLUMNS, rows, style)
+    write_rows(COLUMNS, first(rows, limit), style)
 
 
 def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit: int | None) -> None:
-    jobs = (
-        (
+    write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
+
+
+def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Row]:
+    """The jobs that go, and the long series of those that stay."""
+    going = set[tuple[str, str]]()
+    for job in store.expired_jobs(base_dir):
+        going.add((job.base_dir, job.train_id))
+        yield (
             *(job.base_dir, job.train_id, job.policy, job.state, instant(job.begun)),
             *(instant(job.last_wall_time), job.on_disk, job.log_bytes, job.samples, job.store_bytes, None),
         )
-        for job in store.expired_jobs(base_dir)
-    )
-    series = (
-        (
-            *(each.base_dir, each.train_id, each.policy, *[None] * 3),
-            *(each.on_disk, None, each.samples, None, each.tag),
-        )
-        for each in store.long_series(base_dir)
-    )
-    write_rows(EXPIRED_COLUMNS, islice(chain(jobs, series), limit), style)
+    for each in store.long_series(base_dir):
+        if (each.base_dir, each.train_id) not in going:
+            yield (
+                *(each.base_dir, each.train_id, each.policy, *[None] * 3),
+                *(each.on_disk, None, each.samples, None, each.tag),
+            )
 
 
 def _list_removed(

@@ -13,7 +13,7 @@ import click
 
 from lineage_store import beneath
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.output import write_json, write_table
+from lineage_store.cli.output import columns_option, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.times import instant
@@ -29,10 +29,18 @@ COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
 
 @click.command("inspect")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--all", "everything", is_flag=True, help=f"Every frame, not only the first {SHOWN_FRAMES}.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=SHOWN_FRAMES,
+    show_default=True,
+    help="Good frames at most.",
+)
+@click.option("--all", "everything", is_flag=True, help="Every frame, not only the first.")
+@columns_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, every frame included.")
 @pass_session
-def inspect_verb(session: Session, file: str, everything: bool, as_json: bool) -> None:
+def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_json: bool) -> None:
     """Take a log file apart, frame by frame.
 
     Where frames stand, whether their checksums hold, what they contain. What is no frame is always listed: suspect
@@ -55,7 +63,8 @@ def inspect_verb(session: Session, file: str, everything: bool, as_json: bool) -
         return
     if reason := formats.ignored_reason(name):
         session.note(f"Ingest leaves it out: {reason}. Read as a {kind} file.")
-    write_table(COLUMNS, map(_row, _shown(_parts(session, file, log_format, kind), everything)))
+    shown = _shown(_parts(session, file, log_format, kind), None if everything else limit)
+    write_rows(COLUMNS, map(_row, shown), "table")
     click.echo(f"\n{kind} file, {totals['frames']:,} frames: {_ledger(totals)}.")
 
 
@@ -112,11 +121,10 @@ def _as_in_a_base_dir(path: Path) -> tuple[Path, str]:
     return path.parent.parent, os.path.join(path.parent.name, path.name)
 
 
-def _shown(parts: Iterator[Part], everything: bool) -> Iterator[Part]:
-    """The first frames, and whatever is not good behind them."""
-    if not everything:
-        yield from islice(parts, SHOWN_FRAMES)
-    yield from (part for part in parts if everything or part.state != "good")
+def _shown(parts: Iterator[Part], limit: int | None) -> Iterator[Part]:
+    """The first frames (None: all), and whatever is not good behind them."""
+    yield from islice(parts, limit)
+    yield from (part for part in parts if part.state != "good")
 
 
 def _row(part: Part) -> tuple[object, ...]:

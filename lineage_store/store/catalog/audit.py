@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, select
 
 from lineage_store.finding_kinds import KINDS
+from lineage_store.store.database.paging import Page
 from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
     ingest_problem,
@@ -40,7 +41,7 @@ def file_keys(
     if sample is None:
         found = found.order_by(train_job.c.train_id, log_file.c.name)
     else:
-        found = found.order_by(func.random()).limit(sample)
+        found = Page(sample).of(found.order_by(func.random()))
     return [(row.job_id, row.file_no) for row in connection.execute(found)]
 
 
