@@ -20,6 +20,7 @@ from typing import TextIO
 import click
 
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session
 from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.signals import handled
@@ -97,7 +98,11 @@ class _Verbs(click.Group):
 )
 @click.option("--read-database", metavar="URL", help="A hot standby of it, which answers what only asks.")
 @click.option(
-    "--config", "config_file", metavar="FILE", help="Settings file, instead of the first one found."
+    "--config",
+    "config_file",
+    type=PATH,
+    metavar="FILE",
+    help="Settings file, instead of the first one found.",
 )
 @click.option(
     "-v", "--verbose", count=True, help="Say more on stderr, tracebacks included; -vv for everything."

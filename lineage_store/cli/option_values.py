@@ -1,4 +1,4 @@
-"""What an option's text means: a word of a fixed list, a length of time. Pure, but for click's error.
+"""What an option's text means: a word of a fixed list, a length of time, a path. Pure, but for click's error.
 
 A wrong word is refused with the closest and with all that are allowed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from typing import Any
 
 import click
 
@@ -14,6 +15,16 @@ from lineage_store.cli.cells import escaped
 from lineage_store.texts import meant
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class _Path(click.Path):
+    """Any text, which shells complete as a path: the verb tells what is wrong with one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
+
+
+PATH = _Path()
 
 
 def seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -220,6 +220,17 @@ def test_shells_can_ask_for_completions() -> None:
     assert asked.stdout.split() == ["plain,scalars"]
 
 
+@pytest.mark.parametrize(
+    "typed", ["ingest /sha", "move /old /n", "show ru", "jobs --base-dir /sha", "export --to /d"]
+)
+def test_shells_are_told_what_is_a_path(typed: str) -> None:
+    words = f"lineage-store {typed}"
+    script = {"_LINEAGE_STORE_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    environment = {**os.environ, **script, "COMP_CWORD": str(words.count(" "))}
+    asked = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == f"file,{typed.split()[-1]}"
+
+
 def test_a_misspelt_verb_is_told_with_the_closest_one(run: Run) -> None:
     refused = run("mov", "a", "b")
     assert refused.code == 2

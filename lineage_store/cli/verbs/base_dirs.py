@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, agreed, pass_session
 
 
 @click.command("forget")
-@click.argument("base_dir")
+@click.argument("base_dir", type=PATH)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session
 def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
@@ -38,8 +39,8 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
 
 
 @click.command("move")
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", type=PATH)
+@click.argument("new", type=PATH)
 @click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
 @click.option("--force", is_flag=True, help="Also where log files that were read are not below NEW.")
 @pass_session

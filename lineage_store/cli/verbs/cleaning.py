@@ -11,7 +11,7 @@ import click
 from lineage_store.api.places import find_removed
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.option_values import seconds
+from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Row,
     Style,
@@ -39,7 +39,7 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
 
 
 @click.command("gc")
-@click.argument("base_dir", required=False)
+@click.argument("base_dir", type=PATH, required=False)
 @click.option(
     "--older-than",
     callback=seconds,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from lineage_store.api.places import find_job
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
@@ -15,7 +16,7 @@ DIFFERS = "*"
 
 
 @click.command("compare")
-@click.argument("jobs", metavar="JOB JOB...", nargs=-1, required=True)
+@click.argument("jobs", type=PATH, metavar="JOB JOB...", nargs=-1, required=True)
 @click.option("--differing", is_flag=True, help="Only what differs.")
 @base_dir_option
 @listing_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.cli.option_values import one_of
+from lineage_store.cli.option_values import PATH, one_of
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
 
 @click.command("export")
 @click.argument("what", metavar="[VIEW|QUERY]", required=False)
-@click.option("--to", required=True, metavar="DIR|-", help="A new or empty directory, or stdout.")
+@click.option("--to", type=PATH, required=True, metavar="DIR|-", help="A new or empty directory, or stdout.")
 @click.option(
     "--format",
     "format_",

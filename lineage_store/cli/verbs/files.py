@@ -13,6 +13,7 @@ import click
 
 from lineage_store import beneath
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import columns_option, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import LineageParamSummaryPathError
@@ -69,7 +70,7 @@ def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_j
 
 
 @click.command("why")
-@click.argument("path")
+@click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def why_verb(session: Session, path: str, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import MOST_SHARDS
@@ -28,7 +29,7 @@ SHOWN_PROBLEMS = 3
 
 
 @click.command("ingest")
-@click.argument("base_dirs", metavar="BASE_DIR...", nargs=-1, required=True)
+@click.argument("base_dirs", type=PATH, metavar="BASE_DIR...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what there is to read, and read nothing.")
 @click.option(
     "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
@@ -67,7 +68,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 
 
 @click.command("daemon")
-@click.argument("base_dirs", metavar="[BASE_DIR]...", nargs=-1)
+@click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
 @click.option(
     "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.api.places import find_base_dir, find_job
-from lineage_store.cli.option_values import one_of
+from lineage_store.cli.option_values import PATH, one_of
 from lineage_store.cli.output import (
     Style,
     columns_option,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import JobReport
 
 base_dir_option = click.option(
-    "--base-dir", metavar="DIR", help="Base dir of the jobs, if the store has several."
+    "--base-dir", type=PATH, metavar="DIR", help="Base dir of the jobs, if the store has several."
 )
 
 JOB_COLUMNS = ("job", "state", "outcome", "started", "updated", "bytes", "host", "base_dir")
@@ -51,7 +51,7 @@ _FILE_COLUMNS = (
 
 
 @click.command("jobs")
-@click.argument("base_dir", required=False)
+@click.argument("base_dir", type=PATH, required=False)
 @click.option(
     "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
@@ -107,7 +107,7 @@ def jobs_verb(
 
 
 @click.command("show")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @base_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
@@ -138,7 +138,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
 
 
 @click.command("annotate")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @click.option("--label", type=click.IntRange(0, 10), help="A number from 0 to 10 (MindInsight's tag).")
 @click.option("--remark", help="Text of up to 128 characters; an empty one takes the remark away.")
 @base_dir_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from lineage_store.api.places import find_job
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.cli.verbs.samples import step_options
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
     from lineage_store.api.samples import Chosen
 
 to_option = click.option(
-    "--to", "directory", metavar="DIR", required=True, help="Where to; it is made if it is not there."
+    "--to",
+    "directory",
+    type=PATH,
+    metavar="DIR",
+    required=True,
+    help="Where to; it is made if it is not there.",
 )
 
 
 @click.command("images")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @click.argument("tag")
 @to_option
 @step_options
@@ -49,7 +55,7 @@ def images_verb(
 
 
 @click.command("histograms")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @click.argument("tag")
 @to_option
 @step_options

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.api.places import find_removed
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -32,7 +33,7 @@ _COLUMNS = [field.name for field in fields(Finding)]
 
 
 @click.command("problems")
-@click.argument("base_dir", required=False)
+@click.argument("base_dir", type=PATH, required=False)
 @click.option("--all", "everything", is_flag=True, help="Those that went away too.")
 @page_options
 @columns_option
@@ -69,7 +70,7 @@ def problems_verb(
 
 
 @click.command("retry")
-@click.argument("path", required=False)
+@click.argument("path", type=PATH, required=False)
 @pass_session
 def retry_verb(session: Session, path: str | None) -> int:
     """Try again what is in trouble, now.
@@ -90,8 +91,10 @@ def retry_verb(session: Session, path: str | None) -> int:
 
 
 @click.command("reingest")
-@click.argument("job")
-@click.option("--base-dir", help="Base dir of the job, where its id alone does not tell.")
+@click.argument("job", type=PATH)
+@click.option(
+    "--base-dir", type=PATH, metavar="DIR", help="Base dir of the job, where its id alone does not tell."
+)
 @pass_session
 def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     """Read a job again from its first byte.

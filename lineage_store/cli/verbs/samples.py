@@ -10,6 +10,7 @@ import click
 
 from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import Style, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
@@ -29,7 +30,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("tags")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @base_dir_option
 @listing_options
 @pass_session
@@ -46,7 +47,7 @@ def tags_verb(session: Session, job: str, base_dir: str | None, style: Style) ->
 
 
 @click.command("evaluations")
-@click.argument("job")
+@click.argument("job", type=PATH)
 @click.argument("metric", required=False)
 @base_dir_option
 @listing_options
@@ -68,7 +69,7 @@ def evaluations_verb(
 
 
 @click.command("scalars")
-@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("jobs", type=PATH, metavar="JOB...", nargs=-1, required=True)
 @click.argument("tag")
 @click.option("--plot", "drawn", is_flag=True, help="Draw the curves in the terminal, in one plot.")
 @step_options

@@ -12,7 +12,7 @@ import click
 from lineage_store.api.places import find_base_dir
 from lineage_store.api.where import combined
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.option_values import refusal
+from lineage_store.cli.option_values import PATH, refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
@@ -31,7 +31,7 @@ _EVERY_JOB = 2**31 - 1
 
 
 @click.command("filter")
-@click.argument("base_dir", required=False)
+@click.argument("base_dir", type=PATH, required=False)
 @click.option("--where", "wheres", multiple=True, metavar="TEXT", help="A comparison; repeat it for more.")
 @click.option(
     "--condition", metavar="JSON|@FILE", help="A search_condition as JSON, or a file that holds one."

@@ -7,12 +7,13 @@ from contextlib import contextmanager, nullcontext
 
 import click
 
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.setting_sources import LoadedSettings
 
 
 @click.command("serve")
-@click.argument("base_dirs", metavar="[BASE_DIR]...", nargs=-1)
+@click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
 @click.option("--host", metavar="ADDRESS", help="Listen at this address.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Listen at this port; 0: any that is free.  [default: 8080]")
 @click.option("--url-path-prefix", metavar="PATH", help="What all paths begin with, behind a proxy.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store.cli.cells import escaped
-from lineage_store.cli.option_values import seconds
+from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -44,7 +44,7 @@ CYCLE_COLUMNS = (
 
 
 @click.command("status")
-@click.argument("base_dir", required=False)
+@click.argument("base_dir", type=PATH, required=False)
 @click.option(
     "--problems",
     type=click.IntRange(min=0),
@@ -115,7 +115,7 @@ def status_verb(
 
 
 @click.command("doctor")
-@click.argument("base_dirs", metavar="[DIR]...", nargs=-1)
+@click.argument("base_dirs", type=PATH, metavar="[DIR]...", nargs=-1)
 @listing_options
 @pass_session
 def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:

@@ -10,6 +10,7 @@ import click
 
 from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
+from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import write_json
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
@@ -22,7 +23,7 @@ SHOWN_OF_A_FILE = 10
 
 
 @click.command("verify")
-@click.argument("place", metavar="[BASE_DIR|JOB]", required=False)
+@click.argument("place", type=PATH, metavar="[BASE_DIR|JOB]", required=False)
 @click.option("--sample", type=click.IntRange(min=1), help="So many log files of each base dir, at random.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
