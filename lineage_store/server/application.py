@@ -11,13 +11,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import lineage_store
 from lineage_store.config import Settings
 from lineage_store.server import metrics, mindinsight, page, problems
 from lineage_store.server.guard import Guard, policy_of
 from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
+from lineage_store.server.own.parameters import only_known
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
 
@@ -64,9 +66,12 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics.ServerMetrics(state, watcher, f"{prefix}{API}")
     problems.install(app)
     for router in OWN:
-        app.include_router(router, prefix=f"{prefix}{API}", responses=_PROBLEM)
+        app.include_router(
+            router, prefix=f"{prefix}{API}", responses=_PROBLEM, dependencies=[Depends(only_known)]
+        )
     app.include_router(metrics.router, prefix=prefix)
     app.include_router(page.router_at(prefix))
+    app.add_middleware(_Heads)
     mindinsight.install(app, prefix, state)
     app.add_middleware(Guard, policy=policy)
     app.add_middleware(metrics.Counted, metrics=app.state.metrics)
@@ -77,3 +82,25 @@ def prefix_of(settings: Settings) -> str:
     """What all paths begin with: nothing, or a path that begins with a slash and ends without."""
     prefix = settings.serve_url_path_prefix.strip("/")
     return f"/{prefix}" if prefix else ""
+
+
+class _Heads:
+    """ASGI middleware that answers HEAD as GET, without what GET would have sent (RFC 9110)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through; of the answer to a HEAD, its head alone."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        as_get = {**scope, "method": "GET"}
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                scope.update(as_get, method="HEAD")  # metrics count by the route that was found
+                await send(message)
+                await send({"type": "http.response.body"})
+
+        await self._app(as_get, receive, without_body)

@@ -145,6 +145,8 @@ async def _of_http(_request: Request, error: Exception) -> Response:
     kind = status.phrase.lower().replace(" ", "_").replace("-", "_")
     response = _problem(status, kind, str(error.detail), _DOCUMENT)
     response.headers.update(error.headers or {})
+    if response.headers.get("allow") == "GET":
+        response.headers["allow"] = "GET, HEAD"
     return response
 
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from helpers.base_dirs import ROOT
+from helpers.scraped import scraped
 from helpers.served import serving
 from lineage_store.config import SETTING_FIELDS
 from lineage_store.errors import ConfigError
@@ -26,6 +27,33 @@ def test_what_is_not_there_is_a_problem(client: httpx.Client) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert answer.json()["kind"] == "not_found"
     assert "/api/v1/openapi.json" in answer.json()["remedy"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/jobs/x", "/metrics", "/api/v1/base-dirs", "/api/v1/jobs", "/api/v1/x"]
+)
+def test_head_is_answered_as_get_without_its_body(client: httpx.Client, path: str) -> None:
+    told = [client.get(path), client.head(path)]
+    assert told[1].content == b""
+    changing = ("date", "content-length") if path == "/metrics" else ("date",)
+    ours, asked = ({**each.headers} for each in told)
+    for name in changing:
+        del ours[name], asked[name]
+    assert (told[1].status_code, asked) == (told[0].status_code, ours)
+
+
+def test_what_is_allowed_instead_is_told(client: httpx.Client) -> None:
+    assert client.delete("/api/v1/health").headers["allow"] == "GET, HEAD"
+    assert client.put("/api/v1/series").headers["allow"] == "POST"
+
+
+def test_the_head_of_a_stream_ends(client: httpx.Client) -> None:
+    for _ in range(2):  # on one connection
+        answer = client.head("/api/v1/events")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+    counted = scraped(client.get("/metrics").text)
+    assert counted.value("lineage_store_requests_total", method="HEAD", route="/events", status=200) == 2
+    assert counted.value("lineage_store_event_streams") == 0
 
 
 def test_a_body_that_is_not_said_to_be_json_is_refused_with_what_to_say(client: httpx.Client) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import httpx
@@ -18,6 +18,8 @@ from helpers.served import serving
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.json_values import for_json
+from lineage_store.query.samples import buckets
+from lineage_store.server.own import models
 
 API = "/api/v1"
 PAYLOADS, RUN = "./payloads", "./run_039"
@@ -62,6 +64,19 @@ def test_a_page_of_jobs_by_words_and_by_condition(client: httpx.Client, store: L
         assert job["fields"] == lineage
         assert job["state"] == "finished"
         assert got(client, job["url"])["job"]["train_id"] == job["train_id"]
+
+
+def test_a_condition_may_say_which_page_is_wanted(client: httpx.Client) -> None:
+    asked = {"condition": '{"limit": 2, "offset": 1}'}
+    found = got(client, "jobs", **asked)
+    assert found == got(client, "jobs", limit=2, page=1)
+    assert found["page"] == 1
+    assert got(client, "jobs", **asked, page=0) == got(client, "jobs", limit=2)
+    assert refused(client, "jobs", condition='{"limit": 101}') == (400, "lineage_search_condition_param")
+
+
+def test_every_column_of_a_curve_is_documented() -> None:
+    assert get_args(models.ColumnName) == (*buckets.SAMPLE_COLUMNS, *buckets.BUCKET_COLUMNS)
 
 
 def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
@@ -157,6 +172,44 @@ def test_wrong_questions_are_refused_with_what_is_allowed(client: httpx.Client) 
     assert refused(client, "jobs", condition="[]") == refusal
     assert refused(client, "jobs", limit=101) == (422, "invalid_request")
     assert refused(client, "jobs", base="0" * 12) == (404, "lineage_param_summary_path")
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ("jobs?limt=3", "Did you mean limit?"),
+        ("jobs?Sort=network&where=network=LeNet", "Did you mean sort?"),
+        ("payload/0/x?plugn=image&tag=a&step=1", "Did you mean plugin?"),
+        ("jobs/0/x/lineage?zzz", "Known parameters: keys."),
+        ("events?sinc=now", "Did you mean since?"),
+        ("health?base=", "Known parameters: none."),
+    ],
+)
+def test_a_parameter_that_an_endpoint_does_not_have_is_told_with_the_closest(
+    client: httpx.Client, asked: str, remedy: str
+) -> None:
+    answer = client.get(f"{API}/{asked}")
+    assert (answer.status_code, answer.json()["kind"]) == (400, "lineage_param_value")
+    name = asked.partition("?")[2].partition("=")[0]
+    told = answer.json()
+    assert (told["detail"], told["remedy"]) == (f"There is no parameter {name!r} here.", remedy)
+
+
+def test_a_body_with_a_name_that_is_not_there_changes_nothing(
+    stored_url: str, store: LineageStore, corpus: Path
+) -> None:
+    with serving(stored_url, allow_remarks=True) as client:
+        (base_dir,) = got(client, "base-dirs")["base_dirs"]
+        place = f"{API}/jobs/{base_dir['key']}/run_039/annotation"
+        answer = client.put(place, json={"tag": 1, "remak": "good"})
+        assert (answer.status_code, answer.json()["kind"]) == (422, "invalid_request")
+        assert "body.remak" in answer.json()["detail"]
+        series = [{"base": base_dir["key"], "name": "run_039", "tag": "loss/auto"}]
+        for wrong in ({"point": 10}, {"columns": ["valu"]}, {"points": "10"}):
+            assert client.post(f"{API}/series", json={"series": series, **wrong}).status_code == 422
+        assert client.put(place, json={"tag": True}).status_code == 422
+    (found,) = store.filter_lineage({"summary_dir": {"eq": RUN}}, base_dir=corpus)["object"]
+    assert found["added_info"] == {}
 
 
 def test_who_has_the_answer_already_is_told_so_until_something_changes(

@@ -72,8 +72,10 @@ async def jobs(
     sort: Sorts = [],  # noqa: B006
     base: BaseKey = None,
     fields: Fields = [],  # noqa: B006
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    page: Annotated[int, Query(ge=0, le=100_000)] = 0,
+    limit: Annotated[int | None, Query(ge=1, le=100, description="Else the condition's, or 20.")] = None,
+    page: Annotated[
+        int | None, Query(ge=0, le=100_000, description="Else the condition's offset, or 0.")
+    ] = None,
     count: bool = True,
     form: Literal["page", "columns"] = "page",
     every: bool = False,
@@ -83,12 +85,13 @@ async def jobs(
     `every`: with columns and without `sort`, jobs of which no lineage was written (yet) are among them.
     """
     asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
+    asked |= {name: value for name, value in (("limit", limit), ("offset", page)) if value is not None}
     question = _Question(asked, base, fields, typed=combined(None, where, sort))
 
     def answer(store: LineageStore) -> dict[str, Any]:
         if form == "columns":
             return _columns(store, question, every=every)
-        return _page(store, question, limit, page, count=count)
+        return _page(store, question, count=count)
 
     lasts = not counts_from_now(asked)
     return await unless_known(request, ask, answer, heavy=form == "columns", lasts=lasts)
@@ -124,9 +127,9 @@ def _read_condition(text: str) -> dict[str, Any]:
     return condition
 
 
-def _page(store: LineageStore, question: _Question, limit: int, page: int, *, count: bool) -> dict[str, Any]:
+def _page(store: LineageStore, question: _Question, *, count: bool) -> dict[str, Any]:
     base_dir = question.checked(store)
-    wanted = {**question.condition, "limit": limit, "offset": page}
+    wanted = {"limit": 20, "offset": 0, **question.condition}
     answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
     ids = [each["summary_dir"] for each in answer["object"]]
     known, beside = store.named_jobs(ids), _summaries(store, base_dir, ids, question.fields)
@@ -134,7 +137,7 @@ def _page(store: LineageStore, question: _Question, limit: int, page: int, *, co
         _found(each, job, question.fields, beside)
         for each, job in _with_states(answer["object"], known, base_dir)
     ]
-    return {"count": answer["count"], "limit": limit, "page": page, "jobs": found}
+    return {"count": answer["count"], "limit": wanted["limit"], "page": wanted["offset"], "jobs": found}
 
 
 def _with_states(

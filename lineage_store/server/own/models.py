@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 Number = float | str | None
 """NaN and infinities are the words NaN, Infinity and -Infinity; null is unknown."""
@@ -184,14 +184,27 @@ class Files(BaseModel):
     files: list[dict[str, Any]] = Field(description="v_log_file")
 
 
-class Annotation(BaseModel):
+class Body(BaseModel):
+    """What a request sends; a misspelt name in it is refused, and so is a number that is written as something else."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Annotation(Body):
     """A label and a remark; what is null is left as it is."""
 
     tag: int | None = Field(None, ge=0, le=10)
     remark: str | None = Field(None, max_length=128)
 
 
-class SeriesName(BaseModel):
+_OfSamples = Literal["step", "wall_time", "value"]
+_OfEnds = Literal["first_step", "first_wall_time", "first", "last_step", "last_wall_time", "last"]
+_OfBuckets = Literal["min_step", "min", "max_step", "max", "count", "nan_count"]
+ColumnName = Literal[_OfSamples, _OfEnds, _OfBuckets]
+"""Of samples, or of buckets."""
+
+
+class SeriesName(Body):
     """A tag of a job."""
 
     base: str
@@ -199,7 +212,7 @@ class SeriesName(BaseModel):
     tag: str
 
 
-class SeriesQuestion(BaseModel):
+class SeriesQuestion(Body):
     """Which curves are wanted, and how."""
 
     series: list[SeriesName] = Field(min_length=1, max_length=200)
@@ -208,10 +221,10 @@ class SeriesQuestion(BaseModel):
     device: int | None = None
     points: int = Field(1000, ge=2, le=10_000)
     superseded: bool = False
-    columns: list[str] | None = Field(
+    columns: list[ColumnName] | None = Field(
         None, max_length=20, description="Which columns of the answer; null: all there are."
     )
-    form: str = Field("json", pattern="^(json|columns)$")
+    form: Literal["json", "columns"] = "json"
 
 
 class Curve(BaseModel):
