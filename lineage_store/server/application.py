@@ -7,6 +7,7 @@ A family of endpoints is a router in `OWN`; MindInsight's API is an application 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import lineage_store
 from lineage_store.config import Settings
+from lineage_store.errors import ConfigError
 from lineage_store.server import metrics, mindinsight, page, problems
 from lineage_store.server.guard import Guard, policy_of
 from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
@@ -79,8 +81,12 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def prefix_of(settings: Settings) -> str:
-    """What all paths begin with: nothing, or a path that begins with a slash and ends without."""
+    """What all paths begin with: nothing, or a path that begins with a slash and ends without. Raises ConfigError."""
     prefix = settings.serve_url_path_prefix.strip("/")
+    if prefix and not all(re.fullmatch(r"\w[\w.~-]*", part) for part in prefix.split("/")):
+        raise ConfigError(
+            f"serve_url_path_prefix = {prefix!r} is no beginning of a path: use letters, digits, - _ . ~ and /."
+        )
     return f"/{prefix}" if prefix else ""
 
 

@@ -13,13 +13,14 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
@@ -36,6 +37,7 @@ LEAST_TOKEN = 16
 WRONG_TOKEN_WAITS_S = 0.5
 BODY_WITHIN_S = 10.0
 _LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
+_HOST = re.compile(r"(?:\[([\da-fA-F:.]+)\]|([^:\[\]]+))(?::\d*)?")
 _CHANGES_NOTHING = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -142,7 +144,7 @@ class Guard:
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_url = dict(query).get("token")
-        given = in_url or headers.get("authorization", "").removeprefix("Bearer ")
+        given = in_url or _bearer(headers)
         if _same(given, self._policy.token):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
             return self._to_cookie(scope, rest) if in_url else None
@@ -159,7 +161,7 @@ class Guard:
         )
 
     def _to_cookie(self, scope: Scope, rest: str) -> RedirectResponse:
-        path = "/" + scope["path"].lstrip("/")  # //other.example would be another site
+        path = "/" + quote(scope["path"].lstrip("/"))  # //other.example would be another site
         response = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
         secure = scope["scheme"] == "https"
         response.set_cookie(COOKIE, self._policy.cookie, httponly=True, samesite="strict", secure=secure)
@@ -175,6 +177,11 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def _cookie(headers: Mapping[str, str]) -> str:
     try:
         cookies: SimpleCookie = SimpleCookie(headers.get("cookie", ""))
@@ -188,16 +195,16 @@ def _check_host(headers: Headers, policy: Policy) -> None:
     if len(hosts) == 1 and _name_in(hosts[0]) in policy.names:
         return
     raise RequestRefusedError(
-        f"This server is not called {', '.join(hosts) or 'by no name'}.",
+        f"This server is not called {', '.join(hosts)!r}.",
         hint="Name it with the setting serve_names, if browsers are to call it so.",
         reason="wrong_host",
     )
 
 
 def _name_in(host: str) -> str:
-    """A name or address without its port, brackets and case."""
-    name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-    return name.lower().rstrip(".")
+    """A name or address without its port, brackets and case; "" where it is none."""
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2]).lower().rstrip(".") if match else ""
 
 
 def _check_site(headers: Headers, by_token: bool) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 STATIC = Path(__file__).parent / "static"
 """What `make page` builds, and a wheel has."""
@@ -61,6 +61,11 @@ def router_at(prefix: str, static: Path = STATIC) -> APIRouter:
         headers["Content-Encoding"] = "gzip"
         return Response(found.zipped, headers=headers, media_type=found.media_type)
 
+    async def with_slash() -> RedirectResponse:
+        return RedirectResponse(f"{prefix}/", 308)
+
+    if prefix:
+        router.add_api_route("", with_slash)
     router.add_api_route("/", page)
     for route in ROUTES:
         router.add_api_route(f"/{route}", page)

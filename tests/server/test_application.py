@@ -71,6 +71,16 @@ def test_all_paths_begin_with_the_prefix(sqlite_url: str) -> None:
         assert client.get("/lineage/api/v1/health").status_code == 200
         assert client.get("/lineage/api/v1/openapi.json").status_code == 200
         assert client.get("/api/v1/health").status_code == 404
+        assert client.get("/lineage?x=1").headers["location"] == "/lineage/"
+
+
+@pytest.mark.parametrize("prefix", ["a b", "a?b", "..", "a/../b", "{x}", "a//b", "http://x"])
+def test_a_prefix_that_no_path_begins_with_is_refused(sqlite_url: str, prefix: str) -> None:
+    with (
+        pytest.raises(ConfigError, match="serve_url_path_prefix"),
+        serving(sqlite_url, url_path_prefix=prefix),
+    ):
+        pass
 
 
 def test_a_store_that_is_not_there_is_told_with_its_kind_and_remedy(empty_sqlite_url: str) -> None:

@@ -219,6 +219,8 @@ def test_who_has_the_answer_already_is_told_so_until_something_changes(
     known = {"If-None-Match": first.headers["etag"]}
     again = client.get(f"{API}/jobs", params={"limit": 2}, headers=known)
     assert (again.status_code, again.content) == (304, b"")
+    as_strong = {"If-None-Match": f'"other", {first.headers["etag"].removeprefix("W/")}'}
+    assert client.get(f"{API}/jobs", params={"limit": 2}, headers=as_strong).status_code == 304
     assert client.get(f"{API}/jobs", params={"limit": 3}, headers=known).status_code == 200
     store.annotate(corpus, RUN, remark="better")
     assert client.get(f"{API}/jobs", params={"limit": 2}, headers=known).status_code == 200

@@ -76,6 +76,8 @@ def raw(client: httpx.Client, *lines: str) -> bytes:
         "127.0.0.1.evil.example:8080",
         "0.0.0.0",
         "[::2]",
+        "[::1]evil.example",
+        "localhost:evil.example",
         "localhost@x",
     ],
 )
@@ -222,6 +224,12 @@ def test_the_way_from_token_to_cookie_leads_nowhere_else(sqlite_url: str, token_
         assert TOKEN not in cookie
 
 
+def test_the_way_from_token_to_cookie_leads_to_the_same_place(sqlite_url: str, token_file: str) -> None:
+    with serving(sqlite_url, token_file=token_file) as client:
+        answer = client.get(f"/job/0/a%2520b%3Fc%23d/curves?x=1&token={TOKEN}")
+        assert answer.headers["location"] == "/job/0/a%2520b%3Fc%23d/curves?x=1"
+
+
 def test_every_answer_keeps_browsers_from_guessing(here: httpx.Client) -> None:
     answers = [
         here.get("/"),
@@ -252,7 +260,9 @@ def test_without_the_token_nothing_is_answered(sqlite_url: str, token_file: str)
             answer = client.get(path)
             assert kind(answer) == (401, "no_token")
             assert answer.headers["www-authenticate"] == "Bearer"
-        assert client.get(f"{API}/health", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+        for scheme, status in (("Bearer", 200), ("bearer", 200), ("Basic", 401)):
+            headers = {"Authorization": f"{scheme} {TOKEN}"}
+            assert client.get(f"{API}/health", headers=headers).status_code == status
 
 
 @pytest.mark.parametrize("guess", [TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "\xff\xfe", "Basic eDp5"])
