@@ -24,7 +24,8 @@ from lineage_store.server.mindinsight.protocol import RefusedError
 _OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
 _OF_TEXT = ("eq", "in", "not_in")
 _FIELDS = [field.name for field in MINDINSIGHTS]
-_LINEAGE_TYPE = "lineage_type"
+_LINEAGE_TYPE, _OURS = "lineage_type", "sorted_by"
+_TYPE = "It should be 'dataset' or 'model'."
 _LARGEST = 2**63 - 1
 _NUMBER = "It should be a dict and the value should be a float or a integer"
 _BOUNDS = {"limit": (1, 100, "0 < limit <= 100"), "offset": (0, 100_000, "0 <= offset <= 100000")}
@@ -46,7 +47,7 @@ def read_condition(body: object) -> Mapping[str, Any]:
         if not isinstance(value, int) or isinstance(value, bool):
             raise refused(f"TypeError. The {name} must be int.")
     _check_order(body)
-    asked = {name: each for name, each in body.items() if name not in CONTROL_KEYS or name == _LINEAGE_TYPE}
+    asked = {name: each for name, each in body.items() if name not in CONTROL_KEYS or name == _OURS}
     for name, comparisons in asked.items():
         _check_attribute(name, comparisons)
     for name, value in page.items():
@@ -54,10 +55,8 @@ def read_condition(body: object) -> Mapping[str, Any]:
         if not least <= value <= greatest:
             raise refused(f"Invalid input {name}. {text}")
     for name in sorted((*_FIELDS, _LINEAGE_TYPE)):
-        for operator, value in asked.get(name, {}).items():
-            _check_value(name, operator, value)
-    if "sorted_by" in body:
-        raise refused("ValueError. The search attribute not supported.")
+        if name in body:
+            _check_values(name, body[name])
     return body
 
 
@@ -81,11 +80,9 @@ def _is_prefixed(name: str) -> bool:
 
 
 def _check_attribute(name: str, comparisons: object) -> None:
-    if name not in (*_FIELDS, _LINEAGE_TYPE) and not _is_prefixed(name):
+    if name not in _FIELDS and not _is_prefixed(name):
         raise refused("ValueError. The search attribute not supported.")
     if not isinstance(comparisons, dict):
-        if name == _LINEAGE_TYPE:
-            raise _invalid(name, "It should be 'dataset' or 'model'.")
         raise refused(f"TypeError. The search_condition element {name} should be dict.")
     for operator, value in comparisons.items():
         if operator not in _OPERATORS:
@@ -94,18 +91,21 @@ def _check_attribute(name: str, comparisons: object) -> None:
             raise _invalid(name, _NUMBER)
 
 
-def _check_value(name: str, operator: str, value: object) -> None:
+def _check_values(name: str, comparisons: object) -> None:
     is_type = name == _LINEAGE_TYPE
-    type_ = "text" if is_type else BY_NAME[name].type
-    if type_ == "text" and operator not in _OF_TEXT:
+    type_: FieldType = "text" if is_type else BY_NAME[name].type
+    expected = _TYPE if is_type else _expected(BY_NAME[name])
+    if not isinstance(comparisons, dict):  # of a type: all else was seen before
+        raise _invalid(name, expected)
+    if type_ == "text" and not comparisons.keys() <= {*_OF_TEXT}:
         raise _invalid(name, "Its operation should be `eq`, `in` or `not_in`.")
-    if _takes_list(type_, operator) and not isinstance(value, list):
-        raise _invalid(name, "The value of `in` operation must be list or tuple.")
-    named = value if isinstance(value, list) else [value]
-    if is_type and not all(each in ("dataset", "model") for each in named):
-        raise _invalid(name, "It should be 'dataset' or 'model'.")
-    if not _fits(type_, operator, value):
-        raise _invalid(name, _expected(BY_NAME[name]))
+    for operator, value in comparisons.items():
+        if _takes_list(type_, operator) and not isinstance(value, list):
+            raise _invalid(name, "The value of `in` operation must be list or tuple.")
+        named = value if isinstance(value, list) else [value]
+        is_known = not is_type or all(each in ("dataset", "model") for each in named)
+        if not (is_known and _fits(type_, operator, value)):
+            raise _invalid(name, expected)
 
 
 def _expected(field: LineageField) -> str:

@@ -29,7 +29,7 @@ Column = Sequence[float | None]
 
 def analysed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What MindInsight answers about these jobs."""
-    models = [each["model_lineage"] for each in objects]
+    models = [each["model_lineage"] for each in objects if "model_lineage" in each]
     user_keys = _keys(model["user_defined"] for model in models)
     parameters = {name: [model[name] for model in models] for name in _TUNABLE}
     parameters |= {f"{USER}{key}": [model["user_defined"].get(key) for model in models] for key in user_keys}

@@ -39,7 +39,7 @@ def train_jobs(site: Site, query: Query) -> dict[str, Any]:
 
 def plugins(site: Site, query: Query) -> dict[str, Any]:
     """A job's tags; with `manual_update` the job counts as opened from now on."""
-    manual = (query.get("manual_update") or "false").lower()
+    manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
         raise wrong_value("The value of manual_update must be 'false' or 'true'.")
     train_id = query.required("train_id")
@@ -55,11 +55,11 @@ def plugins(site: Site, query: Query) -> dict[str, Any]:
 
 def single_job(site: Site, query: Query) -> dict[str, Any]:
     """A job's tags of one plugin."""
-    plugin = query.required("plugin_name")
+    plugin, train_id = query.required("plugin_name"), query.required("train_id")
     if plugin not in PLUGIN_NAMES:
         detail = f"'plugin_name' only can be one of {list(PLUGIN_NAMES)}"
         raise RefusedError("5054500B", f"Plugin is not available. Detail: {detail}")
-    job = site.job(query.required("train_id"), "")
+    job = site.job(train_id, IN_MANAGER)
     shown = {"id": job.train_id, "name": job.train_id, "tags": job.tags[plugin]}
     return {"train_jobs": [shown]}
 

@@ -31,7 +31,7 @@ def landscapes(site: Site, query: Query) -> dict[str, Any]:
     """One landscape of each job: of an interval, or the final one."""
     train_ids = query.all("train_id")
     jobs = site.jobs(train_ids)
-    kind, wanted = query.get("type") or "interval", query.get("interval_id")
+    kind, wanted = [*query.all("type"), "interval"][0], query.get("interval_id")
     return {"landscapes": [_landscape(site, jobs, train_id, kind, wanted) for train_id in train_ids]}
 
 

@@ -15,7 +15,6 @@ from lineage_store.server.mindinsight.importance import analysed
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
 from lineage_store.server.mindinsight.site import Site
 
-_WITH_MODEL = {"lineage_type": {"eq": "model"}}
 _NESTED = ("operations", "sampler", "children")
 _TYPES = (str, bool, int, float, list)
 """In MindInsight's tables the keys of a pipeline come in this order: by the types of values, then what is nested."""
@@ -32,7 +31,10 @@ def lineages(site: Site, body: Any) -> dict[str, Any]:
 
 def search(site: Site, body: Any) -> dict[str, Any]:
     """The store's answer to the condition in a request's body."""
-    condition = read_condition({} if body is None else body)
+    condition = dict(read_condition({} if body is None else body))
+    if "summary_dir" in condition:
+        ids = condition["summary_dir"].items()
+        condition["summary_dir"] = {operator: _without_paths(value) for operator, value in ids}
     if not site.base_dir:
         return {"customized": {}, "object": [], "count": 0}
     try:
@@ -41,9 +43,16 @@ def search(site: Site, body: Any) -> dict[str, Any]:
         raise refused(str(error)) from None
 
 
+def _without_paths(ids: Any) -> Any:
+    """Ids of jobs, with what no job is called in the place of absolute paths, which the store would take for ids."""
+    if isinstance(ids, list):
+        return [_without_paths(each) for each in ids]
+    return "" if isinstance(ids, str) and ids.startswith("/") else ids
+
+
 def targets(site: Site, body: Any) -> dict[str, Any]:
     """Which hyper-parameters of the jobs that match go with which results."""
-    return analysed(search(site, {**read_condition({} if body is None else body), **_WITH_MODEL})["object"])
+    return analysed(search(site, body)["object"])
 
 
 def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
@@ -51,18 +60,28 @@ def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(body, dict):
         raise wrong_value("The request body should be a dict.")
     train_id = _relative(query.get("train_id"))
-    if not body.keys() <= {"tag", "remark"}:
+    if not body.keys() <= _CHECKS.keys():
         raise _invalid("Keys of added_info must be in ['tag', 'remark'].")
-    tag, remark = body.get("tag", 0), body.get("remark", "")
+    for name, value in body.items():
+        _CHECKS[name](value)
+    return train_id, body
+
+
+def _check_tag(tag: object) -> None:
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise _invalid("'tag' must be int.")
     if not 0 <= tag <= LARGEST_LABEL:
         raise _invalid(f"The tag should in [0, {LARGEST_LABEL}].")
+
+
+def _check_remark(remark: object) -> None:
     if not isinstance(remark, str):
         raise _invalid("'remark' must be str.")
     if len(remark) > LONGEST_REMARK:
         raise _invalid(f"The length of remark should in [0, {LONGEST_REMARK}].")
-    return train_id, body
+
+
+_CHECKS = {"tag": _check_tag, "remark": _check_remark}
 
 
 def require_lineage(site: Site, train_id: str) -> None:

@@ -250,7 +250,8 @@ async def _read_required(request: Request) -> Any:
 
 
 def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+    main, _, sub = request.headers.get("content-type", "").partition(";")[0].strip().lower().partition("/")
+    return main == "application" and (sub == "json" or sub.endswith("+json"))
 
 
 async def _read_body(request: Request, needs_type: bool) -> Any:

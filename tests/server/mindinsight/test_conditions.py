@@ -19,6 +19,9 @@ REFUSED: list[tuple[Any, str]] = [
     ({"limit": 0, "epoch": {"lt": "x"}}, "Invalid input limit. 0 < limit <= 100"),
     ({"limit": 0, "metric/a": {"lt": "x"}}, "The parameter metric/a is invalid."),
     ({"summary_dir": {"lt": "x"}, "lineage_type": {"eq": "x"}}, TYPE),
+    ({"limit": 0, "lineage_type": []}, "Invalid input limit. 0 < limit <= 100"),
+    ({"network": {"eq": 1, "lt": "a"}}, f"The parameter network is invalid. {EQ_OR_IN}"),
+    ({"lineage_type": {"like": "model"}}, f"The parameter lineage_type is invalid. {EQ_OR_IN}"),
     ({"limit": 0, "offset": "x"}, "TypeError. The offset must be int."),
     ({"offset": 1.0}, "TypeError. The offset must be int."),
     ({"offset": -1}, "Invalid input offset. 0 <= offset <= 100000"),
@@ -48,8 +51,9 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     *(
         ({"lineage_type": value}, TYPE)
-        for value in ({"eq": "xxx"}, {"eq": None}, None, "model", {"in": ["x"]})
+        for value in ({"eq": "xxx"}, {"eq": None}, {"in": ["x"]}, None, "model")
     ),
+    ({"lineage_type": {"eq": ["model"]}}, TYPE),
     ({"lineage_type": {"in": "model"}}, f"The parameter lineage_type is invalid. {LIST}"),
     ({"loss": {"lt": "x"}}, "The parameter loss is invalid."),
     ({"loss": {"in": 5}}, f"The parameter loss is invalid. {LIST}"),

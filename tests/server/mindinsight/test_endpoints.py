@@ -63,6 +63,19 @@ def test_a_remark_that_is_no_json_is_refused(client: httpx.Client, body: str, co
     assert (answer.status_code, answer.json()["error_code"]) == (400, "50540002")
 
 
+@pytest.mark.parametrize("content_type", ["Application/JSON; charset=utf-8", "application/vnd.x+json"])
+def test_json_is_told_by_its_type_however_it_is_written(client: httpx.Client, content_type: str) -> None:
+    headers = {"Content-Type": content_type}
+    answer = client.put(f"{BEGIN}/lineagemgr/lineages", params=ROW, content='{"tag": 2}', headers=headers)
+    assert (answer.json(), added_info(client)) == ({"status": "success"}, {"tag": 2})
+
+
+def test_of_a_label_and_a_remark_the_first_that_is_wrong_is_told(client: httpx.Client) -> None:
+    for body, name in (({"remark": 5, "tag": "x"}, "remark"), ({"tag": "x", "remark": 5}, "tag")):
+        told = client.put(f"{BEGIN}/lineagemgr/lineages", params=ROW, json=body).json()["error_msg"]
+        assert told.startswith(f"ValueError. '{name}' must be")
+
+
 def test_a_label_that_would_break_its_page_is_refused(client: httpx.Client) -> None:
     answer = client.put(f"{BEGIN}/lineagemgr/lineages", params=ROW, json={"tag": True})
     assert (answer.status_code, answer.json()["error_code"]) == (400, "50542081")
@@ -114,6 +127,39 @@ def test_a_path_outside_is_no_job(client: httpx.Client, base_dir: Path) -> None:
         answer = client.get(f"{BEGIN}/datavisual/plugins", params=params)
         assert (answer.status_code, answer.json()["error_code"]) == (400, "50545005")
         assert str(base_dir.parent) not in answer.text.replace(train_id, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "told"),
+    [
+        (
+            "single-job?plugin_name=image&train_id=./nope",
+            "50545005",
+            "Can not find the train job in data manager.",
+        ),
+        ("single-job?plugin_name=nothing", "50540003", "'train_id' is required."),
+        ("plugins?train_id=./a&manual_update=", "50540002", "must be 'false' or 'true'."),
+    ],
+)
+def test_wrong_questions_about_a_job_are_refused_as_by_its_server(
+    client: httpx.Client, asked: str, code: str, told: str
+) -> None:
+    answer = client.get(f"{BEGIN}/datavisual/{asked}")
+    assert (answer.status_code, answer.json()["error_code"]) == (400, code)
+    assert answer.json()["error_msg"].endswith(told)
+
+
+def test_targets_are_searched_among_what_is_asked_for(client: httpx.Client) -> None:
+    body = {"lineage_type": {"in": ["dataset"]}}
+    found = client.post(f"{BEGIN}/optimizer/targets/search", json=body).json()
+    assert (found["metadata"]["train_ids"], found["targets"]) == (["./a"], [])
+
+
+def test_an_absolute_path_is_no_id_of_a_job_and_none_is_told(client: httpx.Client, base_dir: Path) -> None:
+    for path in (str(base_dir / "a"), "/etc", str(base_dir / ".." / "a")):
+        for comparison, count in (({"eq": path}, 0), ({"in": [path, "./a"]}, 1), ({"not_in": [path]}, 1)):
+            answer = client.post(f"{BEGIN}/lineagemgr/lineages", json={"summary_dir": comparison})
+            assert (answer.status_code, answer.json()["count"]) == (200, count)
 
 
 def test_every_answer_has_the_headers_of_its_server(client: httpx.Client) -> None:

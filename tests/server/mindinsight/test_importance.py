@@ -40,6 +40,13 @@ def test_what_cannot_be_told_has_a_reason() -> None:
     ]
 
 
+def test_of_jobs_whose_training_is_not_asked_for_nothing_is_told() -> None:
+    assert analysed([{"summary_dir": "./1", "dataset_graph": {}}]) == {
+        "metadata": {"train_ids": ["./1"], "possible_hyper_parameters": [], "unrecognized_params": []},
+        "targets": [],
+    }
+
+
 def test_values_that_are_no_numbers_are_not_considered() -> None:
     user = {"team": "vision", "depth": 3, "flag": True}
     found = analysed([job(1, metric={"note": "good", "acc": "NaN"}, user=user), job(2, metric={})])
