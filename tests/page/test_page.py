@@ -61,6 +61,18 @@ def test_a_brush_in_the_link_picks_jobs_and_escape_clears_it(page: Any) -> None:
     expect(page.get_by_role("status").filter(has_text="10 jobs")).to_be_visible()
 
 
+@pytest.mark.parametrize("box", ["Keys", "Columns", "Ranges"])
+def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) -> None:
+    page.goto("/jobs?brush=metric/accuracy~0.65~1")
+    opener = page.get_by_role("button", name=box, exact=True)
+    opener.click()
+    expect(page.locator("dialog :focus")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(opener).to_be_focused()
+    expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+
+
 def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:
     page.goto("/jobs?cols=remark,label")
     row(page, "sweep_3").get_by_role("button").click()

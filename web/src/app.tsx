@@ -8,6 +8,7 @@ import { HealthPage } from "./health";
 import { JobPage } from "./job/page";
 import { JobsPage } from "./jobs/page";
 import { Away, Connection } from "./live";
+import { Popup } from "./parts/popup";
 import { dark, switchTheme } from "./parts/theme";
 import { href, route } from "./state";
 
@@ -28,7 +29,6 @@ export function App() {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.key === "?" && !isTyping(event)) help.value = !help.value;
-      if (event.key === "Escape") help.value = false;
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
@@ -61,7 +61,7 @@ export function App() {
       <Behind />
       <Route first={first} />
       {help.value && (
-        <dialog open aria-label="Keys">
+        <Popup label="Keys" onClose={() => (help.value = false)}>
           <h2>Keys</h2>
           <table>
             <tbody>
@@ -78,7 +78,7 @@ export function App() {
           <button type="button" onClick={() => (help.value = false)}>
             Close
           </button>
-        </dialog>
+        </Popup>
       )}
     </>
   );

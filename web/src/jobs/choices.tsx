@@ -1,6 +1,7 @@
 // A list of names to choose from: which columns the table has, which axes the plot.
 
 import { useSignal } from "@preact/signals";
+import { Popup } from "../parts/popup";
 
 interface Props {
   label: string;
@@ -20,13 +21,7 @@ export function Choices({ label, all, chosen, onChange, onReset }: Props) {
         {label}
       </button>
       {open.value && (
-        <dialog
-          open
-          aria-label={label}
-          onKeyDown={(event) => {
-            if (event.key === "Escape") open.value = false;
-          }}
-        >
+        <Popup label={label} onClose={() => (open.value = false)}>
           <div class="bar">
             <input
               type="search"
@@ -57,7 +52,7 @@ export function Choices({ label, all, chosen, onChange, onReset }: Props) {
             </label>
           ))}
           {!offered.length && <p class="quiet">Nothing is called so.</p>}
-        </dialog>
+        </Popup>
       )}
     </>
   );

@@ -3,24 +3,23 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { idText, type JobId, type Names } from "../api";
-import { get, url } from "../client";
-import { type Columns, sorted, within, wordOf } from "../columns";
-import { counted, number, time } from "../format";
+import { get } from "../client";
+import { type Columns, sorted, within } from "../columns";
+import { number, time } from "../format";
 import { revision } from "../live";
 import { Trouble, useLoaded } from "../parts/loaded";
 import { Table, type TableColumn } from "../parts/table";
 import { go, href, joined, list, parameter, set } from "../state";
 import { Label, Remark } from "./annotation";
 import { axisOf } from "./axes";
-import { Choices } from "./choices";
-import { everyName, terms } from "./condition";
 import { ConditionBar } from "./conditionBar";
 import { Empty } from "./empty";
 import { Groups, Ranking, Scatter } from "./insights";
 import { useJobs } from "./loaded";
 import { Parallel } from "./parallel";
-import { Ranges } from "./ranges";
+import { Tools } from "./tools";
 import * as view from "./view";
+import { numberAt, word } from "./view";
 
 /** New names are rare: so often changes are told before they are asked for again. */
 const NAMES_AFTER = 20;
@@ -135,116 +134,6 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
       )}
       <JobTable {...{ columns, names, rows, keys, idOf, open, choose, hovered }} selected={selected.value} />
     </>
-  );
-}
-
-function Tools({
-  columns,
-  names,
-  rows,
-  where,
-  selected,
-}: {
-  columns: Columns;
-  names: Names;
-  rows: Int32Array;
-  where: string;
-  selected: ReadonlySet<string>;
-}) {
-  const all = [...new Set([...view.OF_EVERY_JOB.slice(1), ...everyName(names).map((each) => each.name)])];
-  const chosen = view.chosenColumns(names);
-  const axes = view.axesOf(columns, view.wantedAxes(names));
-  const numeric = axes.filter((name) => columns.byName.get(name)?.kind === "number");
-  const total =
-    rows.length === columns.count
-      ? counted(columns.count, "job")
-      : `${number(rows.length)} of ${counted(columns.count, "job")}`;
-  const compared = selected.size ? { jobs: joined([...selected]) } : where ? { where } : null;
-  return (
-    <div class="bar" role="toolbar" aria-label="View">
-      <b role="status">{total}</b>
-      {selected.size > 0 && <span class="quiet">{selected.size} selected</span>}
-      {compared && (
-        <a href={href(["compare"], compared)} id="compare">
-          Compare {selected.size ? counted(selected.size, "job") : "these"}
-        </a>
-      )}
-      <Choices
-        label="Columns"
-        all={all}
-        chosen={chosen}
-        onChange={(next) => set({ cols: joined(next) })}
-        onReset={() => set({ cols: null })}
-      />
-      <Choices
-        label="Axes"
-        all={all}
-        chosen={axes}
-        onChange={(next) => set({ axes: joined(next) })}
-        onReset={() => set({ axes: null })}
-      />
-      <Ranges columns={columns} axes={axes} brushes={view.brushes()} />
-      <Pick label="Group by" value={view.grouping()} all={all} onChange={(name) => set({ group: name })} />
-      <Pick
-        label="What goes with"
-        value={parameter("ranking")}
-        all={numeric}
-        onChange={(name) => set({ ranking: name })}
-      />
-      <Pick
-        label="Scatter x"
-        value={list("scatter")[0] ?? ""}
-        all={numeric}
-        onChange={(name) =>
-          set({ scatter: name ? joined([name, list("scatter")[1] ?? numeric.at(-1) ?? name]) : null })
-        }
-      />
-      {list("scatter").length === 2 && (
-        <Pick
-          label="y"
-          value={list("scatter")[1]!}
-          all={numeric}
-          onChange={(name) => set({ scatter: name ? joined([list("scatter")[0]!, name]) : null })}
-        />
-      )}
-      {parameter("brush") && (
-        <button type="button" onClick={() => set({ brush: null })}>
-          Clear brushes
-        </button>
-      )}
-      <button type="button" onClick={() => download(columns, rows, ["train_id", ...chosen])}>
-        CSV
-      </button>
-      <a href={url("jobs", { where: terms(where) }).href} target="_blank" rel="noreferrer">
-        JSON
-      </a>
-    </div>
-  );
-}
-
-function Pick({
-  label,
-  value,
-  all,
-  onChange,
-}: {
-  label: string;
-  value: string;
-  all: readonly string[];
-  onChange: (name: string | null) => void;
-}) {
-  return (
-    <label>
-      {label}{" "}
-      <select value={value} onChange={(event) => onChange(event.currentTarget.value || null)}>
-        <option value="">–</option>
-        {all.map((name) => (
-          <option key={name} value={name}>
-            {view.titleOf(name)}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }
 
@@ -374,37 +263,9 @@ function columnOf(columns: Columns, name: string): TableColumn {
   };
 }
 
-function word(columns: Columns, name: string, row: number): string {
-  const column = columns.byName.get(name);
-  return (column?.kind === "word" ? wordOf(column, row) : null) ?? "";
-}
-
-function numberAt(columns: Columns, name: string, row: number): number | null {
-  const column = columns.byName.get(name);
-  const value = column?.kind === "number" ? column.values[row]! : Number.NaN;
-  return Number.isNaN(value) ? null : value;
-}
-
 function shownAt(columns: Columns, name: string, row: number): string {
   if (name === "updated_at") return time(word(columns, name, row));
   return columns.byName.get(name)?.kind === "number"
     ? number(numberAt(columns, name, row))
     : word(columns, name, row);
-}
-
-/** A file for spreadsheets: what they would take for a formula stands behind a quote. */
-function download(columns: Columns, rows: Int32Array, names: readonly string[]): void {
-  const cellOf = (text: string) => {
-    const safe = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  const exact = (name: string, row: number) =>
-    String(numberAt(columns, name, row) ?? word(columns, name, row));
-  const lines = [names, ...Array.from(rows, (row) => names.map((name) => exact(name, row)))];
-  const file = new Blob([lines.map((line) => line.map(cellOf).join(",")).join("\r\n")], { type: "text/csv" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(file);
-  link.download = "jobs.csv";
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { asNumbers, type Brush, type Columns } from "../columns";
 import { number } from "../format";
+import { Popup } from "../parts/popup";
 import { extent } from "../scales";
 import { set } from "../state";
 import { brushText, titleOf } from "./view";
@@ -27,15 +28,7 @@ export function Ranges({ columns, axes, brushes }: Props) {
         Ranges
       </button>
       {open.value && (
-        <dialog
-          open
-          aria-label="Ranges"
-          onKeyDown={(event) => {
-            if (event.key !== "Escape") return;
-            event.stopPropagation();
-            open.value = false;
-          }}
-        >
+        <Popup label="Ranges" onClose={() => (open.value = false)}>
           {axes.map((name) => {
             const mine = brushes.filter((brush) => brush.name === name);
             const props = { name, columns, mine, onChange: (next: Brush[]) => put(name, next) };
@@ -49,7 +42,7 @@ export function Ranges({ columns, axes, brushes }: Props) {
           <button type="button" onClick={() => (open.value = false)}>
             Close
           </button>
-        </dialog>
+        </Popup>
       )}
     </>
   );

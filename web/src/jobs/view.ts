@@ -1,7 +1,7 @@
 // What the jobs page shows, out of its URL and the columns that were loaded.
 
 import type { Names } from "../api";
-import type { Brush, Columns, SortKey } from "../columns";
+import { type Brush, type Columns, type SortKey, wordOf } from "../columns";
 import { joined, list, parameter } from "../state";
 
 /** What the table shows unless somebody chooses. */
@@ -84,4 +84,15 @@ export function grouping(): string {
 export function titleOf(name: string): string {
   const short = name.replace(/^(metric|user_defined)\//, "");
   return DEFAULT_COLUMNS.includes(short) ? name : short;
+}
+
+export function word(columns: Columns, name: string, row: number): string {
+  const column = columns.byName.get(name);
+  return (column?.kind === "word" ? wordOf(column, row) : null) ?? "";
+}
+
+export function numberAt(columns: Columns, name: string, row: number): number | null {
+  const column = columns.byName.get(name);
+  const value = column?.kind === "number" ? column.values[row]! : Number.NaN;
+  return Number.isNaN(value) ? null : value;
 }
