@@ -61,6 +61,21 @@ def test_a_brush_in_the_link_picks_jobs_and_escape_clears_it(page: Any) -> None:
     expect(page.get_by_role("status").filter(has_text="10 jobs")).to_be_visible()
 
 
+def test_a_brush_over_words_stays_with_them_when_a_job_brings_a_new_word(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    page.goto("/jobs?axes=optimizer,epoch")
+    page.get_by_role("button", name="Ranges").click()
+    page.get_by_role("dialog", name="Ranges").get_by_label("Momentum").check()
+    expect(page.get_by_role("status").filter(has_text="1 of 10 jobs")).to_be_visible()
+    Log().train(network="LeNet5", optimizer="AdaGrad").write_lineage(base_dir / "newcomer")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    expect(page.get_by_role("status").filter(has_text="1 of 11 jobs")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("Momentum")
+
+
 @pytest.mark.parametrize("box", ["Keys", "Columns", "Ranges"])
 def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) -> None:
     page.goto("/jobs?brush=metric/accuracy~0.65~1")

@@ -21,14 +21,14 @@ export interface Columns {
 /** The numbers of a column; of words their places in the alphabet, so that they have an axis too. */
 export function asNumbers(column: Column): Float64Array {
   if (column.kind === "number") return column.values;
-  const order = column.words
-    .map((_, n) => n)
-    .sort((a, b) => compareWords(column.words[a]!, column.words[b]!));
-  const places = new Float64Array(order.length);
-  order.forEach((word, place) => {
-    places[word] = place;
-  });
+  const placeOf = new Map(wordsInOrder(column).map((word, place) => [word, place]));
+  const places = column.words.map((word) => placeOf.get(word)!);
   return Float64Array.from(column.codes, (code) => (code < 0 ? Number.NaN : places[code]!));
+}
+
+/** The words of a column as they stand on an axis. */
+export function wordsInOrder(column: Words): string[] {
+  return [...column.words].sort();
 }
 
 export function wordOf(column: Words, row: number): string | null {
@@ -166,8 +166,4 @@ export function grouped(
 
 function missing(value: number): string | undefined {
   return Number.isNaN(value) ? "" : undefined;
-}
-
-function compareWords(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

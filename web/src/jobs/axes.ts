@@ -1,6 +1,6 @@
 // The axes of the parallel coordinates: where every job stands on each of them. Pure.
 
-import { asNumbers, type Column, type Columns } from "../columns";
+import { asNumbers, type Column, type Columns, wordsInOrder } from "../columns";
 import { fitting, type Scale, ticksBetween } from "../scales";
 
 export interface Axis {
@@ -54,7 +54,7 @@ function wordScale(count: number): Scale {
 
 function ticksOf(column: Column, scale: Scale, show: (value: number) => string): Axis["ticks"] {
   if (column.kind === "word") {
-    const words = [...column.words].sort();
+    const words = wordsInOrder(column);
     const every = Math.max(1, Math.ceil(words.length / 24));
     return words.flatMap((text, value) =>
       value % every ? [] : [{ place: scale.at(value), text: text || "(empty)", value }],

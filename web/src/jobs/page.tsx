@@ -66,7 +66,7 @@ export function JobsPage() {
 }
 
 function Jobs({ columns, names, where }: { columns: Columns; names: Names; where: string }) {
-  const brushes = view.brushes();
+  const brushes = view.brushes(columns);
   const brushText = parameter("brush");
   const sortText = parameter("sort");
   const keys = view.sortKeys();
@@ -111,7 +111,7 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
           colour={colour}
           hovered={hovered.value}
           nameOf={(row) => idOf(row).name}
-          onBrush={(next) => set({ brush: view.brushText(next) })}
+          onBrush={(next) => set({ brush: view.brushText(columns, next) })}
           onMove={(name, to) => {
             const others = wanted.filter((each) => each !== name);
             set({ axes: joined([...others.slice(0, to), name, ...others.slice(to)]) });

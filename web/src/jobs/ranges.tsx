@@ -1,7 +1,7 @@
 // Ranges of the axes in numbers and words: what brushes do by hand, for keys and for exact ends.
 
 import { useSignal } from "@preact/signals";
-import { asNumbers, type Brush, type Columns } from "../columns";
+import { asNumbers, type Brush, type Columns, wordsInOrder } from "../columns";
 import { number } from "../format";
 import { Popup } from "../parts/popup";
 import { extent } from "../scales";
@@ -20,7 +20,7 @@ export function Ranges({ columns, axes, brushes }: Props) {
   const open = useSignal(false);
   const put = (name: string, mine: Brush[]) => {
     const next = [...brushes.filter((brush) => brush.name !== name), ...mine];
-    set({ brush: next.length ? brushText(next) : null });
+    set({ brush: next.length ? brushText(columns, next) : null });
   };
   return (
     <>
@@ -85,7 +85,7 @@ function Ends({ name, columns, mine, onChange }: Axis) {
 /** Words stand at their places in the alphabet: each is a range of its own. */
 function Words({ name, columns, mine, onChange }: Axis) {
   const column = columns.byName.get(name)!;
-  const words = column.kind === "word" ? [...column.words].sort() : [];
+  const words = column.kind === "word" ? wordsInOrder(column) : [];
   const has = (place: number) => mine.some(({ low, high }) => low <= place && place <= high);
   const toggle = (place: number) =>
     onChange(

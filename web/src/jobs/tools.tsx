@@ -56,7 +56,7 @@ export function Tools({
         onChange={(next) => set({ axes: joined(next) })}
         onReset={() => set({ axes: null })}
       />
-      <Ranges columns={columns} axes={axes} brushes={view.brushes()} />
+      <Ranges columns={columns} axes={axes} brushes={view.brushes(columns)} />
       <Pick label="Group by" value={view.grouping()} all={all} onChange={(name) => set({ group: name })} />
       <Pick
         label="What goes with"

@@ -1,7 +1,7 @@
 // What the jobs page shows, out of its URL and the columns that were loaded.
 
 import type { Names } from "../api";
-import { type Brush, type Columns, type SortKey, wordOf } from "../columns";
+import { type Brush, type Columns, type SortKey, wordOf, wordsInOrder } from "../columns";
 import { joined, list, parameter } from "../state";
 
 /** What the table shows unless somebody chooses. */
@@ -65,16 +65,37 @@ export function resorted(keys: readonly SortKey[], name: string, also: boolean):
   return before.down ? [...others, { name, down: false }] : others;
 }
 
-export function brushes(): Brush[] {
-  return list("brush").flatMap((text) => {
-    const [, name, low, high] = /^(.+)~([^~]+)~([^~]+)$/s.exec(text) ?? [];
-    return name && low && high ? [{ name, low: Number(low), high: Number(high) }] : [];
+const brushed = () =>
+  list("brush").flatMap((text) => {
+    const [, name, ...ends] = /^(.+)~([^~]*)~([^~]*)$/s.exec(text) ?? [];
+    return name ? [{ name, ends: ends.map(unescaped) as [string, string] }] : [];
+  });
+
+/** Ends in words are those of the alphabet between them: their places change when a job brings a new word. */
+export function brushes(columns: Columns): Brush[] {
+  return brushed().map(({ name, ends: [low, high] }) => {
+    const column = columns.byName.get(name);
+    if (column?.kind !== "word") return { name, low: Number(low), high: Number(high) };
+    const words = wordsInOrder(column);
+    const places = [...words.keys()].filter((place) => low <= words[place]! && words[place]! <= high);
+    return { name, low: (places[0] ?? words.length) - 0.5, high: (places.at(-1) ?? words.length) + 0.5 };
   });
 }
 
-export function brushText(found: readonly Brush[]): string {
-  return joined(found.map(({ name, low, high }) => `${name}~${low}~${high}`));
+export function brushText(columns: Columns, found: readonly Brush[]): string {
+  return joined(
+    found.map(({ name, low, high }) => {
+      const column = columns.byName.get(name);
+      if (column?.kind !== "word") return `${name}~${low}~${high}`;
+      const words = wordsInOrder(column);
+      const end = (place: number) => words[Math.min(words.length - 1, Math.max(0, place))] ?? "";
+      return [name, ...[end(Math.floor(low + 0.5)), end(Math.ceil(high - 0.5))].map(escaped)].join("~");
+    }),
+  );
 }
+
+const escaped = (word: string) => word.replace(/[%~]/g, (each) => (each === "%" ? "%25" : "%7E"));
+const unescaped = (word: string) => word.replaceAll("%7E", "~").replaceAll("%25", "%");
 
 export function grouping(): string {
   return parameter("group");
