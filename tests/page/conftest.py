@@ -47,7 +47,7 @@ def base_dir(tmp_path: Path) -> Path:
         for step in range(1, 40):
             log.scalar(step, "loss", float("nan") if step == 7 else number + 1.0 / step)
         if number == 0:
-            log.histogram(1, "w", [0.0, 1.0, 2.0]).histogram(2, "w", [0.0, 3.0])
+            log.histogram(1, "w", [0.0, 1.0, 2.0, float("nan"), float("inf")]).histogram(2, "w", [0.0, 3.0])
             log.image(1, "input", [[[255, 0, 0], [0, 255, 0]]]).tensor(
                 1, "t", [[1.0, 2.0], [3.0, float("nan")]]
             )

@@ -176,7 +176,7 @@ TABS = {
     "curves": "loss",
     "evaluations": "accuracy",
     "images": "step 1",
-    "histograms": "2 steps",
+    "histograms": "Not drawn: 1 NaN, 1 infinite",
     "tensors": "not finite 1",
     "graph": "Default (3)",
     "landscape": "loss from 1 to 9",

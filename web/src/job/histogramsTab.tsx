@@ -1,11 +1,13 @@
 // Histograms of a tag over its steps: as ridges, or as a heat map.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import { type JobId, numeric, type PayloadRow, type Place, payload } from "../api";
 import { ramp } from "../colours";
 import { number } from "../format";
+import { Canvas, type Paint } from "../parts/canvas";
 import { Show, useLoaded } from "../parts/loaded";
 import { dark } from "../parts/theme";
+import { ticksBetween } from "../scales";
 import { parameter, set } from "../state";
 import { type Heat, type Histogram, heatOf } from "./heat";
 import type { TabProps } from "./page";
@@ -13,7 +15,8 @@ import { chosenTag, TagPicker, useRows } from "./steps";
 
 /** So many histograms are shown, evenly chosen among the steps, the last always. */
 const MOST = 40;
-const SIZE = { width: 900, height: 420, left: 70, bottom: 30, top: 30 };
+const WIDEST = 900;
+const SIZE = { height: 420, left: 56, right: 30, bottom: 30, top: 10 };
 
 export function HistogramsTab({ job, tags }: TabProps) {
   const all = tags.tags.histogram ?? [];
@@ -45,12 +48,13 @@ interface Wire {
   left: (number | string)[];
   width: (number | string)[];
   count: number[];
+  statistics: { nan_count: number; pos_inf_count: number; neg_inf_count: number };
 }
 
 function Histograms({ job, place, rows }: { job: JobId; place: Place; rows: readonly PayloadRow[] }) {
   const chosen = evenly(rows, MOST);
   const loaded = useLoaded(JSON.stringify([job, place, chosen.map((row) => row.step)]), (signal) =>
-    Promise.all(chosen.map(async (row) => histogramOf(await payload<Wire>(job, place, row, {}, signal)))),
+    Promise.all(chosen.map((row) => payload<Wire>(job, place, row, {}, signal))),
   );
   return (
     <>
@@ -58,8 +62,11 @@ function Histograms({ job, place, rows }: { job: JobId; place: Place; rows: read
         {number(rows.length)} steps{chosen.length < rows.length && `, ${chosen.length} of them shown`}
       </p>
       <Show of={loaded.value}>
-        {(histograms) => (
-          <Picture histograms={histograms} ridges={parameter("as") !== "heat"} title={place.tag} />
+        {(all) => (
+          <>
+            <Beside all={all} />
+            <Picture all={all} ridges={parameter("as") !== "heat"} title={place.tag} />
+          </>
         )}
       </Show>
     </>
@@ -70,45 +77,52 @@ function histogramOf({ step, left, width, count }: Wire): Histogram {
   return { step, buckets: left.map((from, n) => [numeric(from), numeric(width[n]), count[n]!]) };
 }
 
+/** What no bucket has. */
+function Beside({ all }: { all: readonly Wire[] }) {
+  const sum = (of: (statistics: Wire["statistics"]) => number) =>
+    all.reduce((total, { statistics }) => total + of(statistics), 0);
+  const [nan, infinite] = [sum((s) => s.nan_count), sum((s) => s.pos_inf_count + s.neg_inf_count)];
+  if (!nan && !infinite) return null;
+  return (
+    <p class="warn">
+      Not drawn: {number(nan)} NaN, {number(infinite)} infinite
+    </p>
+  );
+}
+
 function evenly<T>(all: readonly T[], most: number): T[] {
   if (all.length <= most) return [...all];
   return Array.from({ length: most }, (_, n) => all[Math.round((n * (all.length - 1)) / (most - 1))]!);
 }
 
-function Picture({
-  histograms,
-  ridges,
-  title,
-}: {
-  histograms: readonly Histogram[];
-  ridges: boolean;
-  title: string;
-}) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    const heat = heatOf(histograms, ridges ? 96 : 64);
-    if (!context || !heat) return;
-    context.clearRect(0, 0, SIZE.width, SIZE.height);
-    context.font = "11px system-ui";
-    (ridges ? paintRidges : paintHeat)(context, heat, histograms);
-  }, [histograms, ridges, dark.value]);
+function Picture({ all, ridges, title }: { all: readonly Wire[]; ridges: boolean; title: string }) {
+  const histograms = useMemo(() => all.map(histogramOf), [all]);
+  const paint = useCallback<Paint>(
+    (context, width) => {
+      const heat = heatOf(histograms, ridges ? 96 : 64);
+      if (heat) (ridges ? paintRidges : paintHeat)(context, width, heat, histograms);
+    },
+    [histograms, ridges, dark.value],
+  );
   return (
-    <canvas
-      ref={canvas}
-      width={SIZE.width}
-      height={SIZE.height}
-      style={{ maxWidth: "100%" }}
-      role="img"
-      aria-label={`${title}: ${histograms.length} histograms from step ${histograms[0]?.step} to ${histograms.at(-1)?.step}`}
+    <Canvas
+      label={`${title}: ${histograms.length} histograms from step ${histograms[0]?.step} to ${histograms.at(-1)?.step}`}
+      widest={WIDEST}
+      height={() => SIZE.height}
+      paint={paint}
     />
   );
 }
 
 const ink = () => (dark.value ? "#a2acba" : "#59636f");
 
-function paintHeat(context: CanvasRenderingContext2D, heat: Heat, histograms: readonly Histogram[]): void {
-  const [width, height] = [SIZE.width - SIZE.left - 10, SIZE.height - SIZE.bottom - SIZE.top];
+function paintHeat(
+  context: CanvasRenderingContext2D,
+  wide: number,
+  heat: Heat,
+  histograms: readonly Histogram[],
+): void {
+  const [width, height] = [wide - SIZE.left - SIZE.right, SIZE.height - SIZE.bottom - SIZE.top];
   const rows = heat.columns[0]?.length ?? 1;
   heat.columns.forEach((column, n) => {
     column.forEach((share, row) => {
@@ -125,11 +139,11 @@ function paintHeat(context: CanvasRenderingContext2D, heat: Heat, histograms: re
   });
   context.fillStyle = ink();
   context.textAlign = "right";
-  for (const share of [0, 0.5, 1])
+  for (const value of ticksBetween(heat.low, heat.high))
     context.fillText(
-      number(heat.low + share * (heat.high - heat.low), 3),
+      number(value),
       SIZE.left - 6,
-      SIZE.top + height * (1 - share) + 4,
+      SIZE.top + height * (1 - (value - heat.low) / (heat.high - heat.low)) + 4,
     );
   context.textAlign = "center";
   for (const n of new Set([0, Math.floor((histograms.length - 1) / 2), histograms.length - 1])) {
@@ -141,12 +155,20 @@ function paintHeat(context: CanvasRenderingContext2D, heat: Heat, histograms: re
   }
 }
 
-function paintRidges(context: CanvasRenderingContext2D, heat: Heat, histograms: readonly Histogram[]): void {
-  const width = SIZE.width - SIZE.left - 10;
-  const step = (SIZE.height - SIZE.bottom - SIZE.top - 40) / Math.max(1, heat.columns.length);
+function paintRidges(
+  context: CanvasRenderingContext2D,
+  wide: number,
+  heat: Heat,
+  histograms: readonly Histogram[],
+): void {
+  const width = wide - SIZE.left - SIZE.right;
+  const step = (SIZE.height - SIZE.bottom - SIZE.top - 60) / Math.max(1, heat.columns.length - 1);
   const rows = heat.columns[0]?.length ?? 1;
+  context.textAlign = "right";
+  context.fillStyle = ink();
+  context.fillText("step", SIZE.left - 6, SIZE.top + 40);
   heat.columns.forEach((column, n) => {
-    const foot = SIZE.top + 50 + n * step;
+    const foot = SIZE.top + 60 + n * step;
     context.beginPath();
     context.moveTo(SIZE.left, foot);
     column.forEach((share, row) => {
@@ -161,16 +183,15 @@ function paintRidges(context: CanvasRenderingContext2D, heat: Heat, histograms: 
     context.stroke();
     if (n % Math.ceil(heat.columns.length / 12) === 0) {
       context.fillStyle = ink();
-      context.textAlign = "right";
       context.fillText(number(histograms[n]!.step), SIZE.left - 6, foot + 4);
     }
   });
   context.fillStyle = ink();
   context.textAlign = "center";
-  for (const share of [0, 0.25, 0.5, 0.75, 1])
+  for (const value of ticksBetween(heat.low, heat.high, Math.min(8, width / 50)))
     context.fillText(
-      number(heat.low + share * (heat.high - heat.low), 3),
-      SIZE.left + share * width,
+      number(value),
+      SIZE.left + ((value - heat.low) / (heat.high - heat.low)) * width,
       SIZE.height - 8,
     );
 }

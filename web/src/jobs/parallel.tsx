@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Brush } from "../columns";
+import { sized } from "../parts/canvas";
 import { px } from "../parts/px";
 import { dark } from "../parts/theme";
 import type { Axis } from "./axes";
@@ -123,23 +124,21 @@ function Lines({
   const quiet = dark.value ? "#8a93a3" : "#9aa3b0";
   useEffect(
     () =>
-      draw(
-        all.current,
-        frame,
-        (context) => brushes.length && drawLines(context, frame, axes, jobs, null, quiet),
-      ),
+      sized(all.current, frame.width, frame.height, (context) => {
+        if (brushes.length) drawLines(context, frame, axes, jobs, null, quiet);
+      }),
     [axes, jobs, frame, brushes.length > 0, quiet],
   );
   useEffect(() => {
     const request = requestAnimationFrame(() =>
-      draw(some.current, frame, (context) =>
+      sized(some.current, frame.width, frame.height, (context) =>
         drawLines(context, frame, axes, brushing ? thinned(picked, MOST_BRUSHED) : picked, by, null),
       ),
     );
     return () => cancelAnimationFrame(request);
   }, [axes, picked, frame, by, brushing]);
   useEffect(() => {
-    draw(one.current, frame, (context) => {
+    sized(one.current, frame.width, frame.height, (context) => {
       if (hovered === null) return;
       context.strokeStyle = dark.value ? "#fff" : "#000";
       context.lineWidth = 2;
@@ -250,20 +249,4 @@ function Brushes({ axes, brushes, frame, kept, onBrush, onDrag }: BrushesProps) 
       ))}
     </svg>
   );
-}
-
-function draw(
-  canvas: HTMLCanvasElement | null,
-  frame: Frame,
-  paint: (context: CanvasRenderingContext2D) => unknown,
-): void {
-  const context = canvas?.getContext("2d");
-  if (!canvas || !context) return;
-  const dense = window.devicePixelRatio || 1;
-  canvas.width = frame.width * dense;
-  canvas.height = frame.height * dense;
-  canvas.style.width = `${frame.width}px`;
-  canvas.style.height = `${frame.height}px`;
-  context.scale(dense, dense);
-  paint(context);
 }

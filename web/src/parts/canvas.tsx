@@ -1,0 +1,50 @@
+// A canvas as wide as there is room, and sharp on every screen: its letters keep their size.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { px } from "./px";
+
+export type Paint = (context: CanvasRenderingContext2D, width: number, height: number) => void;
+
+interface Props {
+  label: string;
+  widest: number; // pixels
+  height: (width: number) => number;
+  paint: Paint; // the same one as long as it paints the same
+  onClick?: (event: MouseEvent) => void;
+}
+
+export function Canvas({ label, widest, height, paint, onClick }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const room = useSignal(0);
+  const width = Math.min(widest, room.value);
+  useEffect(() => {
+    const seen = new ResizeObserver(([entry]) => {
+      if (entry) room.value = Math.floor(entry.contentRect.width);
+    });
+    if (box.current) seen.observe(box.current);
+    return () => seen.disconnect();
+  }, []);
+  useEffect(() => {
+    if (width) sized(canvas.current, width, height(width), paint);
+  }, [width, paint]);
+  return (
+    <div ref={box}>
+      <canvas ref={canvas} role="img" aria-label={label} style={{ display: "block" }} onClick={onClick} />
+    </div>
+  );
+}
+
+/** Give a canvas its size, in pixels of the page, and paint it anew. */
+export function sized(canvas: HTMLCanvasElement | null, width: number, height: number, paint: Paint): void {
+  const context = canvas?.getContext("2d");
+  if (!canvas || !context) return;
+  const dense = window.devicePixelRatio || 1;
+  canvas.width = width * dense;
+  canvas.height = height * dense;
+  Object.assign(canvas.style, { width: px(width), height: px(height) });
+  context.scale(dense, dense);
+  context.font = "11px system-ui";
+  paint(context, width, height);
+}
