@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -26,13 +26,14 @@ CHROMIUM = (
     or shutil.which("chromium-browser")
 )
 sync_api.expect.set_options(timeout=60_000)
+LONG = "a name that nobody would have chosen who looked at it on a narrow screen"
 SWEEP = ("Adam", "SGD", "Momentum", "Adam", "SGD", "Adam", "SGD", "Adam", "SGD", "Adam")
 
 
 @pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     """Ten jobs that differ in their optimizers, learning rates, accuracies and curves; one of them has payloads."""
-    path = tmp_path / "base"
+    path, named = tmp_path / "base", dict[str, Any]({LONG: "long"})
     for number, optimizer in enumerate(SWEEP):
         job, rate = path / f"sweep_{number}", 10.0 ** -(1 + number % 5)
         about = Log().train(
@@ -42,7 +43,9 @@ def base_dir(tmp_path: Path) -> Path:
             epoch=number + 1,
             loss=1.0 / (number + 1),
         )
-        about.evaluation({"accuracy": number / 10}).user_info(owner="=1+1").write_lineage(job)
+        about.evaluation({"accuracy": number / 10}).user_info(
+            owner="=1+1", size=number * number, **named
+        ).write_lineage(job)
         log = Log().version()
         for step in range(1, 40):
             log.scalar(step, "loss", float("nan") if step == 7 else number + 1.0 / step)

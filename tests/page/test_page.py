@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,11 @@ def test_a_brush_over_words_stays_with_them_when_a_job_brings_a_new_word(
     expect(page.get_by_role("row").nth(1)).to_contain_text("Momentum")
 
 
+def test_a_brush_on_what_is_not_shown_counts_all_the_same(page: Any) -> None:
+    page.goto("/jobs?cols=network&axes=network,optimizer&brush=metric/accuracy~0.65~1")
+    expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+
+
 @pytest.mark.parametrize("box", ["Keys", "Columns", "Ranges"])
 def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) -> None:
     page.goto("/jobs?brush=metric/accuracy~0.65~1")
@@ -86,6 +92,20 @@ def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) 
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(opener).to_be_focused()
     expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
+
+
+def test_any_two_fields_are_scattered_and_all_hyper_parameters_ranked(page: Any) -> None:
+    page.goto("/jobs?cols=network&axes=network,optimizer")
+    page.get_by_label("Scatter x").select_option("optimizer")
+    page.locator("label", has_text=re.compile("^y ")).get_by_role("combobox").select_option(
+        "user_defined/size"
+    )
+    expect(page.get_by_role("img", name="size over optimizer")).to_be_visible()
+    page.get_by_label("What goes with").select_option("metric/accuracy")
+    ranked = page.get_by_role("region", name="What goes with accuracy")
+    expect(ranked).to_contain_text("size")
+    expect(ranked).to_contain_text("learning_rate")
+    expect(ranked.get_by_role("row").filter(has_text="loss")).to_have_count(0)
 
 
 def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:

@@ -52,7 +52,7 @@ export async function jobColumns(
 }
 
 export interface Names {
-  fields: { name: string; type: "text" | "integer" | "float"; meaning: string }[];
+  fields: { name: string; type: "text" | "integer" | "float" | "time"; meaning: string }[];
   metric: string[];
   metric_best: string[];
   metric_first: string[];

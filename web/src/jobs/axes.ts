@@ -27,10 +27,15 @@ export function axisOf(
   const column = columns.byName.get(name);
   if (!column) return null;
   const values = asNumbers(column);
-  const scale = column.kind === "word" ? wordScale(column.words.length) : fitting(values, wanted);
+  const scale = scaleOf(column, values, wanted);
   const jitter = column.kind === "word" ? JITTER / Math.max(1, column.words.length) : 0;
   const places = Float32Array.from(values, (value, job) => placed(scale, value) + jitter * spread(job));
   return { name, title, column, values, scale, places, ticks: ticksOf(column, scale, show) };
+}
+
+/** Words stand beside each other, numbers as it fits them. */
+export function scaleOf(column: Column, values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
+  return column.kind === "word" ? wordScale(column.words.length) : fitting(values, wanted);
 }
 
 function placed(scale: Scale, value: number): number {
@@ -52,7 +57,7 @@ function wordScale(count: number): Scale {
   };
 }
 
-function ticksOf(column: Column, scale: Scale, show: (value: number) => string): Axis["ticks"] {
+export function ticksOf(column: Column, scale: Scale, show: (value: number) => string): Axis["ticks"] {
   if (column.kind === "word") {
     const words = wordsInOrder(column);
     const every = Math.max(1, Math.ceil(words.length / 24));
@@ -62,6 +67,11 @@ function ticksOf(column: Column, scale: Scale, show: (value: number) => string):
   }
   const ticks = scale.kind === "log" ? scale.ticks : ticksBetween(scale.low, scale.high);
   return ticks.map((value) => ({ place: scale.at(value), text: show(value), value }));
+}
+
+/** A tick's text as there is room for; all of it is in its title, or the table. */
+export function short(text: string): string {
+  return text.length > 14 ? `${text.slice(0, 13)}…` : text;
 }
 
 /** A fixed, even spread over −1 to 1 by the job's number. */

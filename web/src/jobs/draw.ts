@@ -18,7 +18,7 @@ const COLOURS = 24;
 const DENSE = 2000;
 
 export function frameOf(width: number, height: number, axes: number): Frame {
-  const margin = Math.min(90, width / (2 * Math.max(1, axes)));
+  const margin = 100; // of 14 letters
   const step = axes > 1 ? (width - 2 * margin) / (axes - 1) : 0;
   return {
     width,

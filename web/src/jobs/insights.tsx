@@ -1,12 +1,14 @@
 // Groups of jobs, any two fields as a scatter plot, and which hyper-parameters go with a metric.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useCallback, useMemo, useRef } from "preact/hooks";
 import { asNumbers, type Columns, grouped } from "../columns";
 import { counted, number } from "../format";
+import { Canvas, type Paint } from "../parts/canvas";
 import { dark } from "../parts/theme";
-import { extent, fitting } from "../scales";
+import { extent } from "../scales";
 import { set } from "../state";
 import { FEWEST_JOBS, rankCorrelation } from "../statistics";
+import { scaleOf, short, ticksOf } from "./axes";
 import { titleOf } from "./view";
 
 const MOST_GROUPS = 100;
@@ -63,14 +65,24 @@ export function Groups({
   );
 }
 
-export function Ranking({ columns, rows, target }: { columns: Columns; rows: Int32Array; target: string }) {
+export function Ranking({
+  columns,
+  rows,
+  target,
+  among,
+}: {
+  columns: Columns;
+  rows: Int32Array;
+  target: string;
+  among: readonly string[];
+}) {
   const pick = (name: string) => {
     const values = columns.byName.get(name);
     return values?.kind === "number" ? Float64Array.from(rows, (row) => values.values[row]!) : null;
   };
   const wanted = pick(target);
-  const found = [...columns.byName.keys()].flatMap((name) => {
-    const values = name === target || name === "label" ? null : pick(name);
+  const found = among.flatMap((name) => {
+    const values = name === target ? null : pick(name);
     const correlation = values && wanted ? rankCorrelation(values, wanted) : null;
     return correlation ? [{ name, ...correlation }] : [];
   });
@@ -102,15 +114,15 @@ export function Ranking({ columns, rows, target }: { columns: Columns; rows: Int
         </table>
       ) : (
         <p class="quiet">
-          Fewer than {FEWEST_JOBS} jobs have {titleOf(target)} and another number that differs: too few to say
-          what goes with it.
+          Fewer than {FEWEST_JOBS} jobs have {titleOf(target)} and a hyper-parameter that is a number and
+          differs: too few to say what goes with it.
         </p>
       )}
     </section>
   );
 }
 
-const SIZE = { width: 520, height: 260, left: 60, right: 16, top: 10, bottom: 36 };
+const SIZE = { width: 520, height: 260, left: 100, right: 16, top: 10, bottom: 36 };
 
 interface ScatterProps {
   columns: Columns;
@@ -121,55 +133,64 @@ interface ScatterProps {
 }
 
 export function Scatter({ columns, rows, x, y, onOpen }: ScatterProps) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [xs, ys] = [x, y].map((name) => {
-    const column = columns.byName.get(name);
-    return column ? asNumbers(column) : new Float64Array(columns.count).fill(Number.NaN);
-  }) as [Float64Array, Float64Array];
-  const of = (values: Float64Array) => fitting(Float64Array.from(rows, (row) => values[row]!));
-  const [across, up] = [of(xs), of(ys)];
-  const left = (value: number) => SIZE.left + across.at(value) * (SIZE.width - SIZE.left - SIZE.right);
-  const top = (value: number) =>
-    SIZE.height - SIZE.bottom - up.at(value) * (SIZE.height - SIZE.top - SIZE.bottom);
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!context) return;
-    context.clearRect(0, 0, SIZE.width, SIZE.height);
-    context.fillStyle = dark.value ? "#7fb8f5" : "#0b5cad";
-    context.globalAlpha = rows.length > 2000 ? 0.35 : 0.7;
-    for (const row of rows) context.fillRect(left(xs[row]!) - 1.5, top(ys[row]!) - 1.5, 3, 3);
-    context.globalAlpha = 1;
-    context.fillStyle = dark.value ? "#a2acba" : "#59636f";
-    context.font = "11px system-ui";
-    context.textAlign = "center";
-    for (const tick of across.ticks)
-      context.fillText(number(tick, 3), left(tick), SIZE.height - SIZE.bottom + 14);
-    context.fillText(titleOf(x), SIZE.width / 2, SIZE.height - 6);
-    context.textAlign = "right";
-    for (const tick of up.ticks) context.fillText(number(tick, 3), SIZE.left - 6, top(tick) + 4);
-  }, [columns, rows, x, y, dark.value]);
+  const of = (name: string) => {
+    const column = columns.byName.get(name) ?? { kind: "number", values: new Float64Array() };
+    const all = asNumbers(column);
+    const values = Float64Array.from(rows, (row) => all[row]!);
+    const scale = scaleOf(column, values);
+    return { values, scale, ticks: ticksOf(column, scale, (value) => number(value, 3)) };
+  };
+  const [across, up] = useMemo(() => [of(x), of(y)] as const, [columns, rows, x, y]);
+  const width = useRef(0);
+  const left = (place: number) => SIZE.left + place * (width.current - SIZE.left - SIZE.right);
+  const top = (place: number) => SIZE.height - SIZE.bottom - place * (SIZE.height - SIZE.top - SIZE.bottom);
+  const at = (n: number) =>
+    [left(across.scale.at(across.values[n]!)), top(up.scale.at(up.values[n]!))] as const;
+  const missing = rows.reduce((sum, _, n) => sum + Number(at(n).some(Number.isNaN)), 0);
+  const paint = useCallback<Paint>(
+    (context, wide) => {
+      width.current = wide;
+      context.fillStyle = dark.value ? "#7fb8f5" : "#0b5cad";
+      context.globalAlpha = rows.length > 2000 ? 0.35 : 0.7;
+      for (let n = 0; n < rows.length; n += 1) context.fillRect(at(n)[0] - 1.5, at(n)[1] - 1.5, 3, 3);
+      context.globalAlpha = 1;
+      context.fillStyle = dark.value ? "#a2acba" : "#59636f";
+      context.textAlign = "center";
+      let taken = -Infinity;
+      for (const { place, text } of across.ticks) {
+        const half = context.measureText(short(text)).width / 2;
+        if (left(place) - half < taken) continue;
+        context.fillText(short(text), left(place), SIZE.height - SIZE.bottom + 14);
+        taken = left(place) + half + 8;
+      }
+      context.fillText(titleOf(x), (SIZE.left + wide) / 2, SIZE.height - 6);
+      context.textAlign = "right";
+      for (const { place, text } of up.ticks) context.fillText(short(text), SIZE.left - 6, top(place) + 4);
+    },
+    [across, up, dark.value],
+  );
   const near = (event: MouseEvent) => {
     let [best, distance]: [number | null, number] = [null, 64];
-    for (const row of rows) {
-      const away = (left(xs[row]!) - event.offsetX) ** 2 + (top(ys[row]!) - event.offsetY) ** 2;
-      if (away < distance) [best, distance] = [row, away];
+    for (let n = 0; n < rows.length; n += 1) {
+      const away = (at(n)[0] - event.offsetX) ** 2 + (at(n)[1] - event.offsetY) ** 2;
+      if (away < distance) [best, distance] = [rows[n]!, away];
     }
     return best;
   };
   return (
     <figure style={{ flex: "none" }}>
       <figcaption>
-        {titleOf(y)} over {titleOf(x)} of {counted(rows.length, "job")}{" "}
+        {titleOf(y)} over {titleOf(x)} of {counted(rows.length - missing, "job")}
+        {missing > 0 && <small>, {number(missing)} lack one of the two</small>}{" "}
         <button type="button" onClick={() => set({ scatter: null })}>
           Close
         </button>
       </figcaption>
-      <canvas
-        ref={canvas}
-        width={SIZE.width}
-        height={SIZE.height}
-        role="img"
-        aria-label={`${titleOf(y)} over ${titleOf(x)}; the table below has the same`}
+      <Canvas
+        label={`${titleOf(y)} over ${titleOf(x)}; the table below has the same`}
+        widest={SIZE.width}
+        height={() => SIZE.height}
+        paint={paint}
         onClick={(event) => {
           const row = near(event);
           if (row !== null) onOpen(row);

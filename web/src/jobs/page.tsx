@@ -33,16 +33,7 @@ export function JobsPage() {
   );
   const known = names.value.value ?? NO_NAMES;
   const where = parameter("where");
-  const fields = names.value.value
-    ? [
-        ...new Set([
-          ...view.chosenColumns(known),
-          ...view.wantedAxes(known),
-          view.grouping(),
-          ...list("scatter"),
-        ]),
-      ].filter((name) => name && !view.OF_EVERY_JOB.includes(name))
-    : null;
+  const fields = names.value.value ? view.neededFields(known) : null;
   const loaded = useJobs(where, fields);
   const problem = loaded.value.problem ?? names.value.problem;
   const columns = loaded.value.value;
@@ -122,7 +113,14 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
         />
       )}
       {view.grouping() && <Groups columns={columns} rows={rows} by={view.grouping()} of={colour} />}
-      {parameter("ranking") && <Ranking columns={columns} rows={rows} target={parameter("ranking")} />}
+      {parameter("ranking") && (
+        <Ranking
+          columns={columns}
+          rows={rows}
+          target={parameter("ranking")}
+          among={view.hyperParameters(names)}
+        />
+      )}
       {list("scatter").length === 2 && (
         <Scatter
           columns={columns}

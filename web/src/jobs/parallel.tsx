@@ -6,7 +6,7 @@ import type { Brush } from "../columns";
 import { sized } from "../parts/canvas";
 import { px } from "../parts/px";
 import { dark } from "../parts/theme";
-import type { Axis } from "./axes";
+import { type Axis, short } from "./axes";
 import { drawLines, type Frame, frameOf, MOST_BRUSHED, nearest, thinned, y } from "./draw";
 
 interface Props {
@@ -41,7 +41,7 @@ export function Parallel(props: Props) {
     [dragged.value, props.picked],
   );
   const shown = { ...props, picked, brushes: dragged.value ?? props.brushes };
-  const wide = Math.max(width.value, NARROWEST * axes.length);
+  const wide = Math.max(width.value, NARROWEST * (axes.length + 1));
   const frame = useMemo(() => frameOf(wide, HEIGHT, axes.length), [wide, axes.length]);
   useEffect(() => {
     const seen = new ResizeObserver(([entry]) => {
@@ -208,7 +208,7 @@ function Brushes({ axes, brushes, frame, kept, onBrush, onDrag }: BrushesProps) 
               y={y(frame, tick.place) + 4}
               text-anchor={n === axes.length - 1 ? "start" : "end"}
             >
-              {tick.text.length > 14 ? `${tick.text.slice(0, 13)}…` : tick.text}
+              {short(tick.text)}
               <title>{tick.text}</title>
             </text>
           ))}

@@ -27,7 +27,8 @@ export function Tools({
   const all = [...new Set([...view.OF_EVERY_JOB.slice(1), ...everyName(names).map((each) => each.name)])];
   const chosen = view.chosenColumns(names);
   const axes = view.axesOf(columns, view.wantedAxes(names));
-  const numeric = axes.filter((name) => columns.byName.get(name)?.kind === "number");
+  const metrics = all.filter((name) => name === "loss" || name.startsWith("metric"));
+  const [across, up] = list("scatter");
   const total =
     rows.length === columns.count
       ? counted(columns.count, "job")
@@ -61,23 +62,21 @@ export function Tools({
       <Pick
         label="What goes with"
         value={parameter("ranking")}
-        all={numeric}
+        all={metrics}
         onChange={(name) => set({ ranking: name })}
       />
       <Pick
         label="Scatter x"
-        value={list("scatter")[0] ?? ""}
-        all={numeric}
-        onChange={(name) =>
-          set({ scatter: name ? joined([name, list("scatter")[1] ?? numeric.at(-1) ?? name]) : null })
-        }
+        value={across ?? ""}
+        all={all}
+        onChange={(name) => set({ scatter: name ? joined([name, up ?? axes.at(-1) ?? name]) : null })}
       />
-      {list("scatter").length === 2 && (
+      {across && up && (
         <Pick
           label="y"
-          value={list("scatter")[1]!}
-          all={numeric}
-          onChange={(name) => set({ scatter: name ? joined([list("scatter")[0]!, name]) : null })}
+          value={up}
+          all={all}
+          onChange={(name) => set({ scatter: name ? joined([across, name]) : null })}
         />
       )}
       {parameter("brush") && (

@@ -16,6 +16,8 @@ export const DEFAULT_COLUMNS = [
 ];
 const DEFAULT_AXES = ["network", "optimizer", "learning_rate", "batch_size", "epoch", "loss"];
 const MOST_AXES = 8;
+const NUMERIC = ["integer", "float"];
+const RESULTS = ["loss", "tag"];
 /** Columns that the server gives with every job. */
 export const OF_EVERY_JOB = ["train_id", "state", "updated_at", "label", "remark", "base"];
 
@@ -31,6 +33,26 @@ export function wantedAxes(names: Names): string[] {
   return chosen.length
     ? chosen
     : [...DEFAULT_AXES, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
+}
+
+/** Numbers that a training was given: what a metric may go with. */
+export function hyperParameters(names: Names): string[] {
+  const given = names.fields.filter(({ name, type }) => NUMERIC.includes(type) && !RESULTS.includes(name));
+  return [...given.map(({ name }) => name), ...names.user_defined.map((name) => `user_defined/${name}`)];
+}
+
+/** All fields that the view needs, but for those of every job. */
+export function neededFields(names: Names): string[] {
+  const needed = [
+    ...chosenColumns(names),
+    ...wantedAxes(names),
+    ...brushed().map(({ name }) => name),
+    ...sortKeys().map(({ name }) => name),
+    ...list("scatter"),
+    ...["colour", "group", "ranking"].map(parameter),
+    ...(parameter("ranking") ? hyperParameters(names) : []),
+  ];
+  return [...new Set(needed)].filter((name) => name && !OF_EVERY_JOB.includes(name));
 }
 
 /** The axes to draw: those chosen; else those on which jobs differ. */
