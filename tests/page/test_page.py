@@ -94,6 +94,17 @@ def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) 
     expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
 
 
+def test_a_pinned_column_stays_in_view(page: Any) -> None:
+    page.goto("/jobs")
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("button", name="Pin metric/accuracy").click()
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("columnheader").nth(2)).to_contain_text("accuracy")
+    page.set_viewport_size({"width": 800, "height": 860})
+    page.get_by_role("table", name="Jobs").evaluate("table => table.scrollTo(9999, 0)")
+    expect(page.get_by_role("columnheader", name="accuracy")).to_be_in_viewport(ratio=1)
+
+
 def test_any_two_fields_are_scattered_and_all_hyper_parameters_ranked(page: Any) -> None:
     page.goto("/jobs?cols=network&axes=network,optimizer")
     page.get_by_label("Scatter x").select_option("optimizer")
@@ -135,13 +146,21 @@ def test_a_remark_is_written_to_its_end_while_jobs_change(page: Any, served: htt
     expect(row(page, "sweep_6").get_by_role("combobox")).to_have_value("7")
 
 
-def test_what_is_shown_is_downloaded_exactly_and_safe_for_spreadsheets(page: Any, tmp_path: Path) -> None:
+def test_what_is_shown_is_downloaded_exactly_and_safe_for_spreadsheets(
+    page: Any, served: httpx.Client, tmp_path: Path
+) -> None:
+    note = {"tag": 7, "remark": "good"}
+    served.put(f"/api/v1/jobs/{key_of(served)}/sweep_8/annotation", json=note).raise_for_status()
     page.goto("/jobs?cols=learning_rate,user_defined/owner&where=metric/accuracy>=0.8")
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
     download.value.save_as(tmp_path / "jobs.csv")
     rows = list(csv.reader((tmp_path / "jobs.csv").read_text().splitlines()))
-    assert sorted(rows[1:]) == [["./sweep_8", "0.0001", "'=1+1"], ["./sweep_9", "0.00001", "'=1+1"]]
+    assert rows[0] == ["train_id", "learning_rate", "user_defined/owner", "label", "remark"]
+    assert sorted(rows[1:]) == [
+        ["./sweep_8", "0.0001", "'=1+1", "7", "good"],
+        ["./sweep_9", "0.00001", "'=1+1", "", ""],
+    ]
 
 
 def test_the_best_of_a_metric_and_the_outcome_are_columns_and_conditions(page: Any) -> None:

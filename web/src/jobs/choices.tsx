@@ -9,9 +9,12 @@ interface Props {
   chosen: readonly string[];
   onChange: (chosen: string[]) => void;
   onReset: () => void;
+  /** Those that stay in view, and what to do when somebody pins another. */
+  pinned?: readonly string[];
+  onPin?: (pinned: string[]) => void;
 }
 
-export function Choices({ label, all, chosen, onChange, onReset }: Props) {
+export function Choices({ label, all, chosen, onChange, onReset, pinned = [], onPin }: Props) {
   const open = useSignal(false);
   const filter = useSignal("");
   const offered = all.filter((name) => name.toLowerCase().includes(filter.value.toLowerCase()));
@@ -38,22 +41,34 @@ export function Choices({ label, all, chosen, onChange, onReset }: Props) {
             </button>
           </div>
           {offered.map((name) => (
-            <label key={name} style={{ display: "block" }}>
-              <input
-                type="checkbox"
-                checked={chosen.includes(name)}
-                onChange={(event) =>
-                  onChange(
-                    event.currentTarget.checked ? [...chosen, name] : chosen.filter((each) => each !== name),
-                  )
-                }
-              />{" "}
-              {name}
-            </label>
+            <div key={name}>
+              <label>
+                <input
+                  type="checkbox"
+                  checked={chosen.includes(name)}
+                  onChange={() => onChange(toggled(chosen, name))}
+                />{" "}
+                {name}
+              </label>{" "}
+              {onPin && chosen.includes(name) && (
+                <button
+                  type="button"
+                  aria-pressed={pinned.includes(name)}
+                  aria-label={`Pin ${name}`}
+                  onClick={() => onPin(toggled(pinned, name))}
+                >
+                  {pinned.includes(name) ? "pinned" : "pin"}
+                </button>
+              )}
+            </div>
           ))}
           {!offered.length && <p class="quiet">Nothing is called so.</p>}
         </Popup>
       )}
     </>
   );
+}
+
+function toggled(names: readonly string[], name: string): string[] {
+  return names.includes(name) ? names.filter((each) => each !== name) : [...names, name];
 }

@@ -1,6 +1,6 @@
 // Jobs: a condition, parallel coordinates, a table; groups, a scatter plot and what goes with a metric.
 
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { idText, type JobId, type Names } from "../api";
 import { get } from "../client";
@@ -154,13 +154,11 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
   if (editing.value === null) still.current = loaded;
   const { columns, rows } = still.current;
   const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
-  const shown = useComputed<TableColumn[]>(() => [
+  const shown: TableColumn[] = [
     { name: "select", title: "", width: 30, hint: "Select" },
     { name: "train_id", title: "job", width: 220 },
-    ...view.chosenColumns(names).map((name) => columnOf(columns, name)),
-    ...(view.chosenColumns(names).includes("label") ? [] : [columnOf(columns, "label")]),
-    ...(view.chosenColumns(names).includes("remark") ? [] : [columnOf(columns, "remark")]),
-  ]);
+    ...view.shownColumns(columns, names).map((name) => columnOf(columns, name)),
+  ];
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if ((event.target as Element).matches("input, textarea, select") || event.ctrlKey || event.metaKey)
@@ -233,7 +231,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
   return (
     <Table
       label="Jobs"
-      columns={shown.value}
+      columns={shown}
       rows={rows.length}
       cell={cell}
       keyOf={(place) => idText(idOf(rows[place]!))}
@@ -241,7 +239,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
       onSort={(name, also) =>
         name !== "select" && set({ sort: view.sortText(view.resorted(keys, name, also)) })
       }
-      pinned={innerWidth > 700 ? 2 : 0}
+      pinned={innerWidth > 700 ? 2 + view.pinnedOf(view.shownColumns(columns, names)).length : 0}
       current={at.value}
       selected={(place) => selected.has(idText(idOf(rows[place]!)))}
       onOpen={(place) => open(rows[place]!)}

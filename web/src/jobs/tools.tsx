@@ -48,7 +48,9 @@ export function Tools({
         all={all}
         chosen={chosen}
         onChange={(next) => set({ cols: joined(next) })}
-        onReset={() => set({ cols: null })}
+        onReset={() => set({ cols: null, pin: null })}
+        pinned={view.pinnedOf(chosen)}
+        onPin={(next) => set({ pin: joined(next) })}
       />
       <Choices
         label="Axes"
@@ -84,7 +86,10 @@ export function Tools({
           Clear brushes
         </button>
       )}
-      <button type="button" onClick={() => download(columns, rows, ["train_id", ...chosen])}>
+      <button
+        type="button"
+        onClick={() => download(columns, rows, ["train_id", ...view.shownColumns(columns, names)])}
+      >
         CSV
       </button>
       <a href={url("jobs", { where: terms(where) }).href} target="_blank" rel="noreferrer">

@@ -28,6 +28,18 @@ export function chosenColumns(names: Names): string[] {
     : [...DEFAULT_COLUMNS, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
 }
 
+/** Those of the table, the pinned first: what people write stands in it always. */
+export function shownColumns(columns: Columns, names: Names): string[] {
+  const several = !list("cols").length && varies(columns, "base_dir");
+  const all = [...new Set([...(several ? ["base_dir"] : []), ...chosenColumns(names), "label", "remark"])];
+  return [...pinnedOf(all), ...all.filter((name) => !pinnedOf(all).includes(name))];
+}
+
+/** Which of some columns stay in view when the table is scrolled aside. */
+export function pinnedOf(columns: readonly string[]): string[] {
+  return list("pin").filter((name) => columns.includes(name));
+}
+
 export function wantedAxes(names: Names): string[] {
   const chosen = list("axes");
   return chosen.length
