@@ -94,6 +94,59 @@ def test_escape_closes_a_box_alone_and_gives_the_keys_back(page: Any, box: str) 
     expect(page.get_by_role("status").filter(has_text="3 of 10 jobs")).to_be_visible()
 
 
+def test_who_comes_back_to_the_table_finds_the_place_again(page: Any) -> None:
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.goto("/jobs")
+    table = page.get_by_role("table", name="Jobs")
+    expect(page.get_by_role("link", name="sweep_3")).to_be_attached()
+    table.evaluate(
+        "table => new Promise((ended) => { table.addEventListener('scrollend', ended); table.scrollTo(0, 40); })"
+    )
+    page.get_by_role("link", name="sweep_3").click()
+    expect(page).to_have_title("sweep_3 · lineage_store")
+    page.go_back()
+    expect(page).to_have_title("jobs · lineage_store")
+    expect(page.get_by_role("link", name="sweep_3")).to_be_attached()
+    assert table.evaluate("table => table.scrollTop") == 40
+
+
+def test_jobs_are_chosen_and_opened_by_keys_wherever_the_table_was_clicked(page: Any) -> None:
+    page.goto("/jobs?sort=-epoch")
+    page.get_by_role("row").nth(3).get_by_role("cell").nth(3).click()
+    for key in ("j", "x", "j", "k"):
+        page.keyboard.press(key)
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    expect(page.get_by_role("checkbox", name="Select sweep_9")).to_be_checked()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="sweep_9")).to_be_visible()
+
+
+def test_the_keys_stay_with_their_job_when_another_comes_above_it(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    page.goto("/jobs?cols=network&sort=-train_id")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("sweep_9")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    Log().train(network="LeNet5").write_lineage(base_dir / "zebra")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    expect(page.get_by_role("row").nth(1)).to_contain_text("zebra")
+    page.keyboard.press("x")
+    expect(page.get_by_role("checkbox", name="Select sweep_8")).to_be_checked()
+
+
+def test_what_others_write_on_a_job_is_shown_beside_what_was_written_here(
+    page: Any, served: httpx.Client
+) -> None:
+    page.goto("/jobs?cols=label")
+    expect(page.get_by_text("● live")).to_be_visible()
+    row(page, "sweep_3").get_by_role("combobox").select_option("4")
+    expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("4")
+    served.put(f"/api/v1/jobs/{key_of(served)}/sweep_3/annotation", json={"tag": 9}).raise_for_status()
+    expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("9")
+
+
 def test_a_pinned_column_stays_in_view(page: Any) -> None:
     page.goto("/jobs")
     page.get_by_role("button", name="Columns").click()

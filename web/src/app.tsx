@@ -33,6 +33,10 @@ export function App() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
+  const title = route.value.slice(first === "job" ? 2 : 0).join(" · ") || first;
+  useEffect(() => {
+    document.title = `${title} · lineage_store`;
+  }, [title]);
   const link = (to: string, text: string) => (
     <a href={href([to])} aria-current={first === to ? "page" : undefined}>
       {text}

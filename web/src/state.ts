@@ -56,7 +56,8 @@ export function go(to: string): void {
 
 function show(next: URL, keep: boolean): void {
   if (next.href === current.value.href) return;
-  history[keep ? "pushState" : "replaceState"](null, "", next);
+  if (keep) history.pushState(null, "", next);
+  else history.replaceState(history.state, "", next);
   current.value = next;
 }
 

@@ -148,12 +148,18 @@ interface TableProps {
 }
 
 function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loaded }: TableProps) {
-  const at = useSignal<number | null>(null);
+  const current = useSignal<{ place: number; id: string } | null>(null);
   const editing = useSignal<string | null>(null);
   const still = useRef(loaded); // while a remark is written, no row moves away under the hands
   if (editing.value === null) still.current = loaded;
   const { columns, rows } = still.current;
+  // What was written here, until it comes from the server, where others may have written since.
   const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
+  useEffect(() => {
+    written.value = new Map();
+  }, [columns]);
+  const whereNow = () => placeNow(current.value, rows, (row) => idText(idOf(row)));
+  const at = useMemo(whereNow, [current.value, rows]);
   const shown: TableColumn[] = [
     { name: "select", title: "", width: 30, hint: "Select" },
     { name: "train_id", title: "job", width: 220 },
@@ -163,17 +169,20 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     const onKey = (event: KeyboardEvent) => {
       if ((event.target as Element).matches("input, textarea, select") || event.ctrlKey || event.metaKey)
         return;
-      const row = at.value === null ? null : rows[at.value];
+      const place = whereNow(); // keys may come faster than the table is drawn
+      const row = place === null ? null : rows[place]!;
       if (event.key === "j" || event.key === "k") {
-        const next = (at.value ?? -1) + (event.key === "j" ? 1 : -1);
-        at.value = Math.max(0, Math.min(rows.length - 1, next));
-        hovered.value = rows[at.value] ?? null;
-      } else if (event.key === "x" && row !== null && row !== undefined) choose(idText(idOf(row)));
-      else if (event.key === "Enter" && row !== null && row !== undefined && event.target === document.body)
-        open(row);
+        const next = (place ?? -1) + (event.key === "j" ? 1 : -1);
+        const to = Math.max(0, Math.min(rows.length - 1, next));
+        const found = rows[to];
+        if (found === undefined) return;
+        current.value = { place: to, id: idText(idOf(found)) };
+        hovered.value = found;
+      } else if (event.key === "x" && row !== null) choose(idText(idOf(row)));
+      else if (event.key === "Enter" && row !== null && !isPressed(event.target)) open(row);
       else if (event.key === "e" && row !== null) {
         event.preventDefault();
-        editing.value = idText(idOf(row!));
+        editing.value = idText(idOf(row));
       } else if (event.key === "c") document.querySelector<HTMLAnchorElement>("#compare")?.click();
       else if (event.key === "Escape") set({ brush: null });
     };
@@ -240,11 +249,28 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
         name !== "select" && set({ sort: view.sortText(view.resorted(keys, name, also)) })
       }
       pinned={innerWidth > 700 ? 2 + view.pinnedOf(view.shownColumns(columns, names)).length : 0}
-      current={at.value}
+      current={at}
       selected={(place) => selected.has(idText(idOf(rows[place]!)))}
       onOpen={(place) => open(rows[place]!)}
     />
   );
+}
+
+/** Where the job of the keys stands now: others come and go above it. */
+function placeNow(
+  current: { place: number; id: string } | null,
+  rows: Int32Array,
+  idAt: (row: number) => string,
+): number | null {
+  if (!current) return null;
+  if (current.place < rows.length && idAt(rows[current.place]!) === current.id) return current.place;
+  const place = rows.findIndex((row) => idAt(row) === current.id);
+  return place < 0 ? null : place;
+}
+
+/** Whether Enter is for what has the focus. */
+function isPressed(target: EventTarget | null): boolean {
+  return target instanceof Element && target.matches("a, button, summary");
 }
 
 function columnOf(columns: Columns, name: string): TableColumn {

@@ -2,7 +2,7 @@
 
 import { useComputed, useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { SortKey } from "../columns";
 import { px } from "./px";
 
@@ -44,6 +44,10 @@ export function Table(props: Props) {
     if (box.current) seen.observe(box.current);
     return () => seen.disconnect();
   }, []);
+  useLayoutEffect(() => {
+    if (box.current) box.current.scrollTop = history.state?.top ?? 0; // whoever comes back finds the place again
+  }, []);
+  const goesTo = typeof props.current === "number" ? props.keyOf(props.current) : null;
   useEffect(() => {
     const { current: element } = box;
     if (!element || props.current === null || props.current === undefined) return;
@@ -51,7 +55,7 @@ export function Table(props: Props) {
     const view = element.clientHeight - 2 * ROW;
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at > element.scrollTop + view) element.scrollTop = at - view;
-  }, [props.current]);
+  }, [goesTo]); // not by its place, which moves while somebody looks elsewhere
   const last = Math.min(props.rows, first.value + shown.value);
   const lefts = pinnedLefts(props.columns, props.pinned ?? 0);
   const width = props.columns.reduce((sum, column) => sum + column.width, 0);
@@ -69,6 +73,7 @@ export function Table(props: Props) {
       onScroll={(event) => {
         top.value = event.currentTarget.scrollTop;
       }}
+      onScrollEnd={() => history.replaceState({ ...history.state, top: top.value }, "")}
     >
       <div
         style={{ width: px(width), height: px((props.rows + 1) * ROW), position: "relative" }}
