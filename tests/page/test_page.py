@@ -283,6 +283,34 @@ def test_every_part_of_a_job_is_shown(page: Any, served: httpx.Client, tab: str)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    key = key_of(served)
+    page.goto(f"/compare?jobs={key}%2Fsweep_1,{key}%2Fnewcomer")
+    expect(page.get_by_text("1 more are not in the store")).to_be_visible()
+    Log().train(network="LeNet5", optimizer="AdaGrad").write_lineage(base_dir / "newcomer")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    expect(page.get_by_role("heading", name="2 jobs")).to_be_visible()
+
+
+def test_jobs_of_the_same_name_are_told_apart_by_their_base_dirs(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path, tmp_path: Path
+) -> None:
+    Log().train(network="LeNet5").write_lineage(tmp_path / "other" / "sweep_1")
+    with LineageStore(database_url) as store:
+        store.ingest(tmp_path / "other")
+    page.goto("/jobs?group=base_dir")
+    expect(page.get_by_role("region", name="Groups")).to_contain_text(str(tmp_path / "other"))
+    expect(row(page, str(tmp_path / "other")).last).to_contain_text("sweep_1")
+    for box in page.get_by_role("checkbox", name="Select sweep_1").all():
+        box.check()
+    page.get_by_role("link", name="Compare 2 jobs").click()
+    for path in (base_dir, tmp_path / "other"):
+        expect(page.get_by_role("link", name=f"sweep_1 in {path}")).to_be_visible()
+
+
 def test_evaluations_are_drawn_by_what_their_log_file_tells(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

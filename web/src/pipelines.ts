@@ -85,6 +85,15 @@ function add(lines: Line[], depth: number, key: string, values: (string | undefi
 }
 
 function shown(value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return value === undefined ? undefined : written(value);
+}
+
+/** A value as people write it: an operation as a call. */
+function written(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (Array.isArray(value)) return value.map(written).join(", ");
+  if (value === null || typeof value !== "object") return String(value ?? "none");
+  const { tensor_op_module: _, tensor_op_name, sampler_type, ...rest } = value as Record<string, unknown>;
+  const parts = Object.entries(rest).map(([name, each]) => `${name}=${written(each)}`);
+  return `${tensor_op_name ?? sampler_type ?? ""}(${parts.join(", ")})`;
 }

@@ -379,5 +379,7 @@ describe("pipelines", () => {
       ["batch_size", ["32", "64"], true],
       ["", ["MNIST", undefined], true],
     ]);
+    const mapped = pipelineOf({ op_type: "Map", operations: [{ tensor_op_name: "Resize", size: [2, 3] }] });
+    expect(compared([mapped])[1]!.values).toEqual(["Resize(size=2, 3)"]);
   });
 });

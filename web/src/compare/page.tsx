@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { type FoundJob, foundJobs, idOf, type JobId, MOST_COMPARED, nameOf, type Tags, tagsOf } from "../api";
 import { ofJob } from "../colours";
 import { counted, number } from "../format";
-import { changed } from "../live";
+import { changed, revision } from "../live";
 import { Show, useLoaded } from "../parts/loaded";
 import { href, list, parameter, set } from "../state";
 import { Charts, Switch } from "./charts";
@@ -14,8 +14,13 @@ export function ComparePage() {
   const ids = list("jobs").slice(0, MOST_COMPARED);
   const where = parameter("where");
   const asked = ids.length > 0 || where !== "";
-  const jobs = useLoaded(asked ? JSON.stringify([ids, where]) : null, (signal) =>
-    foundJobs(ids.length ? { ids: ids.map(idOf) } : { where }, signal),
+  const grown = ids.length
+    ? Math.max(...ids.map((id) => changed.value.get(idOf(id).name) ?? 0))
+    : revision.value;
+  const jobs = useLoaded(
+    asked ? JSON.stringify([ids, where]) : null,
+    (signal) => foundJobs(ids.length ? { ids: ids.map(idOf) } : { where }, signal),
+    grown,
   );
   if (!asked) {
     return (
@@ -29,7 +34,11 @@ export function ComparePage() {
       <Show of={jobs.value}>
         {(found) =>
           found.length ? (
-            <Compared jobs={found} where={ids.length ? "" : where} />
+            <Compared
+              jobs={found}
+              where={ids.length ? "" : where}
+              missing={ids.length && ids.length - found.length}
+            />
           ) : (
             <p class="empty">No such jobs are there.</p>
           )
@@ -39,13 +48,14 @@ export function ComparePage() {
   );
 }
 
-function Compared({ jobs, where }: { jobs: FoundJob[]; where: string }) {
+function Compared({ jobs, where, missing }: { jobs: FoundJob[]; where: string; missing: number }) {
   const ids = useMemo<JobId[]>(() => jobs.map((job) => ({ base: job.base, name: nameOf(job) })), [jobs]);
+  const names = useMemo(() => labels(jobs), [jobs]);
   const field = parameter("group");
   const words = jobs.map((job) => shown(valueIn(job, field)) || "none");
   const groups = [...new Set(words)];
   const named = useMemo(
-    () => (field ? groups : ids.map(({ name }) => name)).map((name, n) => ({ name, colour: ofJob(n) })),
+    () => (field ? groups : names).map((name, n) => ({ name, colour: ofJob(n) })),
     [ids, field],
   );
   const groupOf = useMemo(() => (field ? (job: number) => groups.indexOf(words[job]!) : null), [ids, field]);
@@ -60,7 +70,10 @@ function Compared({ jobs, where }: { jobs: FoundJob[]; where: string }) {
     <>
       <div class="bar">
         <h1>{where ? `Jobs with ${where}` : counted(jobs.length, "job")}</h1>
-        {jobs.length === MOST_COMPARED && <small>the first {MOST_COMPARED} of them</small>}
+        {missing > 0 && <small>{number(missing)} more are not in the store</small>}
+        {jobs.length === MOST_COMPARED && list("jobs").length !== MOST_COMPARED && (
+          <small>the first {MOST_COMPARED} of them</small>
+        )}
         <label>
           Mean and band by{" "}
           <select value={field} onChange={(event) => set({ group: event.currentTarget.value || null })}>
@@ -77,17 +90,25 @@ function Compared({ jobs, where }: { jobs: FoundJob[]; where: string }) {
       </div>
       <div class="legend">
         {named.map(({ name, colour }, n) => (
-          <span class="key" key={name} style={{ "--colour": colour }}>
+          <span class="key" key={n} style={{ "--colour": colour }}>
             {field ? name : <a href={href(["job", ids[n]!.base, ids[n]!.name])}>{name}</a>}
           </span>
         ))}
       </div>
-      {parameter("diff") === "1" && <Differences jobs={jobs} rows={differing} />}
-      {parameter("pipelines") === "1" && <Pipelines ids={ids} />}
+      {parameter("diff") === "1" && <Differences jobs={jobs} names={names} rows={differing} />}
+      {parameter("pipelines") === "1" && <Pipelines ids={ids} names={names} />}
       <Show of={tags.value}>
         {(found) => <Charts jobs={ids} named={named} tags={scalarsOf(found)} groupOf={groupOf} />}
       </Show>
     </>
+  );
+}
+
+/** The names of jobs, with their base dirs where two have the same. */
+function labels(jobs: readonly FoundJob[]): string[] {
+  const names = jobs.map(nameOf);
+  return names.map((name, n) =>
+    names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} in ${jobs[n]!.base_dir}`,
   );
 }
 
@@ -129,7 +150,13 @@ function differences(jobs: readonly FoundJob[]): Row[] {
     .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
 }
 
-function Differences({ jobs, rows }: { jobs: readonly FoundJob[]; rows: readonly Row[] }) {
+interface Differing {
+  jobs: readonly FoundJob[];
+  names: readonly string[];
+  rows: readonly Row[];
+}
+
+function Differences({ jobs, names, rows }: Differing) {
   if (!rows.length) return <p class="quiet">Nothing that is known of these jobs differs.</p>;
   return (
     <section aria-label="Differences" tabIndex={0} style={{ overflow: "auto", maxHeight: "420px" }}>
@@ -137,8 +164,8 @@ function Differences({ jobs, rows }: { jobs: readonly FoundJob[]; rows: readonly
         <thead>
           <tr>
             <th>only what differs</th>
-            {jobs.map((job) => (
-              <th key={`${job.base} ${job.train_id}`}>{nameOf(job)}</th>
+            {jobs.map((job, n) => (
+              <th key={`${job.base} ${job.train_id}`}>{names[n]}</th>
             ))}
           </tr>
         </thead>

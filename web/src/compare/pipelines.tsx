@@ -22,7 +22,7 @@ export function usePipelines(ids: readonly JobId[]): Signal<Loaded<(Pipeline | n
   );
 }
 
-export function Pipelines({ ids }: { ids: readonly JobId[] }) {
+export function Pipelines({ ids, names }: { ids: readonly JobId[]; names: readonly string[] }) {
   const loaded = usePipelines(ids);
   return (
     <Show of={loaded.value}>
@@ -31,6 +31,7 @@ export function Pipelines({ ids }: { ids: readonly JobId[] }) {
         if (!lines.length) return <p class="quiet">No dataset pipeline was recorded.</p>;
         return (
           <section
+            class="pipelines"
             aria-label="Dataset pipelines"
             tabIndex={0}
             style={{ overflow: "auto", maxHeight: "420px" }}
@@ -39,8 +40,8 @@ export function Pipelines({ ids }: { ids: readonly JobId[] }) {
               <thead>
                 <tr>
                   <th>from the last operation back</th>
-                  {ids.map(({ base, name }) => (
-                    <th key={`${base} ${name}`}>{name}</th>
+                  {ids.map(({ base, name }, n) => (
+                    <th key={`${base} ${name}`}>{names[n]}</th>
                   ))}
                 </tr>
               </thead>

@@ -17,7 +17,7 @@ export function DatasetTab({ job }: TabProps) {
       {([pipeline]) => (
         <>
           {pipeline && <Picture pipeline={pipeline} />}
-          <Pipelines ids={[job]} />
+          <Pipelines ids={[job]} names={[job.name]} />
         </>
       )}
     </Show>

@@ -3,10 +3,26 @@
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { jobColumns, named } from "../api";
-import { type Columns, renewed } from "../columns";
+import { get } from "../client";
+import { type Column, type Columns, renewed } from "../columns";
 import { changed, revision } from "../live";
 import { type Loaded, useLoaded } from "../parts/loaded";
 import { terms } from "./condition";
+
+/** The paths of base dirs by their keys, as far as they were asked for. */
+let paths: ReadonlyMap<string, string> = new Map();
+
+/** The columns with the path of each job's base dir: keys tell people nothing. */
+async function withPaths(columns: Columns, signal: AbortSignal): Promise<Columns> {
+  const keys = columns.byName.get("base");
+  if (keys?.kind !== "word") return columns;
+  if (!keys.words.every((key) => paths.has(key))) {
+    const told = await get<{ base_dirs: { key: string; path: string }[] }>("base-dirs", {}, signal);
+    paths = new Map(told.base_dirs.map(({ key, path }) => [key, path]));
+  }
+  const column: Column = { ...keys, words: keys.words.map((key) => paths.get(key) ?? key) };
+  return { ...columns, byName: new Map(columns.byName).set("base_dir", column) };
+}
 
 /** When more than so many changed at once, all are fetched again. */
 const MOST_RENEWED = 100;
@@ -19,7 +35,9 @@ export function useJobs(where: string, fields: readonly string[] | null): Signal
     const few = before !== null && names.length <= MOST_RENEWED;
     const condition = few ? named(names) : null;
     const part =
-      few && !names.length ? null : await jobColumns({ where: terms(where), condition }, fields!, signal);
+      few && !names.length
+        ? null
+        : await withPaths(await jobColumns({ where: terms(where), condition }, fields!, signal), signal);
     seen.current = upTo;
     if (!part) return before!;
     return few ? renewed(before, part, new Set(names.map((name) => `./${name}`))) : part;

@@ -274,8 +274,14 @@ function isPressed(target: EventTarget | null): boolean {
 }
 
 function columnOf(columns: Columns, name: string): TableColumn {
-  const right = columns.byName.get(name)?.kind === "number" && name !== "label";
-  const widths: Record<string, number> = { state: 84, updated_at: 150, label: 70, remark: 200 };
+  const right = columns.byName.get(name)?.kind === "number" && !["label", "remark"].includes(name);
+  const widths: Record<string, number> = {
+    state: 84,
+    updated_at: 150,
+    label: 70,
+    remark: 200,
+    base_dir: 200,
+  };
   return {
     name,
     title: view.titleOf(name),

@@ -19,7 +19,7 @@ const MOST_AXES = 8;
 const NUMERIC = ["integer", "float"];
 const RESULTS = ["loss", "tag"];
 /** Columns that the server gives with every job. */
-export const OF_EVERY_JOB = ["train_id", "state", "updated_at", "label", "remark", "base"];
+export const OF_EVERY_JOB = ["train_id", "state", "updated_at", "label", "remark", "base_dir"];
 
 export function chosenColumns(names: Names): string[] {
   const chosen = list("cols");
