@@ -17,6 +17,7 @@ import {
   evaluated,
   isBucketed,
   rangeOf,
+  restartsOf,
   stepsBetween,
   upTo,
 } from "../src/compare/curve";
@@ -243,6 +244,25 @@ describe("curves", () => {
 
   it("are found under the pointer by halving", () => {
     expect([0, 1, 2.5, 9].map((x) => upTo(Float64Array.of(1, 2, 3), x))).toEqual([-1, 0, 1, 2]);
+  });
+});
+
+describe("restarts", () => {
+  it("stand at the first sample from their step on, whatever the x axis", () => {
+    const curve: Curve = {
+      job: 0,
+      device: 0,
+      superseded: false,
+      restarts: [15],
+      began: 0,
+      columns: {
+        step: Float64Array.of(0, 10, 20),
+        wall_time: Float64Array.of(100, 200, 900),
+        value: Float64Array.of(1, 2, 3),
+      },
+    };
+    expect(restartsOf(drawn(curve, "step", 0, 100), "step")).toEqual([15]);
+    expect(restartsOf(drawn(curve, "relative", 0, 100), "relative")).toEqual([800]);
   });
 });
 

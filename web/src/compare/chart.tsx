@@ -1,4 +1,4 @@
-// One tag of some jobs: lines, a box a bucket, ticks for NaN, triangles for what lies beyond the axis.
+// The chart of one tag of some jobs: its axes, what the pointer is told, what is selected.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -16,6 +16,7 @@ import {
   upTo,
   type X,
 } from "./curve";
+import { paint } from "./paint";
 
 export interface Named {
   name: string;
@@ -38,7 +39,6 @@ interface Props {
   onRange: (range: [number, number] | null, span: [number, number] | null) => void;
 }
 
-const MARK = 5;
 
 export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -147,114 +147,6 @@ function xRange(all: readonly Drawn[], x: X, range: [number, number] | null): [n
   }
   if (low > high) return [0, 1];
   return low === high ? [low - 1, high + 1] : [low, high];
-}
-
-function paint(plot: uPlot, { all, jobs, log, x }: Latest["current"]): void {
-  const { ctx: context, bbox } = plot;
-  context.save();
-  context.beginPath();
-  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  context.clip();
-  for (const each of all) {
-    const colour = jobs[each.curve.job]?.colour ?? "#888";
-    if (x === "step") paintRestarts(plot, each.curve.restarts, colour);
-    context.globalAlpha = each.curve.superseded ? 0.45 : 1;
-    if (each.boxes) paintBoxes(plot, each.boxes, colour, log);
-    paintLine(plot, each, colour);
-    context.globalAlpha = 1;
-  }
-  for (const each of all) paintMarks(plot, each, jobs[each.curve.job]?.colour ?? "#888", log);
-  context.restore();
-}
-
-/** A dotted line where a training was started again. */
-function paintRestarts(plot: uPlot, restarts: readonly number[], colour: string): void {
-  const { ctx: context, bbox } = plot;
-  context.strokeStyle = colour;
-  context.lineWidth = 1;
-  context.setLineDash([2, 4]);
-  context.beginPath();
-  for (const step of restarts) {
-    const left = plot.valToPos(step, "x", true);
-    context.moveTo(left, bbox.top);
-    context.lineTo(left, bbox.top + bbox.height);
-  }
-  context.stroke();
-  context.setLineDash([]);
-}
-
-function paintBoxes(
-  plot: uPlot,
-  { from, to, low, high }: NonNullable<Drawn["boxes"]>,
-  colour: string,
-  log: boolean,
-): void {
-  const { ctx: context, scales } = plot;
-  const [least, greatest] = [scales.y!.min!, scales.y!.max!];
-  const alpha = context.globalAlpha;
-  context.globalAlpha = alpha * 0.22;
-  context.fillStyle = colour;
-  for (let n = 0; n < from.length; n += 1) {
-    if (Number.isNaN(low[n]!) || (log && high[n]! <= 0)) continue;
-    const left = plot.valToPos(from[n]!, "x", true);
-    const right = plot.valToPos(to[n]!, "x", true);
-    const top = plot.valToPos(Math.min(high[n]!, greatest), "y", true);
-    const bottom = plot.valToPos(Math.max(low[n]!, least), "y", true);
-    context.fillRect(left, top, Math.max(1, right - left), Math.max(1, bottom - top));
-  }
-  context.globalAlpha = alpha;
-}
-
-function paintLine(plot: uPlot, { x, y, curve }: Drawn, colour: string): void {
-  const { ctx: context } = plot;
-  context.strokeStyle = colour;
-  context.lineWidth = 1;
-  context.setLineDash(curve.superseded ? [4, 3] : []);
-  context.beginPath();
-  let open = false;
-  for (let n = 0; n < x.length; n += 1) {
-    if (Number.isNaN(y[n]!)) {
-      open = false;
-      continue;
-    }
-    const [left, top] = [plot.valToPos(x[n]!, "x", true), plot.valToPos(y[n]!, "y", true)];
-    if (open) context.lineTo(left, top);
-    else context.moveTo(left, top);
-    if (!open && (n + 1 === x.length || Number.isNaN(y[n + 1]!))) context.arc(left, top, 1.5, 0, 2 * Math.PI);
-    open = true;
-  }
-  context.stroke();
-  context.setLineDash([]);
-}
-
-/** Ticks below the axis for NaN, triangles at its ends for what lies beyond. */
-function paintMarks(plot: uPlot, each: Drawn, colour: string, log: boolean): void {
-  const { ctx: context, bbox, scales } = plot;
-  const [least, greatest] = [scales.y!.min!, scales.y!.max!];
-  context.fillStyle = colour;
-  const triangle = (at: number, up: boolean) => {
-    const left = plot.valToPos(at, "x", true);
-    const [tip, foot] = up
-      ? [bbox.top, bbox.top + 2 * MARK]
-      : [bbox.top + bbox.height, bbox.top + bbox.height - 2 * MARK];
-    context.beginPath();
-    context.moveTo(left, tip);
-    context.lineTo(left - MARK, foot);
-    context.lineTo(left + MARK, foot);
-    context.fill();
-  };
-  for (const { x, kind } of each.odd) {
-    if (kind === "nan")
-      context.fillRect(plot.valToPos(x, "x", true) - 1, bbox.top + bbox.height - 2 * MARK, 2, 2 * MARK);
-    else triangle(x, kind === "+inf");
-  }
-  const [xs, lows, highs] = each.boxes
-    ? [each.boxes.from, each.boxes.low, each.boxes.high]
-    : [each.x, each.y, each.y];
-  for (let n = 0; n < xs.length; n += 1) {
-    if (highs[n]! > greatest) triangle(xs[n]!, true);
-    if (lows[n]! < least && !(log && lows[n]! <= 0)) triangle(xs[n]!, false);
-  }
 }
 
 function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, unit, curves }: Latest["current"]): void {

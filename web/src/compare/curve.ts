@@ -120,6 +120,15 @@ export function beginning(curves: readonly Curve[]): number {
   return Math.min(...curves.map(({ began }) => began).filter(Number.isFinite));
 }
 
+/** Where the training was started again: at the first sample from that step on. */
+export function restartsOf({ curve, x, boxes }: Drawn, mode: X): number[] {
+  if (mode === "step") return [...curve.restarts];
+  const { step, first_step = step } = curve.columns;
+  return curve.restarts.flatMap(
+    (at) => (boxes?.from ?? x)[first_step!.findIndex((each) => each >= at)] ?? [],
+  );
+}
+
 /** The steps of what lies between two places of the x axis, the last one not included; null: nothing does. */
 export function stepsBetween(all: readonly Drawn[], low: number, high: number): [number, number] | null {
   let [first, last] = [Infinity, -Infinity];
