@@ -37,7 +37,7 @@ export function bytes(count: number): string {
 /** Seconds in the two largest units. */
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds)) return "";
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds !== 0 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;
   const whole = Math.round(seconds);
   const [days, hours, minutes] = [
@@ -45,8 +45,12 @@ export function duration(seconds: number): string {
     Math.floor(whole / 3600) % 24,
     Math.floor(whole / 60) % 60,
   ];
-  if (days) return `${days} d ${hours} h`;
-  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
+  const parts = [`${days} d`, `${hours} h`, `${minutes} min`, `${whole % 60} s`];
+  const first = [days, hours, minutes].findIndex((count) => count > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter((part, n) => n === 0 || !part.startsWith("0 "))
+    .join(" ");
 }
 
 /** A moment in the reader's zone, to the second; today without its date. */

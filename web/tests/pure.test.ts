@@ -21,13 +21,15 @@ describe("numbers and times", () => {
 
   it("writes sizes, durations and counts in their largest units", () => {
     expect([bytes(0), bytes(1536), bytes(3 * 2 ** 40)]).toEqual(["0 B", "1.5 KiB", "3 TiB"]);
-    expect([duration(0.25), duration(59), duration(61), duration(3700), duration(90000)]).toEqual([
-      "250 ms",
-      "59 s",
-      "1 min 1 s",
-      "1 h 1 min",
-      "1 d 1 h",
-    ]);
+    expect([
+      duration(0.25),
+      duration(59),
+      duration(61),
+      duration(3700),
+      duration(90000),
+      duration(7200),
+      duration(0),
+    ]).toEqual(["250 ms", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h", "2 h", "0 s"]);
     expect([counted(1, "job"), counted(10000, "job")]).toEqual(["1 job", "10,000 jobs"]);
   });
 

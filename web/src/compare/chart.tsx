@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { counted, duration, number, time } from "../format";
+import { duration, number } from "../format";
 import { dark } from "../parts/theme";
 import {
   beginning,
@@ -17,6 +17,7 @@ import {
   type X,
 } from "./curve";
 import { paint } from "./paint";
+import { inWords, nameIn, notes, told } from "./told";
 
 export interface Named {
   name: string;
@@ -39,6 +40,24 @@ interface Props {
   onRange: (range: [number, number] | null, span: [number, number] | null) => void;
 }
 
+const [MINUTE, HOUR, DAY] = [60, 3600, 86400];
+/** What ticks of durations may be apart. */
+const DURATIONS = [
+  ...[0.001, 0.01, 0.1, 1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => days * DAY),
+];
+const DATE = "{YYYY}-{MM}-{DD}";
+/** Times of ticks that are at least so far apart, with the date where it changes: as uPlot wants them. */
+const TIMES = [
+  [360 * DAY, "{YYYY}"],
+  [28 * DAY, "{YYYY}-{MM}"],
+  [DAY, DATE],
+  [MINUTE, "{HH}:{mm}", `\n${DATE}`],
+  [1, "{HH}:{mm}:{ss}", `\n${DATE}`],
+  [0.001, "{HH}:{mm}:{ss}.{fff}", `\n${DATE}`],
+].map(([apart, text, date = null]) => [apart, text, date, null, date, null, null, null, 1]);
 
 export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -80,7 +99,7 @@ export function Chart(props: Props) {
     const ends = (x !== "step" && props.span) || xRange(all, x, props.range);
     plot.current?.setScale("x", { min: ends[0], max: ends[1] });
   }, [all, props.range, props.span?.join(), log, x, jobs, dark.value]);
-  const beyond = useMemo(() => notes(all, log), [all, log]);
+  const beyond = useMemo(() => notes(all, log, (at) => told(at, x, props.unit)), [all, log]);
   return (
     <figure class="chart">
       <figcaption>
@@ -116,10 +135,11 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
       {
         ...axis,
         ...(unit && { label: unit, labelSize: 20 }),
+        ...(x === "relative" && { incrs: DURATIONS }),
         space: 84, // pixels that the longest step or time takes
         values:
           x === "wall"
-            ? null
+            ? TIMES
             : (_, ticks) => ticks.map((tick) => (x === "step" ? number(tick) : duration(tick))),
       } as uPlot.Axis,
       {
@@ -158,17 +178,18 @@ function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, unit, curves
     return;
   }
   const at = plot.posToVal(left, "x");
-  const head =
-    x === "step" ? `${unit ?? x} ${number(Math.round(at))}` : x === "wall" ? time(at) : duration(at);
+  const head = told(at, x, unit);
   const values = all.flatMap((each) => {
     const n = upTo(each.x, at);
-    return n < 0 || Number.isNaN(each.y[n]!) ? [] : [{ value: each.y[n]!, job: jobs[each.curve.job]! }];
+    if (n < 0 || Number.isNaN(each.y[n]!)) return [];
+    const job = jobs[each.curve.job]!;
+    return [{ value: each.y[n]!, colour: job.colour, text: `${nameIn(all, each, job)} ${inWords(each, n)}` }];
   });
   values.sort((a, b) => b.value - a.value);
-  const shown = values.slice(0, 8).map(({ value, job }) => {
+  const shown = values.slice(0, 8).map(({ colour, text }) => {
     const item = document.createElement("span");
-    item.style.setProperty("--colour", job.colour);
-    item.textContent = `${job.name} ${number(value)}`;
+    item.style.setProperty("--colour", colour);
+    item.textContent = text;
     return item;
   });
   readout.replaceChildren(head, ...shown, values.length > 8 ? `and ${values.length - 8} more` : "");
@@ -181,32 +202,4 @@ function select(plot: uPlot, { onRange, x, lines, range }: Latest["current"]): v
   plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   if (x === "step") onRange([Math.floor(from), Math.ceil(to) + 1], null);
   else onRange(stepsBetween(lines, from, to) ?? range, [from, to]);
-}
-
-function notes(all: readonly Drawn[], log: boolean): string {
-  const nan = all.reduce(
-    (sum, { odd }) => sum + odd.reduce((n, each) => n + (each.kind === "nan" ? each.count : 0), 0),
-    0,
-  );
-  const range = rangeOf(all, log);
-  let [beyond, farthest, where] = [0, 0, 0];
-  if (range) {
-    for (const { x, y, boxes } of all) {
-      const [xs, lows, highs] = boxes ? [boxes.from, boxes.low, boxes.high] : [x, y, y];
-      for (let n = 0; n < xs.length; n += 1) {
-        const far = Math.max(highs[n]! - range[1], range[0] - lows[n]!);
-        if (!(far > 0)) continue;
-        beyond += 1;
-        if (far > farthest) [farthest, where] = [far, xs[n]!];
-      }
-    }
-  }
-  const parts = [];
-  const restarts = all.reduce((sum, { curve }) => sum + (curve.superseded ? 0 : curve.restarts.length), 0);
-  if (restarts) parts.push(counted(restarts, "restart"));
-  const thinned = all.reduce((sum, { curve }) => sum + (curve.superseded ? 0 : (curve.thinned ?? 0)), 0);
-  if (thinned) parts.push(`thinned: ${number(thinned)} more samples were written`);
-  if (beyond) parts.push(`${number(beyond)} beyond the axis, the farthest near ${number(where)}`);
-  if (nan) parts.push(`${number(nan)} NaN`);
-  return parts.join(" · ");
 }

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { idText, type JobId, series } from "../api";
-import { number } from "../format";
+import { counted } from "../format";
 import { changed } from "../live";
 import { InView } from "../parts/inView";
 import { Trouble, useLoaded } from "../parts/loaded";
@@ -34,7 +34,7 @@ export function Charts({ jobs, named, tags, groupOf = null }: Props) {
         <input
           type="search"
           aria-label="Search tags"
-          placeholder={`search ${number(tags.length)} tags`}
+          placeholder={`search ${counted(tags.length, "tag")}`}
           value={parameter("find")}
           onInput={(event) => set({ find: event.currentTarget.value })}
         />
