@@ -283,6 +283,32 @@ def test_every_part_of_a_job_is_shown(page: Any, served: httpx.Client, tab: str)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+@pytest.mark.parametrize("tab", ["images", "histograms", "tensors", "graph", "landscape"])
+def test_a_log_file_that_is_gone_is_named_by_what_was_in_it(
+    page: Any, served: httpx.Client, base_dir: Path, tab: str
+) -> None:
+    (path,) = (base_dir / "sweep_0").glob("*_MS")
+    path.unlink()
+    page.goto(f"/job/{key_of(served)}/sweep_0/{tab}")
+    expect(page.get_by_role("alert")).to_contain_text(path.name)
+
+
+def test_another_tag_is_shown_whole_whatever_was_shown_of_the_one_before(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    log = Log().tensor(1, "cube", [[[1.0, 2.0]]]).tensor(2, "number", [3.0])
+    log.write_summary(base_dir / "sweep_0", timestamp=1_700_001_000)
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/sweep_0/tensors?tag=cube&part=0,0,0")
+    expect(page.get_by_role("main")).to_contain_text("numbers 1")
+    failed: list[str] = []
+    page.on("response", lambda response: failed.append(response.url) if response.status >= 400 else None)
+    page.get_by_role("combobox", name="tag").select_option("number")
+    expect(page.get_by_role("main")).to_contain_text("mean 3 ")
+    assert failed == []
+
+
 def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

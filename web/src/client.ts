@@ -53,6 +53,11 @@ export function sent(
   return ask(url(path), { ...options, ...(signal ? { signal } : {}) });
 }
 
+/** Whether something can be had at an address: raises what the server tells, if it cannot. */
+export async function canBeHad(address: string, signal: AbortSignal): Promise<boolean> {
+  return (await ask(new URL(address), { signal })).ok;
+}
+
 let answered: (since: string | null) => void;
 /** Where in the store's changes the first answer stood; null where that is not known. */
 export const firstAnswer = new Promise<string | null>((resolve) => {

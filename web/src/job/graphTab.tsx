@@ -19,7 +19,7 @@ export function GraphTab({ job, tags }: TabProps) {
   return (
     <section>
       {all.length > 1 && <TagPicker tags={all} />}
-      <Show of={rows.value}>
+      <Show of={rows}>
         {(found) =>
           found.length ? (
             <Graph job={job} place={place} row={found[chosenRow(found)]!} />

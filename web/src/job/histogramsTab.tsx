@@ -38,7 +38,7 @@ export function HistogramsTab({ job, tags }: TabProps) {
           </select>
         </label>
       </div>
-      <Show of={rows.value}>{(found) => <Histograms job={job} place={place} rows={found} />}</Show>
+      <Show of={rows}>{(found) => <Histograms job={job} place={place} rows={found} />}</Show>
     </section>
   );
 }

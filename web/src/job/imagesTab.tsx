@@ -1,7 +1,9 @@
 // Images: the picture of a step, with a slider over all of them.
 
-import { payloadUrl } from "../api";
-import { Show } from "../parts/loaded";
+import { useSignal } from "@preact/signals";
+import { type JobId, type PayloadRow, type Place, payloadUrl } from "../api";
+import { canBeHad } from "../client";
+import { Show, useLoaded } from "../parts/loaded";
 import type { TabProps } from "./page";
 import { chosenRow, chosenTag, StepSlider, TagPicker, useRows } from "./steps";
 
@@ -13,20 +15,31 @@ export function ImagesTab({ job, tags }: TabProps) {
   return (
     <section class="pictures">
       <TagPicker tags={all} />
-      <Show of={rows.value}>
+      <Show of={rows}>
         {(found) => (
           <>
             <StepSlider rows={found} />
-            {found.length > 0 && (
-              <img
-                src={payloadUrl(job, place, found[chosenRow(found)]!, "png")}
-                alt={`${place.tag} at step ${found[chosenRow(found)]!.step}`}
-                style={{ minWidth: "min(100%, 320px)" }}
-              />
-            )}
+            {found.length > 0 && <Picture job={job} place={place} row={found[chosenRow(found)]!} />}
           </>
         )}
       </Show>
     </section>
+  );
+}
+
+/** A browser does not tell why it shows no picture: the server is asked, as it is for other payloads. */
+function Picture({ job, place, row }: { job: JobId; place: Place; row: PayloadRow }) {
+  const address = payloadUrl(job, place, row, "png");
+  const broken = useSignal("");
+  const isBroken = broken.value === address;
+  const why = useLoaded(isBroken ? address : null, (signal) => canBeHad(address, signal));
+  if (isBroken) return <Show of={why.value}>{() => <p class="bad">The picture cannot be shown.</p>}</Show>;
+  return (
+    <img
+      src={address}
+      alt={`${place.tag} at step ${row.step}`}
+      style={{ minWidth: "min(100%, 320px)" }}
+      onError={() => (broken.value = address)}
+    />
   );
 }

@@ -22,7 +22,7 @@ export function LandscapeTab({ job, tags }: TabProps) {
   return (
     <section>
       {all.length > 1 && <TagPicker tags={all} />}
-      <Show of={rows.value}>
+      <Show of={rows}>
         {(found) => (
           <>
             {found.length > 1 && <StepSlider rows={found} />}

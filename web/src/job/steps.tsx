@@ -1,6 +1,5 @@
 // A tag and a step of it: what payload tabs are chosen by. Both are in the URL.
 
-import type { Signal } from "@preact/signals";
 import { type JobId, type PayloadRow, type Place, payloads } from "../api";
 import { bytes, number, time } from "../format";
 import { changed } from "../live";
@@ -12,13 +11,16 @@ export function chosenTag(tags: readonly string[]): string {
   return tags.includes(parameter("tag")) ? parameter("tag") : (tags[0] ?? "");
 }
 
-export function useRows(job: JobId, place: Place): Signal<Loaded<PayloadRow[]>> {
+/** The rows of a tag; never those of the tag before, whose steps it may not have. */
+export function useRows(job: JobId, place: Place): Loaded<PayloadRow[]> {
   const grown = changed.value.get(job.name) ?? 0;
-  return useLoaded(
+  const { value, problem } = useLoaded(
     place.tag ? JSON.stringify([job, place]) : null,
-    async (signal) => (await payloads(job, place, signal)).payloads,
+    async (signal) => ({ tag: place.tag, rows: (await payloads(job, place, signal)).payloads }),
     grown,
-  );
+  ).value;
+  const rows = value?.tag === place.tag ? value.rows : null;
+  return { value: rows, problem, loading: !rows && !problem };
 }
 
 /** The row of the step in the URL, or the last one. */
@@ -34,7 +36,9 @@ export function TagPicker({ tags }: { tags: readonly string[] }) {
       tag{" "}
       <select
         value={chosenTag(tags)}
-        onChange={(event) => set({ tag: event.currentTarget.value, step: null })}
+        onChange={(event) =>
+          set({ tag: event.currentTarget.value, step: null, part: null, node: null, open: null })
+        }
       >
         {tags.map((tag) => (
           <option key={tag}>{tag}</option>
@@ -76,8 +80,14 @@ export function StepSlider({ rows }: { rows: readonly PayloadRow[] }) {
       <span>
         step {number(row.step)}{" "}
         <small>
-          {typeof row.wall_time === "number" ? time(row.wall_time) : ""} · {row.shape?.join(" × ")}{" "}
-          {row.dtype} · {bytes(row.size_bytes)}
+          {[
+            typeof row.wall_time === "number" ? time(row.wall_time) : "",
+            `${row.shape?.join(" × ") ?? ""} ${row.dtype ?? ""}`.trim(),
+            row.device === null ? "" : `device ${row.device}`,
+            bytes(row.size_bytes),
+          ]
+            .filter(Boolean)
+            .join(" · ")}
         </small>
       </span>
     </div>

@@ -17,7 +17,7 @@ export function TensorsTab({ job, tags }: TabProps) {
   return (
     <section>
       <TagPicker tags={all} />
-      <Show of={rows.value}>
+      <Show of={rows}>
         {(found) => (
           <>
             <StepSlider rows={found} />
@@ -91,7 +91,7 @@ function Numbers({ shape, value }: { shape: readonly number[]; value: Nested }) 
           : null;
   return (
     <>
-      <p>{facts.map(([name, text]) => `${name} ${text}`).join(" · ")}</p>
+      <p>of this part: {facts.map(([name, text]) => `${name} ${text}`).join(" · ")}</p>
       {rows ? (
         <section tabIndex={0} aria-label="Numbers" style={{ overflow: "auto", maxHeight: "480px" }}>
           <table class="mono">
