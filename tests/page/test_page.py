@@ -293,6 +293,29 @@ def test_a_log_file_that_is_gone_is_named_by_what_was_in_it(
     expect(page.get_by_role("alert")).to_contain_text(path.name)
 
 
+def test_a_node_of_the_graph_tells_what_goes_in_and_comes_out(page: Any, served: httpx.Client) -> None:
+    page.goto(f"/job/{key_of(served)}/sweep_0/graph")
+    page.get_by_label("Search nodes").fill("conv2d")
+    page.get_by_role("button", name="Default/Conv2D-op1 Conv2D").click()
+    chosen = page.get_by_role("region", name="Chosen node")
+    expect(chosen).to_contain_text("1 parameter or constantx")
+    chosen.get_by_role("button", name="Default/ReLU-op2").click()
+    expect(chosen).to_contain_text("1 input")
+    expect(chosen.get_by_role("button", name="Default/Conv2D-op1")).to_be_visible()
+
+
+def test_a_node_that_was_searched_for_is_in_view(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    Log().version().graph(*["ReLU"] * 60).write_summary(base_dir / "deep")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/deep/graph")
+    page.get_by_label("Search nodes").fill("op60")
+    page.get_by_role("button", name="Default/ReLU-op60 ReLU").click()
+    expect(page.get_by_role("button", name="ReLU-op60 ReLU", exact=True)).to_be_in_viewport()
+
+
 def test_another_tag_is_shown_whole_whatever_was_shown_of_the_one_before(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

@@ -1,5 +1,6 @@
 // Boxes and what goes from one to another, drawn; one of them is chosen.
 
+import { useEffect, useRef } from "preact/hooks";
 import { number } from "../format";
 import { BOX_HEIGHT, type Layout } from "./graph";
 
@@ -18,8 +19,15 @@ export function Boxes({ label, found, chosen, onPick }: Props) {
       .filter((edge) => edge.from === chosen || edge.to === chosen)
       .flatMap((edge) => [edge.from, edge.to]),
   );
+  const frame = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    frame.current
+      ?.querySelector("[aria-pressed=true]")
+      ?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [chosen, found]);
   return (
     <div
+      ref={frame}
       tabIndex={0}
       role="group"
       aria-label={label}
@@ -53,6 +61,7 @@ export function Boxes({ label, found, chosen, onPick }: Props) {
             transform={`translate(${box.x},${box.y})`}
             role="button"
             tabIndex={0}
+            aria-pressed={box.id === chosen}
             aria-label={`${box.label}${box.nodes > 1 ? `, ${box.nodes} nodes` : ` ${box.type}`}`}
             style={{ cursor: "pointer" }}
             onClick={(event) => onPick(box.id, event.shiftKey)}

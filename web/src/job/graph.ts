@@ -4,6 +4,10 @@ export interface GraphNode {
   name: string; // with its scopes, as in Default/network/conv1/Conv2D-op1
   type: string;
   inputs: readonly string[];
+  /** Inputs that are no nodes: parameters and constants. */
+  given?: readonly string[];
+  /** What else is known of it. */
+  facts?: readonly [string, unknown][];
 }
 
 export interface Box {
@@ -57,28 +61,14 @@ export function scopesOf(nodes: readonly GraphNode[]): Map<string, number> {
   return counts;
 }
 
-export function layout(
-  nodes: readonly GraphNode[],
-  open: ReadonlySet<string>,
-  focus: string | null = null,
-): Layout {
+export function layout(nodes: readonly GraphNode[], open: ReadonlySet<string>): Layout {
   const scopes = scopesOf(nodes);
   const isScope = (id: string) => scopes.has(id);
   const of = new Map(nodes.map((node) => [node.name, shownAs(node.name, open, isScope)]));
   const types = new Map(nodes.map((node) => [node.name, node.type]));
   const edges = edgesOf(nodes, of);
-  const ids = [...new Set(of.values())].filter(
-    (id) =>
-      focus === null ||
-      id === focus ||
-      edges.some(
-        (edge) => (edge.from === focus && edge.to === id) || (edge.to === focus && edge.from === id),
-      ),
-  );
-  const kept = new Set(ids);
-  const shown = edges.filter((edge) => kept.has(edge.from) && kept.has(edge.to));
-  const layers = layersOf(ids, shown);
-  return placed(ids, shown, layers, (id) => ({
+  const ids = [...new Set(of.values())];
+  return placed(ids, edges, layersOf(ids, edges), (id) => ({
     label: id.slice(id.lastIndexOf("/") + 1),
     type: types.get(id) ?? "",
     nodes: scopes.get(id) ?? 1,

@@ -3,13 +3,16 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { type PayloadRow, type Place, payload } from "../api";
-import { number } from "../format";
+import { counted, number } from "../format";
+import { Facts } from "../health";
 import { Show, useLoaded } from "../parts/loaded";
 import { joined, list, parameter, set } from "../state";
 import { Boxes } from "./boxes";
 import { type GraphNode, layout, scopesOf, search, wayTo } from "./graph";
 import type { TabProps } from "./page";
 import { chosenRow, chosenTag, TagPicker, useRows } from "./steps";
+
+const MOST_LINKS = 100;
 
 export function GraphTab({ job, tags }: TabProps) {
   const all = tags.tags.graph ?? [];
@@ -40,7 +43,14 @@ function Graph({ job, place, row }: { job: TabProps["job"]; place: Place; row: P
 }
 
 interface WireGraph {
-  nodes: { name: string; full_name: string; op_type: string; inputs: { name: string }[] }[];
+  nodes: {
+    name: string;
+    full_name: string;
+    op_type: string;
+    inputs: { name: string }[];
+    attributes: Record<string, unknown>;
+    output_type: { dtype?: string; shape?: number[] | null } | null;
+  }[];
 }
 
 /** Nodes by their full names; inputs are told by the short ones. */
@@ -50,6 +60,11 @@ function nodesOf({ nodes }: WireGraph): GraphNode[] {
     name: full.get(node.name)!,
     type: node.op_type,
     inputs: node.inputs.flatMap((input) => full.get(input.name) ?? []),
+    given: node.inputs.filter((input) => !full.has(input.name)).map((input) => input.name),
+    facts: [
+      ["output", [node.output_type?.dtype, node.output_type?.shape?.join(" × ")].filter(Boolean).join(" ")],
+      ...Object.entries(node.attributes),
+    ],
   }));
 }
 
@@ -103,7 +118,7 @@ function Picture({ nodes }: { nodes: readonly GraphNode[] }) {
           ))}
         </ul>
       )}
-      <div class="split" style={{ gridTemplateColumns: "minmax(0, 3fr) minmax(0, 1fr)" }}>
+      <div class="split graph">
         <Boxes
           label="Graph"
           found={found}
@@ -130,15 +145,16 @@ function Chosen({
   const node = nodes.find((each) => each.name === name);
   if (!name) return <p class="quiet">Choose a node to see what goes into it and what comes out.</p>;
   const inside = (each: string) => each === name || each.startsWith(`${name}/`);
-  const inputs = [
-    ...new Set(nodes.filter((each) => inside(each.name)).flatMap((each) => each.inputs)),
-  ].filter((each) => !inside(each));
+  const own = nodes.filter((each) => inside(each.name));
+  const inputs = [...new Set(own.flatMap((each) => each.inputs))].filter((each) => !inside(each));
+  const given = [...new Set(own.flatMap((each) => each.given ?? []))];
+  const facts = (node?.facts ?? []).filter(([, value]) => value !== "");
   const outputs = nodes
     .filter((each) => !inside(each.name) && each.inputs.some(inside))
     .map((each) => each.name);
   const links = (names: readonly string[]) => (
     <ul>
-      {names.slice(0, 100).map((each) => (
+      {names.slice(0, MOST_LINKS).map((each) => (
         <li key={each}>
           <button
             type="button"
@@ -153,14 +169,25 @@ function Chosen({
           </button>
         </li>
       ))}
+      {names.length > MOST_LINKS && <li>and {number(names.length - MOST_LINKS)} more</li>}
     </ul>
   );
   return (
     <section aria-label="Chosen node" style={{ overflowWrap: "anywhere" }}>
-      <b>{name}</b> <small>{node?.type ?? `${scopes.get(name) ?? 0} nodes`}</small>
-      <h2>{inputs.length} inputs</h2>
+      <b>{name}</b> <small>{node?.type ?? counted(scopes.get(name) ?? 0, "node")}</small>
+      {facts.length > 0 && <Facts facts={facts} />}
+      <h2>{counted(inputs.length, "input")}</h2>
       {links(inputs)}
-      <h2>{outputs.length} outputs</h2>
+      {given.length > 0 && (
+        <>
+          <h2>{counted(given.length, "parameter or constant", "parameters and constants")}</h2>
+          <p class="mono">
+            {given.slice(0, MOST_LINKS).join(", ")}
+            {given.length > MOST_LINKS && ` and ${number(given.length - MOST_LINKS)} more`}
+          </p>
+        </>
+      )}
+      <h2>{counted(outputs.length, "output")}</h2>
       {links(outputs)}
     </section>
   );
