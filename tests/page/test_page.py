@@ -271,7 +271,7 @@ TABS = {
     "histograms": "Not drawn: 1 NaN, 1 infinite",
     "tensors": "not finite 1",
     "graph": "Default (3)",
-    "landscape": "loss from 1 to 9",
+    "landscape": "The line is the way of the training, 3 points",
     "files": "summary",
 }
 

@@ -10,6 +10,13 @@ export interface Segment {
   y2: number;
 }
 
+/** A point of a way over the plane: shares of its two axes, and the loss there. */
+export interface Spot {
+  x: number;
+  y: number;
+  z: number;
+}
+
 /** Marching squares; places in units of columns and rows. */
 export function contours(z: Matrix, levels: readonly number[]): Segment[] {
   const out: Segment[] = [];

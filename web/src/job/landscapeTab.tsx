@@ -1,18 +1,21 @@
 // The loss landscape around a training's way: lines of equal loss, and the surface.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import { numeric, type PayloadRow, type Place, payload } from "../api";
 import { ramp } from "../colours";
-import { number } from "../format";
+import { counted, number } from "../format";
+import { Canvas, type Paint } from "../parts/canvas";
 import { Show, useLoaded } from "../parts/loaded";
 import { dark } from "../parts/theme";
+import { extent, ticksBetween } from "../scales";
 import { parameter, set } from "../state";
-import { contours, levelsOf, type Matrix, seen } from "./contour";
+import { contours, levelsOf, type Matrix, type Spot, seen } from "./contour";
 import type { TabProps } from "./page";
 import { chosenRow, chosenTag, StepSlider, TagPicker, useRows } from "./steps";
 
-const SIZE = 520;
+const WIDEST = 520;
+const [LEFT, BOTTOM] = [52, 28]; // of the axes
 
 export function LandscapeTab({ job, tags }: TabProps) {
   const all = tags.tags.landscape ?? [];
@@ -35,13 +38,32 @@ export function LandscapeTab({ job, tags }: TabProps) {
 }
 
 type Values = (number | string | null)[];
+interface Points {
+  x: Values | Values[];
+  y: Values | Values[];
+  z: Values | Values[];
+}
 interface Wire {
-  surface: { x: Values; y: Values; z: Values | Values[] };
+  surface: Points;
+  path: Points;
+  convergence: Points;
+  decomposition: string | null;
+  unit: string | null;
+}
+
+/** What is drawn: the surface, and upon it the training's way and where it converged, in shares of the two axes. */
+interface Picture {
+  z: Matrix;
+  x: [number, number];
+  y: [number, number];
+  way: Spot[];
+  end: Spot[];
+  about: string;
 }
 
 function Landscape({ job, place, row }: { job: TabProps["job"]; place: Place; row: PayloadRow }) {
   const loaded = useLoaded(JSON.stringify([job, place, row.step]), async (signal) =>
-    matrixOf(await payload<Wire>(job, place, row, {}, signal)),
+    pictureOf(await payload<Wire>(job, place, row, {}, signal)),
   );
   const surface = parameter("as") === "surface";
   return (
@@ -56,12 +78,35 @@ function Landscape({ job, place, row }: { job: TabProps["job"]; place: Place; ro
           <option value="surface">surface</option>
         </select>
       </label>
-      <Show of={loaded.value}>{(z) => <Picture z={z} surface={surface} title={place.tag} />}</Show>
+      <Show of={loaded.value}>{(found) => <Drawing of={found} surface={surface} title={place.tag} />}</Show>
     </>
   );
 }
 
-function matrixOf({ surface: { x, z } }: Wire): Matrix {
+function pictureOf({ surface, path, convergence, decomposition, unit }: Wire): Picture {
+  const [x, y] = [surface.x, surface.y].map((values) => extent(flat(values)) ?? [0, 1]) as [Ends, Ends];
+  const spots = (points: Points | null): Spot[] => {
+    if (!points) return [];
+    const [xs, ys, zs] = [points.x, points.y, points.z].map(flat) as [number[], number[], number[]];
+    return xs.map((each, n) => ({ x: share(each, x), y: share(ys[n]!, y), z: zs[n]! }));
+  };
+  return {
+    z: matrixOf(surface),
+    x,
+    y,
+    way: spots(path),
+    end: spots(convergence),
+    about: [decomposition && `axes by ${decomposition}`, unit && `a point each ${unit}`]
+      .filter(Boolean)
+      .join(", "),
+  };
+}
+
+type Ends = [number, number];
+const share = (value: number, [low, high]: Ends) => (value - low) / (high - low || 1);
+const flat = (values: Values | Values[]): number[] => (values as Values[]).flat().map(numeric);
+
+function matrixOf({ x, z }: Points): Matrix {
   if (Array.isArray(z[0])) return (z as Values[]).map((row) => row.map(numeric));
   const width = x.length || Math.round(Math.sqrt(z.length));
   return Array.from({ length: Math.floor(z.length / width) }, (_, n) =>
@@ -69,30 +114,26 @@ function matrixOf({ surface: { x, z } }: Wire): Matrix {
   );
 }
 
-function Picture({ z, surface, title }: { z: Matrix; surface: boolean; title: string }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
+function Drawing({ of, surface, title }: { of: Picture; surface: boolean; title: string }) {
   const turn = useSignal(0.6);
-  const finite = z.flat().filter(Number.isFinite);
-  const [low, high] = [
-    finite.reduce((a, b) => Math.min(a, b), Infinity),
-    finite.reduce((a, b) => Math.max(a, b), -Infinity),
-  ];
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!context || low > high) return;
-    context.clearRect(0, 0, SIZE, SIZE);
-    if (surface) paintSurface(context, z, low, high, turn.value);
-    else paintContours(context, z, low, high);
-  }, [z, surface, turn.value, dark.value]);
+  const { z, way, end, about } = of;
+  const ends = useMemo(() => extent(z.flat()), [z]);
+  const [low, high] = ends ?? [0, 0];
+  const paint = useCallback<Paint>(
+    (context, size) => {
+      if (!ends) return;
+      if (surface) paintSurface(context, size, of, ends, turn.value);
+      else paintContours(context, size, of, ends);
+    },
+    [of, surface, turn.value, dark.value],
+  );
   return (
     <figure>
-      <canvas
-        ref={canvas}
-        width={SIZE}
-        height={SIZE}
-        style={{ maxWidth: "100%" }}
-        role="img"
-        aria-label={`${title}: loss from ${number(low)} to ${number(high)}`}
+      <Canvas
+        label={`${title}: loss from ${number(low)} to ${number(high)}`}
+        widest={WIDEST}
+        height={(width) => width - LEFT + BOTTOM / 2}
+        paint={paint}
       />
       {surface && (
         <div class="bar">
@@ -110,39 +151,101 @@ function Picture({ z, surface, title }: { z: Matrix; surface: boolean; title: st
         </div>
       )}
       <figcaption>
-        loss from {number(low)} to {number(high)}, {z.length} × {z[0]?.length ?? 0} points
+        {ends ? `loss from ${number(low)} (blue) to ${number(high)} (yellow)` : "no finite loss"}, {z.length}{" "}
+        × {z[0]?.length ?? 0} points{about && `, ${about}`}
+        <br />
+        {way.length > 0 &&
+          `The line is the way of the training, ${counted(way.length, "point")} from ○ (loss ${number(way[0]!.z)}) to ● (loss ${number(way.at(-1)!.z)}). `}
+        {end.length > 0 && `× is where it converged, at loss ${number(end[0]!.z)}.`}
       </figcaption>
     </figure>
   );
 }
 
-function paintContours(context: CanvasRenderingContext2D, z: Matrix, low: number, high: number): void {
-  const scale = SIZE / Math.max(1, Math.max(z.length, z[0]?.length ?? 1) - 1);
+const ink = () => (dark.value ? "#e8ebf0" : "#16191f");
+
+function paintContours(
+  context: CanvasRenderingContext2D,
+  size: number,
+  of: Picture,
+  [low, high]: Ends,
+): void {
+  const room = size - LEFT - BOTTOM;
+  const at = (x: number, y: number): [number, number] => [LEFT + x * room, (1 - y) * room + BOTTOM / 2];
+  const [rows, columns] = [Math.max(1, of.z.length - 1), Math.max(1, (of.z[0]?.length ?? 1) - 1)];
   context.lineWidth = 1.5;
-  for (const { level, x1, y1, x2, y2 } of contours(z, levelsOf(z))) {
-    context.strokeStyle = ramp((level - low) / (high - low || 1));
+  for (const { level, x1, y1, x2, y2 } of contours(of.z, levelsOf(of.z))) {
+    context.strokeStyle = ramp(share(level, [low, high]));
     context.beginPath();
-    context.moveTo(x1 * scale, y1 * scale);
-    context.lineTo(x2 * scale, y2 * scale);
+    context.moveTo(...at(x1 / columns, y1 / rows));
+    context.lineTo(...at(x2 / columns, y2 / rows));
+    context.stroke();
+  }
+  context.fillStyle = dark.value ? "#a2acba" : "#59636f";
+  context.textAlign = "center";
+  for (const value of ticksBetween(...of.x))
+    context.fillText(number(value), at(share(value, of.x), 0)[0], at(0, 0)[1] + 16);
+  context.textAlign = "right";
+  for (const value of ticksBetween(...of.y))
+    context.fillText(number(value), LEFT - 6, at(0, share(value, of.y))[1] + 4);
+  context.beginPath();
+  context.rect(...at(0, 1), room, room);
+  context.strokeStyle = context.fillStyle;
+  context.lineWidth = 1;
+  context.stroke();
+  context.clip();
+  paintWay(context, of, ({ x, y }) => at(x, y));
+}
+
+/** The training's way: from a ring to a dot; and a cross where it converged. */
+function paintWay(
+  context: CanvasRenderingContext2D,
+  { way, end }: Picture,
+  at: (spot: Spot) => [number, number],
+): void {
+  context.strokeStyle = ink();
+  context.fillStyle = ink();
+  context.lineWidth = 1.5;
+  context.beginPath();
+  for (const spot of way) context.lineTo(...at(spot));
+  context.stroke();
+  way.forEach((spot, n) => {
+    const isEnd = n === 0 || n === way.length - 1;
+    context.beginPath();
+    context.arc(...at(spot), isEnd ? 5 : 2, 0, 2 * Math.PI);
+    if (n) context.fill();
+    else context.stroke();
+  });
+  for (const spot of end) {
+    const [x, y] = at(spot);
+    context.beginPath();
+    context.moveTo(x - 5, y - 5);
+    context.lineTo(x + 5, y + 5);
+    context.moveTo(x - 5, y + 5);
+    context.lineTo(x + 5, y - 5);
     context.stroke();
   }
 }
 
 function paintSurface(
   context: CanvasRenderingContext2D,
-  z: Matrix,
-  low: number,
-  high: number,
+  size: number,
+  of: Picture,
+  ends: Ends,
   turn: number,
 ): void {
+  const { z } = of;
   const [rows, columns] = [z.length, z[0]?.length ?? 0];
-  const point = (row: number, column: number) => {
-    const height = (z[row]![column]! - low) / (high - low || 1) - 0.5;
-    return {
-      height,
-      ...seen((2 * column) / (columns - 1) - 1, (2 * row) / (rows - 1) - 1, height, turn, 0.6),
-    };
+  const place = (x: number, y: number, loss: number) => {
+    const height = share(loss, ends) - 0.5;
+    return { height, ...seen(2 * x - 1, 2 * y - 1, height, turn, 0.6) };
   };
+  const point = (row: number, column: number) =>
+    place(column / (columns - 1), row / (rows - 1), z[row]![column]!);
+  const at = ({ x, y }: { x: number; y: number }): [number, number] => [
+    size / 2 + (x * size) / 3,
+    size * 0.45 + (y * size) / 3,
+  ];
   const patches = [];
   for (let row = 0; row + 1 < rows; row += 1) {
     for (let column = 0; column + 1 < columns; column += 1) {
@@ -159,11 +262,12 @@ function paintSurface(
   patches.sort((a, b) => a.depth - b.depth);
   for (const { corners } of patches) {
     context.beginPath();
-    for (const { x, y } of corners) context.lineTo(SIZE / 2 + (x * SIZE) / 3, SIZE / 2 + (y * SIZE) / 3);
+    for (const corner of corners) context.lineTo(...at(corner));
     context.closePath();
     context.fillStyle = ramp(corners.reduce((sum, { height }) => sum + height + 0.5, 0) / 4);
     context.fill();
     context.strokeStyle = dark.value ? "#15181d55" : "#ffffff88";
     context.stroke();
   }
+  paintWay(context, of, ({ x, y, z: loss }) => at(place(x, y, loss)));
 }
