@@ -172,6 +172,16 @@ def test_any_two_fields_are_scattered_and_all_hyper_parameters_ranked(page: Any)
     expect(ranked.get_by_role("row").filter(has_text="loss")).to_have_count(0)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_table_is_reached_below_all_that_stands_above_it(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("/jobs?group=optimizer&ranking=metric/accuracy&scatter=learning_rate,metric/accuracy")
+    expect(page.get_by_role("link", name="sweep_1")).to_be_attached()
+    page.mouse.move(width / 2, 300)
+    page.mouse.wheel(0, 9999)
+    expect(page.get_by_role("link", name="sweep_1")).to_be_in_viewport(ratio=1)
+
+
 def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:
     page.goto("/jobs?cols=remark,label")
     row(page, "sweep_3").get_by_role("button").click()
@@ -264,7 +274,7 @@ def test_a_zoom_by_time_asks_for_its_steps_and_is_in_the_link(page: Any, served:
 
 
 TABS = {
-    "overview": "sweep_0",
+    "overview": "owner",
     "curves": "loss",
     "evaluations": "accuracy",
     "images": "step 1",
@@ -443,13 +453,15 @@ def test_nothing_hangs_over_the_side(page: Any, served: httpx.Client, width: int
     key = key_of(served)
     for path in (
         "/jobs",
-        f"/job/{key}/sweep_0",
+        "/jobs?group=optimizer&scatter=optimizer,metric/accuracy",
         f"/compare?jobs={key}%2Fsweep_0,{key}%2Fsweep_1&diff=1",
         "/health",
+        *(f"/job/{key}/sweep_0/{tab}" for tab in TABS),
     ):
         page.goto(path)
         expect(page.get_by_role("main")).not_to_contain_text("Loading")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.get_by_role("main").evaluate("main => main.scrollWidth") <= width, path
 
 
 def test_known_values_are_those_of_all_jobs(page: Any) -> None:

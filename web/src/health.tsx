@@ -81,7 +81,7 @@ function BaseDir({ row }: { row: Record<string, unknown> }) {
 /** Names and values, each written as its unit has it. */
 export function Facts({ facts }: { facts: readonly [string, unknown][] }) {
   return (
-    <table>
+    <table class="facts">
       <tbody>
         {facts.map(([name, value]) => (
           <tr key={name}>
@@ -94,7 +94,7 @@ export function Facts({ facts }: { facts: readonly [string, unknown][] }) {
   );
 }
 
-function fact(name: string, value: unknown): string {
+export function fact(name: string, value: unknown): string {
   if (value === null || value === undefined || value === "") return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (/(^|_)bytes$/.test(name) && typeof value === "number") return bytes(value);

@@ -8,8 +8,8 @@ import { ofJob } from "../colours";
 import { Chart } from "../compare/chart";
 import { Charts } from "../compare/charts";
 import { evaluated } from "../compare/curve";
-import { number, time } from "../format";
-import { Facts, type Finding, Findings } from "../health";
+import { number } from "../format";
+import { Facts, type Finding, Findings, fact, titleOf } from "../health";
 import { changed } from "../live";
 import { Show, useLoaded } from "../parts/loaded";
 import { href, route } from "../state";
@@ -113,7 +113,7 @@ function Overview({ job }: TabProps) {
                 )}
                 <h2>User-defined</h2>
                 {found.user_info.length ? (
-                  <Facts facts={found.user_info.map((row) => [String(row.name), row.value ?? row.text])} />
+                  <Facts facts={found.user_info.map((row) => [String(row.key), row.value ?? row.text])} />
                 ) : (
                   <p class="quiet">None was recorded.</p>
                 )}
@@ -206,7 +206,7 @@ function Rows({ rows, none }: { rows: readonly Row[]; none: string }) {
         <thead>
           <tr>
             {names.map((name) => (
-              <th key={name}>{name.replaceAll("_", " ")}</th>
+              <th key={name}>{titleOf(name)}</th>
             ))}
           </tr>
         </thead>
@@ -214,7 +214,7 @@ function Rows({ rows, none }: { rows: readonly Row[]; none: string }) {
           {rows.map((row, n) => (
             <tr key={n}>
               {names.map((name) => (
-                <td key={name}>{cell(name, row[name])}</td>
+                <Cell key={name} text={fact(name, row[name])} />
               ))}
             </tr>
           ))}
@@ -224,10 +224,6 @@ function Rows({ rows, none }: { rows: readonly Row[]; none: string }) {
   );
 }
 
-function cell(name: string, value: unknown): string {
-  if (value === null || value === undefined) return "";
-  if (/_(at|time)$/.test(name) && (typeof value === "string" || typeof value === "number"))
-    return time(value);
-  if (typeof value === "number") return number(value);
-  return typeof value === "string" ? value : JSON.stringify(value);
+function Cell({ text }: { text: string }) {
+  return <td class={text.length > 40 ? "" : "whole"}>{text}</td>;
 }
