@@ -121,6 +121,19 @@ def test_jobs_are_chosen_and_opened_by_keys_wherever_the_table_was_clicked(page:
     expect(page.get_by_role("heading", name="sweep_9")).to_be_visible()
 
 
+def test_a_key_counts_from_the_moment_the_table_is_there(page: Any) -> None:
+    page.add_init_script("""
+        new MutationObserver((_, observer) => {
+            if (document.querySelectorAll("[role=row]").length < 2) return;
+            observer.disconnect();
+            for (const key of ["j", "x"])
+                document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        }).observe(document, { childList: true, subtree: true });
+    """)
+    page.goto("/jobs?sort=-train_id")
+    expect(page.get_by_role("checkbox", name="Select sweep_9")).to_be_checked()
+
+
 def test_the_keys_stay_with_their_job_when_another_comes_above_it(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

@@ -8,6 +8,7 @@ import { HealthPage } from "./health";
 import { JobPage } from "./job/page";
 import { JobsPage } from "./jobs/page";
 import { Away, Connection } from "./live";
+import { useKeys } from "./parts/keys";
 import { Popup } from "./parts/popup";
 import { dark, switchTheme } from "./parts/theme";
 import { href, route } from "./state";
@@ -26,13 +27,9 @@ const KEYS: [string, string][] = [
 export function App() {
   const [first = "jobs"] = route.value;
   const help = useSignal(false);
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key === "?" && !isTyping(event)) help.value = !help.value;
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+  useKeys((event) => {
+    if (event.key === "?") help.value = !help.value;
+  });
   const title = route.value.slice(first === "job" ? 2 : 0).join(" · ") || first;
   useEffect(() => {
     document.title = `${title} · lineage_store`;
@@ -105,9 +102,4 @@ function Route({ first }: { first: string }) {
         </main>
       );
   }
-}
-
-/** Whether a key goes into a field. */
-export function isTyping(event: KeyboardEvent): boolean {
-  return event.target instanceof Element && event.target.matches("input, textarea, select");
 }

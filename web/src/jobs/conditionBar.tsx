@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { knownValues, type Names } from "../api";
 import type { Problem } from "../client";
+import { useKeys } from "../parts/keys";
 import { useLoaded } from "../parts/loaded";
 import { asksFor, completions } from "./condition";
 
@@ -22,15 +23,11 @@ export function ConditionBar({ value, names, problem, onChange }: Props) {
   useEffect(() => {
     text.value = value;
   }, [value]);
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key !== "/" || (event.target as Element).matches("input, textarea, select")) return;
-      event.preventDefault();
-      input.current?.focus();
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+  useKeys((event) => {
+    if (event.key !== "/") return;
+    event.preventDefault();
+    input.current?.focus();
+  });
   const asked = open.value ? asksFor(text.value) : null;
   const known = useLoaded(asked && JSON.stringify(asked), (signal) =>
     knownValues(asked!.name, asked!.part, signal),

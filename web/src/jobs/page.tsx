@@ -1,12 +1,13 @@
 // Jobs: a condition, parallel coordinates, a table; groups, a scatter plot and what goes with a metric.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { idText, type JobId, type Names } from "../api";
 import { get } from "../client";
 import { type Columns, sorted, within } from "../columns";
 import { number, time } from "../format";
 import { revision } from "../live";
+import { useKeys } from "../parts/keys";
 import { Trouble, useLoaded } from "../parts/loaded";
 import { Table, type TableColumn } from "../parts/table";
 import { go, href, joined, list, parameter, set } from "../state";
@@ -155,7 +156,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
   const { columns, rows } = still.current;
   // What was written here, until it comes from the server, where others may have written since.
   const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
-  useEffect(() => {
+  useLayoutEffect(() => {
     written.value = new Map();
   }, [columns]);
   const whereNow = () => placeNow(current.value, rows, (row) => idText(idOf(row)));
@@ -165,30 +166,24 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     { name: "train_id", title: "job", width: 220 },
     ...view.shownColumns(columns, names).map((name) => columnOf(columns, name)),
   ];
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if ((event.target as Element).matches("input, textarea, select") || event.ctrlKey || event.metaKey)
-        return;
-      const place = whereNow(); // keys may come faster than the table is drawn
-      const row = place === null ? null : rows[place]!;
-      if (event.key === "j" || event.key === "k") {
-        const next = (place ?? -1) + (event.key === "j" ? 1 : -1);
-        const to = Math.max(0, Math.min(rows.length - 1, next));
-        const found = rows[to];
-        if (found === undefined) return;
-        current.value = { place: to, id: idText(idOf(found)) };
-        hovered.value = found;
-      } else if (event.key === "x" && row !== null) choose(idText(idOf(row)));
-      else if (event.key === "Enter" && row !== null && !isPressed(event.target)) open(row);
-      else if (event.key === "e" && row !== null) {
-        event.preventDefault();
-        editing.value = idText(idOf(row));
-      } else if (event.key === "c") document.querySelector<HTMLAnchorElement>("#compare")?.click();
-      else if (event.key === "Escape") set({ brush: null });
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, [rows, choose]);
+  useKeys((event) => {
+    const place = whereNow(); // keys may come faster than the table is drawn
+    const row = place === null ? null : rows[place]!;
+    if (event.key === "j" || event.key === "k") {
+      const next = (place ?? -1) + (event.key === "j" ? 1 : -1);
+      const to = Math.max(0, Math.min(rows.length - 1, next));
+      const found = rows[to];
+      if (found === undefined) return;
+      current.value = { place: to, id: idText(idOf(found)) };
+      hovered.value = found;
+    } else if (event.key === "x" && row !== null) choose(idText(idOf(row)));
+    else if (event.key === "Enter" && row !== null && !isPressed(event.target)) open(row);
+    else if (event.key === "e" && row !== null) {
+      event.preventDefault();
+      editing.value = idText(idOf(row));
+    } else if (event.key === "c") document.querySelector<HTMLAnchorElement>("#compare")?.click();
+    else if (event.key === "Escape") set({ brush: null });
+  });
   const note = (id: string, what: { remark?: string; label?: number }) => {
     written.value = new Map(written.value).set(id, { ...written.value.get(id), ...what });
   };
