@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ _THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 """To look something up in a directory takes no right to read it."""
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOKS = 99
+"""At a path whose links change: of those, one in twenty fails."""
 
 
 class LinkError(OSError):
@@ -97,8 +99,8 @@ class OpenBaseDir:
         """The names to look up in turn; where links are followed, those of the place that they lead to now."""
         place = beneath
         if self.follow_symlinks:
-            base_dir = os.path.realpath(self.path)
-            place = os.path.relpath(os.path.realpath(os.path.join(base_dir, beneath)), base_dir)
+            base_dir = resolved(self.path)
+            place = os.path.relpath(resolved(os.path.join(base_dir, beneath)), base_dir)
         names = [name for name in place.split("/") if name not in ("", ".")]
         if ".." in names:
             raise LinkError(beneath, "leads out of the base dir")
@@ -122,9 +124,20 @@ def base_dir_above(path: Path, known: Container[str]) -> tuple[Path, str] | None
     """
     path = Path(os.path.normpath(path))
     for above in (*reversed(path.parents), path):
-        if (base_dir := os.path.realpath(above)) in known:
+        if (base_dir := resolved(above)) in known:
             return Path(base_dir), path.relative_to(above).as_posix()
     return None
+
+
+def resolved(path: str | os.PathLike[str]) -> str:
+    """Where a path leads, as `os.path.realpath` tells, which up to Python 3.12 fails for a link that goes meanwhile.
+
+    Raises OSError where one goes each time.
+    """
+    for _ in range(_LOOKS):
+        with suppress(OSError):
+            return os.path.realpath(path)
+    return os.path.realpath(path)
 
 
 def _opened(name: str, flags: int, above: int, beneath: str) -> int:

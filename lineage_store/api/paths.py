@@ -6,7 +6,7 @@ import os
 from collections.abc import Container
 from pathlib import Path
 
-from lineage_store.beneath import base_dir_above
+from lineage_store.beneath import base_dir_above, resolved
 from lineage_store.errors import LineageParamSummaryPathError
 
 PathLike = str | os.PathLike[str]
@@ -16,7 +16,7 @@ LONGEST_BYTES, LONGEST_NAME_BYTES = 4095, 255
 
 def real_path(path: PathLike) -> Path:
     """The one spelling of a path that the store uses. Raises LineageParamSummaryPathError for what is no path."""
-    return Path(os.path.realpath(absolute_path(path)))
+    return Path(resolved(absolute_path(path)))
 
 
 def absolute_path(path: PathLike) -> Path:
@@ -39,7 +39,7 @@ def place_of(path: PathLike, known: Container[str]) -> tuple[str, str] | None:
     if (found := base_dir_above(absolute_path(path), known)) is None:
         return None
     base_dir, beneath = found
-    real = Path(os.path.realpath(base_dir / beneath))
+    real = Path(resolved(base_dir / beneath))
     beneath = real.relative_to(base_dir).as_posix() if real.is_relative_to(base_dir) else beneath
     return str(base_dir), "./" if beneath == "." else f"./{beneath}"
 

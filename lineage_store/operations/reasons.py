@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from lineage_store.beneath import LinkError, OpenBaseDir, opened
+from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.config import Settings
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of
@@ -165,7 +165,7 @@ def _of_links(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
             root.status("/".join(parts))
     except LinkError as error:
         step = os.path.join(place.base_dir, error.filename)
-        target = os.path.realpath(step)
+        target = resolved(step)
         if not target.startswith(os.path.join(place.base_dir, "")):
             yield finding("link_out", str(place.path), step=step, target=target)
         elif not place.follow_symlinks:

@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lineage_store.beneath import LinkError, OpenBaseDir, opened
+from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
@@ -224,9 +224,9 @@ class _Walk:
     def _may_follow(self, path: str) -> bool:
         if not self.root.follow_symlinks:
             return False
-        base_dir = os.path.realpath(self.root.path)
+        base_dir = resolved(self.root.path)
         link = os.path.normpath(os.path.join(base_dir, path))
-        target = os.path.realpath(link)
+        target = resolved(link)
         inside = target.startswith(os.path.join(base_dir, ""))
         return inside and not (os.path.isdir(target) and _leads_back(link, target))
 
@@ -234,4 +234,4 @@ class _Walk:
 def _leads_back(link: str, target: str) -> bool:
     """A link up the tree, or one behind another link: following such links might never end."""
     directory = os.path.dirname(link)
-    return os.path.realpath(directory) != directory or f"{directory}/".startswith(f"{target}/")
+    return resolved(directory) != directory or f"{directory}/".startswith(f"{target}/")
