@@ -16,7 +16,8 @@ NEWEST ?= $(shell for minor in 13 12; do \
 	&& echo "$$python" && exit; done; done)
 # Compiled once and kept, whatever the environment says: tests start hundreds of processes, which all import the package.
 export PYTHONDONTWRITEBYTECODE :=
-PIP_INSTALL = -m pip -qq --disable-pip-version-check install
+# Python compiles what it imports, once; to compile all that is installed would take as long as to install it.
+PIP_INSTALL = -m pip -qq --disable-pip-version-check install --no-compile
 # Tests wait as much as they work, for processes and databases: two workers a core, each with a PostgreSQL of its own.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST = -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
