@@ -99,6 +99,16 @@ def test_a_process_that_starts_slowly_has_its_deadline_yet(
     worker.close()
 
 
+def test_what_an_import_takes_for_a_moment_is_not_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody may write compiled modules, each process compiles them anew."""
+    call = imported("compiled_anew", "bytearray(600 * 2**20)", tmp_path, monkeypatch)
+    worker = Worker(60, 500 * MEBIBYTE)
+    assert worker.submit(call).result() == 7
+    worker.close()
+
+
 @pytest.mark.parametrize(
     ("before", "how"),
     [("os._exit(3)", "did not start: exit code 3"), ("time.sleep(60)", r"was not ready after 0\.5 s")],

@@ -229,14 +229,15 @@ def failure_of(error: Exception, train_id: str, name: str) -> str:
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     """The other end: say when it is ready, answer calls until the channel is closed. For a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
-    resource.setrlimit(
-        resource.RLIMIT_CORE, (0, 0)
-    )  # which would lie in the working directory, a base dir perhaps
+    # A core would lie in the working directory, a base dir perhaps.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
-        importlib.import_module(module)
+        importlib.import_module(
+            module
+        )  # not limited: to compile protobuf's modules takes 100 MiB for a moment
+        # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
         channel.send(None)
         while True:
             call, args, kwargs = channel.recv()
