@@ -14,6 +14,12 @@ PATHS = (
         "No base dir of the store holds it; the store has {known}.",
         "Run `lineage-store ingest {base_dir}`.",
     ),
+    Kind(
+        "above_base_dirs",
+        NOTE,
+        "It is no base dir of the store, but base dirs lie beneath it: {known}.",
+        "Ask for one of these, or for what is in one.",
+    ),
     Kind("ignored_name", NOTE, "Its name does not count: {reason}."),
     Kind("ignored_entries", NOTE, "{count} of its entries do not count: {reason}."),
     Kind(

@@ -22,6 +22,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding
+from lineage_store.ingest.base_dirs import overlapping
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.ingest.scan.survey import known_files
@@ -80,8 +81,12 @@ def _outside(engine: Engine, path: Path) -> Verdict:
             f"{path} does not exist or may not be looked at, and the store knows nothing of it.",
             hint="Give the path of a file or directory; `lineage-store jobs` lists jobs with their base dirs.",
         )
+    if beneath := [each for each in known if Path(each).is_relative_to(path)]:
+        above_them = finding("above_base_dirs", str(path), known=", ".join(beneath))
+        return Verdict(str(path), "partly stored", (above_them,))
     above = path.parent if os.path.isdir(path) else path.parent.parent
-    proposed = "BASE_DIR" if above == above.parent else above  # nobody ingests the whole file system
+    is_whole = above == above.parent  # nobody ingests the whole file system
+    proposed = "BASE_DIR" if is_whole or overlapping(engine, above) else above
     outside = finding("outside_base_dirs", str(path), known=", ".join(known) or "none", base_dir=proposed)
     if not os.path.isdir(path) and (reason := formats.ignored_reason(path.name)):
         ignored = finding("ignored_name", str(path), reason=reason)

@@ -69,6 +69,17 @@ def test_the_whole_file_system_is_never_proposed_as_a_base_dir(store: LineageSto
     assert "`lineage-store ingest BASE_DIR`" in why(store, Path("/"))[1]
 
 
+def test_above_a_base_dir_that_is_named_and_nothing_around_it_is_proposed(
+    store: LineageStore, base_dir: Path
+) -> None:
+    store.ingest(base_dir)
+    verdict, text = why(store, base_dir.parent)
+    assert verdict == "partly stored"
+    assert f"base dirs lie beneath it: {base_dir}." in text
+    (base_dir.parent / "beside").mkdir()
+    assert "`lineage-store ingest BASE_DIR`" in why(store, base_dir.parent / "beside")[1]
+
+
 def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -> None:
     with pytest.raises(
         LineageParamSummaryPathError, match=r"may not be looked at.* `lineage-store jobs` lists"
