@@ -170,6 +170,26 @@ def test_a_partition_that_is_read_for_long_goes_with_the_next_removal(
     assert parts(engine) == ["12", "15"]
 
 
+@pytest.mark.parametrize("is_begun", [False, True], ids=["before", "meanwhile"])
+def test_what_jobs_that_went_have_left_to_their_partitions_is_not_copied(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    lay_out(engine, BY_JOBS)
+    for name in ("gone", "stays"):
+        write(tmp_path / name, *range(6))
+        ingest(engine, tmp_path / name)
+    if is_begun:
+        with pytest.raises(InterruptedByHandError):
+            lay_out(engine, None, interrupt_after("payload_sample"))
+    with monkeypatch.context() as killed:  # a moment before it drops the partitions
+        killed.setattr(partitioning, "drop_vacated", lambda _engine: None)
+        forget(engine, tmp_path / "gone", Settings())
+    lay_out(engine, None)
+    for table in partitions.SAMPLE_TABLES:
+        held = f"SELECT count(*) FROM {table} WHERE job_id NOT IN (SELECT id FROM train_job)"
+        assert column(engine, held) == [0], table
+
+
 class InterruptedByHandError(Exception):
     """Somebody pressed a key."""
 

@@ -191,7 +191,11 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
                 return
             some = f"FROM {table} WHERE job_id > {done} AND job_id <= {last}"
             _make_partitions(connection, table, by_jobs, f"SELECT job_id {some}")
-            connection.exec_driver_sql(f"INSERT INTO {table}_next SELECT * {some} ORDER BY {_KEY}")
+            # A job that has gone may have left its samples to its partition, which is not dropped yet.
+            there = "EXISTS (SELECT FROM train_job WHERE id = job_id)"
+            connection.exec_driver_sql(
+                f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {_KEY}"
+            )
         done = last
         told(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
 

@@ -41,6 +41,7 @@ _LAYOUT = text(
     f" FROM ({_BOUNDS.format(names=':names')}) part GROUP BY parent"
 )
 _NAMES = text(f"SELECT name FROM ({_BOUNDS.format(names=_OURS)}) part ORDER BY name")
+_CHANGES = text(f"SELECT to_regclass('{SAMPLE_TABLES[-1]}_next') IS NOT NULL")
 _IS_PARTITIONED = text(f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{scalar_sample.name}'::regclass")
 
 # Attaching a table, unlike making it as a partition, keeps neither readers nor writers waiting.
@@ -124,8 +125,14 @@ def ensure(connection: Connection, job_ids: Collection[int]) -> None:
 
 
 def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> set[int]:
-    """Those of some jobs whose partitions hold none of another base dir: their samples need not be deleted."""
+    """Those of some jobs whose partitions hold none of another base dir: their samples need not be deleted.
+
+    None while the layout changes, which copies what is there; nor does a change begin before this transaction ends.
+    """
     if not is_partitioned(connection):
+        return set()
+    connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ROW EXCLUSIVE MODE")
+    if connection.execute(_CHANGES).scalar():
         return set()
     asked = {"job_ids": list(job_ids), "base_dir_id": base_dir_id}
     return set(connection.execute(_WHOLE, asked).scalars())
