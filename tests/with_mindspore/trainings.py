@@ -145,6 +145,7 @@ def one_collector_for_both(collector: Collector, directory: str) -> None:
     model = model_of(Net())
     ours = collector(directory, collect_freq=3, collect_specified_data=NO_LANDSCAPE)
     model.train(1, batches_of(5), ours, dataset_sink_mode=True)
+    time.sleep(1.1)  # MindSpore names files by the second: within one it writes over the training's
     model.eval(batches_of(2, 2), callbacks=ours)
 
 
