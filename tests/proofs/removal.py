@@ -160,7 +160,7 @@ def _bury_apart() -> None:
     def bury_apart(connection: Connection, *rest: Any) -> None:
         bury(connection, *rest)
         connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
-        time.sleep(0.02)
+        time.sleep(0.1)
 
     vars(removal)["_bury"] = bury_apart
 
