@@ -27,7 +27,7 @@ from lineage_store.ingest.problems import access_of, me, path_problems, unlistab
 from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
-from lineage_store.store.admin import distributing, partitioning, replay, wal
+from lineage_store.store.admin import distributing, replay, wal
 from lineage_store.store.catalog import bests, moved, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
@@ -119,7 +119,7 @@ def _layout(engine: Engine) -> Iterator[Finding]:
     with reading(engine) as connection:
         if distribution.layout(connection):
             yield from distributing.ill_settings(connection)
-        if partitioning.unfinished(connection):
+        if partitions.is_changing(connection):
             yield finding("unfinished_layout", THE_STORE)
 
 

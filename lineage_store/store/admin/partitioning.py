@@ -114,11 +114,6 @@ def _is_dropped(engine: Engine, table: str) -> bool:
     return True
 
 
-def unfinished(connection: Connection) -> bool:
-    """Whether a change of the layout was begun and has not come to its end: it is at work, or was interrupted."""
-    return connection.dialect.name != "sqlite" and bool(_under_way(connection))
-
-
 @contextmanager
 def _step(engine: Engine) -> Iterator[Connection]:
     """A transaction with the rights of the tables' owner; one of these, or an upgrade, at a time; it may take long."""
@@ -145,9 +140,9 @@ def _is_to_be_done(connection: Connection, by_jobs: int | None) -> bool:
 
 def _under_way(connection: Connection) -> tuple[int | None, ...]:
     """What an unfinished change is to lead to: (jobs a partition,) or (None,); empty where there is none."""
-    following = f"{SAMPLE_TABLES[-1]}_next"
-    if connection.execute(text("SELECT to_regclass(:name)"), {"name": following}).scalar() is None:
+    if not partitions.is_changing(connection):
         return ()
+    following = f"{SAMPLE_TABLES[-1]}_next"
     jobs, _ = partitions.layouts(connection, following).get(following, (None, 0))
     return (jobs,)
 

@@ -41,7 +41,7 @@ _LAYOUT = text(
     f" FROM ({_BOUNDS.format(names=':names')}) part GROUP BY parent"
 )
 _NAMES = text(f"SELECT name FROM ({_BOUNDS.format(names=_OURS)}) part ORDER BY name")
-_CHANGES = text(f"SELECT to_regclass('{SAMPLE_TABLES[-1]}_next') IS NOT NULL")
+_IS_CHANGING = text(f"SELECT to_regclass('{SAMPLE_TABLES[-1]}_next') IS NOT NULL")
 _IS_PARTITIONED = text(f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{scalar_sample.name}'::regclass")
 
 # Attaching a table, unlike making it as a partition, keeps neither readers nor writers waiting.
@@ -116,6 +116,11 @@ def is_partitioned(connection: Connection) -> bool:
     return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_PARTITIONED).scalar())
 
 
+def is_changing(connection: Connection) -> bool:
+    """Whether a change of the layout is at work, or was interrupted: the new tables are there."""
+    return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_CHANGING).scalar())
+
+
 def ensure(connection: Connection, job_ids: Collection[int]) -> None:
     """Let jobs that this transaction has made have their partitions, and the one after the newest job's be there."""
     if is_partitioned(connection):
@@ -132,7 +137,7 @@ def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[in
     if not is_partitioned(connection):
         return set()
     connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ROW EXCLUSIVE MODE")
-    if connection.execute(_CHANGES).scalar():
+    if is_changing(connection):
         return set()
     asked = {"job_ids": list(job_ids), "base_dir_id": base_dir_id}
     return set(connection.execute(_WHOLE, asked).scalars())
