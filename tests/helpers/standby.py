@@ -121,8 +121,12 @@ def cut_off(standby: str) -> None:
 
 
 def promote(standby: str) -> None:
-    """Let the standby take over with what it has."""
-    execute(standby, "SELECT pg_promote()")
+    """Let the standby take over with what it has.
+
+    What it still has to replay may end the very statement that waits for its promotion, which goes on.
+    """
+    execute(standby, "SELECT pg_promote(wait => false) WHERE pg_is_in_recovery()")
+    _until(standby, "SELECT NOT pg_is_in_recovery()")
 
 
 def execute(url: str, *statements: str) -> None:
