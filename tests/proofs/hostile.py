@@ -15,6 +15,7 @@ import os
 import random
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SAWarning
 
 from helpers.contents import natural_contents
 from helpers.log_writer import Log
@@ -347,6 +349,10 @@ def _command_lines(text: str) -> Sequence[Sequence[str]]:
 
 def _write_values_out() -> None:
     bound = statements.statement_of
+
+    warnings.simplefilter(
+        "ignore", SAWarning
+    )  # about NULL, which what is bound is compared with all the time
 
     def statement_of(select: Any, dialect: Any) -> statements.Statement:
         if (
