@@ -102,6 +102,25 @@ def test_every_row_is_in_the_copy_and_ids_go_on_from_there(
     assert column(engine, "SELECT count(*) FROM v_scalar") == [54]
 
 
+@pytest.mark.parametrize("target_kind", KINDS)
+@pytest.mark.parametrize("source_kind", KINDS)
+def test_what_was_copied_is_what_the_log_files_say(
+    source_kind: str, target_kind: str, new_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    log, base_dir = Log().version(), tmp_path / "base"
+    for step, value in enumerate((-0.0, 0.0, float("nan"), float("-inf"), 1e-45)):
+        log.scalar(step, "loss", value)  # of the two databases SQLite keeps no -0.0
+    log.write_summary(base_dir / "job")
+    source = new_url(source_kind)
+    with LineageStore(source) as store:
+        store.ingest(base_dir)
+    target = new_url(target_kind)
+    copy_store(source, target)
+    with LineageStore(target) as store:
+        (verdict,) = store.verify(base_dir)
+    assert verdict.differences == ()
+
+
 @pytest.mark.parametrize(
     ("source", "target_kind"), [("sqlite", "postgresql"), ("postgresql", "sqlite")], indirect=["source"]
 )

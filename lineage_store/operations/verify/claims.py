@@ -18,17 +18,15 @@ Key = tuple[str, str]
 _ROWS_AT_ONCE = 10_000
 
 
-def canonical(values: Iterable[Any], *, signed_zero: bool) -> str:
-    """One sample as text. Without `signed_zero` -0.0 counts as 0.0, for a database that does not keep it."""
-    return json.dumps([_plain(value, signed_zero) for value in values])
+def canonical(values: Iterable[Any]) -> str:
+    """One sample as text. -0.0 counts as 0.0: SQLite does not keep it, nor does what was copied from there."""
+    return json.dumps([_plain(value) for value in values])
 
 
-def _plain(value: Any, signed_zero: bool) -> Any:
+def _plain(value: Any) -> Any:
     if not isinstance(value, float):
         return value
-    if math.isnan(value):
-        return None
-    return value if signed_zero else value + 0.0
+    return None if math.isnan(value) else value + 0.0
 
 
 class Claims:

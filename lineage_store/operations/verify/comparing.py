@@ -84,10 +84,7 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
         written = counted.written(in_buckets)
     else:
         rows = counted.passed(rows, has_value=has_value)
-    stored = (
-        (row.step, canonical([getattr(row, column) for column in columns], signed_zero=walk.signed_zero))
-        for row in rows
-    )
+    stored = ((row.step, canonical([getattr(row, column) for column in columns])) for row in rows)
     for step, mine, theirs in _merged(stored, written):
         left += mine is not None
         if theirs is None:

@@ -84,8 +84,7 @@ def _verify_file(
         ):
             if _is_rewritten(log, row):
                 return _verdict(path, row, log, [finding("unread_rewrite", path, byte_range=(0, None))])
-            signed_zero = engine.dialect.name != "sqlite"
-            walk = Walk(log_format, row.kind, row.name, claims, signed_zero)
+            walk = Walk(log_format, row.kind, row.name, claims)
             return _follow(engine, path, row, log, walk, settings, folded)
     except OSError as error:
         return FileVerdict(path, unreadable=unreadable_file(*place, error))

@@ -44,7 +44,6 @@ class Walk:
     kind: str
     name: str
     claims: Claims
-    signed_zero: bool
     position: int = 0
     event_count: int = 0
     given_up_bytes: int = 0
@@ -96,7 +95,7 @@ class Walk:
                 content = json.dumps(value.content)
                 self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
             elif isinstance(value, ScalarValue):
-                row = canonical((_time(value.wall_time), value.value), signed_zero=self.signed_zero)
+                row = canonical((_time(value.wall_time), value.value))
                 self.claims.add((SCALAR, value.tag), value.step, row)
             elif isinstance(value, PayloadValue):
                 self._take_payload(frame, value)
@@ -106,7 +105,7 @@ class Walk:
         place = (frame.position, frame.length, value.value_index, frame.checksum)
         about = (value.dtype, json.dumps(value.shape), value.size_bytes)
         statistics = [getattr(found, name) if found else None for name in _STATISTICS]
-        row = canonical((_time(value.wall_time), *place, *about, *statistics), signed_zero=self.signed_zero)
+        row = canonical((_time(value.wall_time), *place, *about, *statistics))
         self.claims.add((value.plugin, value.series_tag(self.name)), value.step, row)
 
 
