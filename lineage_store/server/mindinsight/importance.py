@@ -24,6 +24,10 @@ _LEAST_SAMPLES = 3
 _TUNABLE = [field.name for field in LISTED if field.tunable]
 _NAN = "NaN"
 """As lineage spells it; an infinity is a text to MindInsight, so that its column is none of numbers."""
+_LARGEST = 1e300
+"""Beyond it distances are no floats any more; what is larger counts as missing."""
+_FINEST = 1e-14
+"""Of their size, how far apart values are at least for buckets between them; nearer ones are as good as equal."""
 Column = Sequence[float | None]
 
 
@@ -73,8 +77,9 @@ def _importance(parameter: Column, target: Column) -> dict[str, Any]:
 def _buckets(data: Column) -> list[list[float]]:
     values: NDArray[np.float64] = np.array([value for value in data if value is not None], np.float64)
     least, greatest = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    if least >= greatest:
-        least, greatest = least - 0.5, greatest + 0.5
+    finest = max(_FINEST * max(abs(least), abs(greatest)), 1 / _LARGEST)
+    if greatest - least <= finest:
+        least, greatest = least - max(0.5, finest), greatest + max(0.5, finest)
     counts, edges = np.histogram(values, _BUCKETS, (least, greatest))
     widths = edges[1:] - edges[:-1]
     return [
@@ -88,15 +93,18 @@ def _column(values: Sequence[Any]) -> list[float | None] | None:
     present = [value for value in values if value is not None]
     if not present or not all(map(_is_number, present)):
         return None
-    if len(present) == len(values) and all(isinstance(value, int) for value in present):
+    if len(present) == len(values) and all(isinstance(value, int) for value in map(_told, present)):
         return list(present)
-    return [
-        float(value) if isinstance(value, int | float) and math.isfinite(value) else None for value in values
-    ]
+    return [None if (value := _told(each)) is None else float(value) for each in values]
 
 
 def _is_number(value: Any) -> bool:
     return (isinstance(value, int | float) and not isinstance(value, bool)) or value == _NAN
+
+
+def _told(value: Any) -> int | float | None:
+    """A number that can be reckoned with; None: missing."""
+    return value if isinstance(value, int | float) and abs(value) <= _LARGEST else None
 
 
 def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:

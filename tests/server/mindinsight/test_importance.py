@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -53,6 +54,28 @@ def test_values_that_are_no_numbers_are_not_considered() -> None:
     assert [each["name"] for each in found["targets"]] == ["[M]acc"]
     assert found["metadata"]["possible_hyper_parameters"] == [{"name": "[U]depth", "data": [3.0, None]}]
     assert [each["name"] for each in found["metadata"]["unrecognized_params"]] == ["[U]team", "[U]flag"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**60, None],
+        [2**60, 2**60 + 256],
+        [10**400, 1],
+        [10**400, None],
+        [1.7e308, -1.7e308],
+        [1e300, -1e300],
+        [0.9, math.fsum([0.1] * 9) - 2e-16],
+        [5e-324, 0.0],
+    ],
+)
+def test_numbers_however_large_or_near_have_buckets(values: list[Any]) -> None:
+    jobs = [job(number, metric={"seen": value}, epoch=number) for number, value in enumerate(values)]
+    (target,) = analysed(jobs)["targets"]
+    told = [value for value in target["data"] if value is not None]
+    assert sum(count for _, _, count in target["buckets"]) == len(told)
+    assert all(math.isfinite(left) and 0 < width < math.inf for left, width, _ in target["buckets"])
+    assert told == [value for value in values if value is not None and abs(value) <= 1e300]
 
 
 def test_no_jobs_give_nothing() -> None:
