@@ -16,7 +16,7 @@ from lineage_store.query.search.predicates import VALUED, field_column
 from lineage_store.query.search.tree import Subject
 from lineage_store.texts import from_stored, key, to_stored
 
-_COMPARED = ("text", "int", "float")
+_COMPARED = ("text", "int", "float", "+inf", "-inf")
 
 
 def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
@@ -29,7 +29,8 @@ def known_values(connection: Connection, subject: Subject, part: str, most: int)
     if part and subject.type not in ("integer", "float"):
         contains = func.lower(values[0]).contains(to_stored(part).lower(), autoescape=True)
         found = found.where(or_(values[0].is_(None), contains))
-    rows = connection.execute(found.order_by(jobs.desc(), *values).limit(most))
+    in_order = (value.nulls_first() for value in values)  # each database has a place of its own for them
+    rows = connection.execute(found.order_by(jobs.desc(), *in_order).limit(most))
     return [(_first(known), count) for *known, count in rows]
 
 

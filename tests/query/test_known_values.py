@@ -36,6 +36,14 @@ def test_the_most_frequent_come_first(store: LineageStore) -> None:
     assert store.known_values("user_defined/owner") == [(3, 4), ("mixed", 3)]
 
 
+def test_numbers_come_before_texts_of_as_many_jobs(store: LineageStore, tmp_path: Path) -> None:
+    for name, accuracy in ("text", "good"), ("number", 0.25), ("infinite", math.inf):
+        Log().train().evaluation({"mixed": accuracy}).write_lineage(tmp_path / "base" / name)
+    store.ingest(tmp_path / "base")
+    assert store.known_values("metric/mixed") == [(0.25, 1), (math.inf, 1), ("good", 1)]
+    assert store.known_values("metric/mixed", most=1) == [(0.25, 1)]
+
+
 def test_part_of_a_text_chooses_literally_and_whatever_its_case(store: LineageStore) -> None:
     assert store.known_values("optimizer", "ADAMW") == [("AdamW", 1)]
     assert store.known_values("optimizer", "%_a") == [("100%_Adam\\x41", 1)]
