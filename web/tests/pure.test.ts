@@ -153,5 +153,18 @@ describe("conditions", () => {
     expect(text("loss>1 and optimizer=", "you and me")).toBe('loss>1 and optimizer in ["you and me"]');
     expect(terms(text("loss>1 and optimizer=", 'a "b" and c'))).toHaveLength(2);
     expect(text("optimizer in ", "a, b")).toBe('optimizer in ["a, b"]');
+    expect(text("optimizer not in Adam, a", "a, b")).toBe('optimizer not in ["Adam","a, b"]');
+    expect(text("user_defined/owner in 3, x", "x, y")).toBe('user_defined/owner in [3,"x, y"]');
+  });
+
+  it("are completed behind blanks and commas that were typed", () => {
+    const text = (typed: string, value: string) => completions(typed, names, of(value))[0]!.text;
+    expect(text("optimizer=Ad ", "Ad am, x")).toBe("optimizer=Ad am, x");
+    expect(text("user_defined/owner=lr 0.1, g", "lr 0.1, good")).toBe("user_defined/owner=lr 0.1, good");
+    expect(text("optimizer in SGD, Ad ", "Ad am")).toBe("optimizer in SGD, Ad am");
+    expect(asksFor("user_defined/owner=lr 0.1, g")).toEqual({
+      name: "user_defined/owner",
+      part: "lr 0.1, g",
+    });
   });
 });

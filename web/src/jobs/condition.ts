@@ -36,10 +36,21 @@ export function atCursor(text: string): {
   return { start, name: parts[1]!, operator: parts[2]!, value: parts[3]! };
 }
 
+/** What is being typed of a value, as it stands: commas part the values of a list only. */
+function typed(operator: string, value: string): string {
+  return (parts(operator, value).at(-1) ?? "").trimStart();
+}
+
+function parts(operator: string, value: string): string[] {
+  return takesList(operator) && !value.startsWith("[") ? value.split(",") : [value];
+}
+
+const takesList = (operator: string) => /\bin\s*$/i.test(operator);
+
 /** Which values the end of a text asks for; null: none yet. */
 export function asksFor(text: string): { name: string; part: string } | null {
   const { name, operator, value } = atCursor(text);
-  return operator === null ? null : { name, part: value.split(",").at(-1)!.trim() };
+  return operator === null ? null : { name, part: typed(operator, value).trimEnd() };
 }
 
 /** A value so that it is read again as what it is: text that would end a term, or be taken for a number, is quoted. */
@@ -52,6 +63,16 @@ function spelt(name: string, value: string | number, names: Names, listed: boole
     return JSON.stringify(value);
   } catch {
     return value;
+  }
+}
+
+/** A value of a list as the server reads it: JSON, but for fields of text. */
+function read(name: string, text: string, names: Names): unknown {
+  const isText = names.fields.some((field) => field.name === name && field.type === "text");
+  try {
+    return isText ? text.trim() : JSON.parse(text);
+  } catch {
+    return text.trim();
   }
 }
 
@@ -80,15 +101,19 @@ export function completions(
   const { start, name, operator, value } = atCursor(text);
   const head = text.slice(0, start);
   if (operator !== null) {
-    const last = value.split(",").at(-1)!.trim();
+    const last = typed(operator, value);
     const kept = text.slice(0, text.length - last.length);
+    const part = last.trimEnd();
+    const before = parts(operator, value).slice(0, -1);
+    const headOfList = `${head}${name} ${/not|!/i.test(operator) ? "not in" : "in"} `;
     return known
-      .filter((each) => String(each.value) !== last)
-      .filter((each) => String(each.value).toLowerCase().includes(last.toLowerCase()))
+      .filter((each) => String(each.value) !== part)
+      .filter((each) => String(each.value).toLowerCase().includes(part.toLowerCase()))
       .slice(0, 30)
       .map((each) => {
-        const written = spelt(name, each.value, names, / in\s*$/i.test(operator));
-        const whole = written === null ? `${head}${name} in ${JSON.stringify([each.value])}` : kept + written;
+        const written = spelt(name, each.value, names, takesList(operator));
+        const all = JSON.stringify([...before.map((one) => read(name, one, names)), each.value]);
+        const whole = written === null ? headOfList + all : kept + written;
         return { text: whole, shown: String(each.value) || "(empty)", hint: counted(each.jobs, "job") };
       });
   }
