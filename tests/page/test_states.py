@@ -103,6 +103,24 @@ def test_no_match_names_the_term_that_excludes_most(page: Any) -> None:
     expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
 
 
+def test_a_server_that_takes_no_remarks_says_so_where_they_are_written(page: Any, database_url: str) -> None:
+    with serving(database_url) as client:
+        page.goto(f"{client.base_url}/jobs?cols=remark,label")
+        expect(live(page)).to_be_visible()
+        job = page.get_by_role("row").filter(has_text="sweep_3")
+        job.get_by_role("combobox").select_option("4")
+        expect(page.get_by_role("alert")).to_contain_text("sweep_3 is not kept")
+        expect(page.get_by_role("alert")).to_contain_text("--allow-remarks")
+        expect(job.get_by_role("combobox")).to_have_value("0")
+        job.get_by_role("button").click()
+        page.keyboard.type("good")
+        page.keyboard.press("Enter")
+        expect(job.get_by_role("textbox")).to_have_value("good")
+        expect(job.get_by_role("textbox")).to_have_attribute("aria-invalid", "true")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_an_empty_store_says_how_it_is_filled(page: Any, empty_served: httpx.Client) -> None:
     page.goto(f"{empty_served.base_url}/jobs")
     expect(page.get_by_text("lineage-store ingest BASE_DIR")).to_be_visible()

@@ -1,14 +1,33 @@
 // Label and remark of a job, written where they are shown and kept by the server.
 
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { JobId } from "../api";
 import { jobPath, Problem, sent } from "../client";
 
 export const LABELS = Array.from({ length: 11 }, (_, n) => n);
 
-async function keep(job: JobId, annotation: { tag?: number; remark?: string }): Promise<void> {
-  await sent("PUT", `${jobPath(job.base, job.name)}/annotation`, annotation);
+/** Why what was written last is not kept. */
+const refused = signal("");
+
+export function Refused() {
+  return refused.value ? (
+    <div class="wrong" role="alert">
+      {refused.value}
+    </div>
+  ) : null;
+}
+
+/** Whether the server took it. */
+async function keep(job: JobId, annotation: { tag?: number; remark?: string }): Promise<boolean> {
+  try {
+    await sent("PUT", `${jobPath(job.base, job.name)}/annotation`, annotation);
+    refused.value = "";
+  } catch (error) {
+    const why = error instanceof Problem ? `${error.message} ${error.remedy}` : String(error);
+    refused.value = `What was written on ${job.name} is not kept. ${why}`;
+  }
+  return refused.value === "";
 }
 
 export function Remark({
@@ -35,19 +54,17 @@ export function Remark({
 /** What is being typed stays here: jobs that grow meanwhile draw the table anew. */
 function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (text: string) => void }) {
   const text = useSignal(value);
-  const problem = useSignal("");
+  const wrong = useSignal(false);
   const over = useRef(false);
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.focus(), []);
   const finish = async () => {
     if (over.current) return;
     over.current = true;
-    try {
-      if (text.value !== value) await keep(job, { remark: text.value });
-      onDone(text.value);
-    } catch (error) {
+    if (text.value === value || (await keep(job, { remark: text.value }))) onDone(text.value);
+    else {
       over.current = false;
-      problem.value = error instanceof Problem ? `${error.message} ${error.remedy}` : String(error);
+      wrong.value = true; // it stays open: Escape gives up what was typed
     }
   };
   return (
@@ -55,8 +72,7 @@ function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (tex
       type="text"
       aria-label={`Remark on ${job.name}`}
       maxLength={128}
-      title={problem.value}
-      aria-invalid={problem.value !== ""}
+      aria-invalid={wrong.value}
       value={text.value}
       ref={input}
       onInput={(event) => {
@@ -67,10 +83,11 @@ function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (tex
         if (event.key === "Enter") finish();
         if (event.key === "Escape") {
           over.current = true;
+          refused.value = "";
           onDone(value);
         }
       }}
-      onBlur={() => !problem.value && finish()}
+      onBlur={() => !wrong.value && finish()}
     />
   );
 }
@@ -84,21 +101,15 @@ export function Label({
   value: number | null;
   onDone: (label: number) => void;
 }) {
-  const problem = useSignal("");
   return (
     <select
       aria-label={`Label of ${job.name}`}
-      title={problem.value || "Label"}
-      aria-invalid={problem.value !== ""}
+      title="Label"
       value={value ?? 0}
-      onChange={async (event) => {
-        const label = Number(event.currentTarget.value);
-        try {
-          await keep(job, { tag: label });
-          onDone(label);
-        } catch (error) {
-          problem.value = error instanceof Problem ? error.message : String(error);
-        }
+      onChange={async ({ currentTarget: select }) => {
+        const label = Number(select.value);
+        if (await keep(job, { tag: label })) onDone(label);
+        else select.value = String(value ?? 0);
       }}
     >
       {LABELS.map((label) => (

@@ -11,7 +11,7 @@ import { useKeys } from "../parts/keys";
 import { Trouble, useLoaded } from "../parts/loaded";
 import { Table, type TableColumn } from "../parts/table";
 import { go, href, joined, list, parameter, set } from "../state";
-import { Label, Remark } from "./annotation";
+import { Label, Refused, Remark } from "./annotation";
 import { axisOf } from "./axes";
 import { ConditionBar } from "./conditionBar";
 import { Empty } from "./empty";
@@ -131,6 +131,7 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
           onOpen={open}
         />
       )}
+      <Refused />
       <JobTable {...{ columns, names, rows, keys, idOf, open, choose, hovered }} selected={selected.value} />
     </>
   );
