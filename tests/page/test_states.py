@@ -103,6 +103,33 @@ def test_no_match_names_the_term_that_excludes_most(page: Any) -> None:
     expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
 
 
+def test_no_match_counts_what_the_table_would_show(page: Any, database_url: str, base_dir: Path) -> None:
+    Log().version().scalar(1, "loss", 1.0).write_summary(base_dir / "bare")  # without lineage
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto("/jobs?where=summary_dir like ./bare% and epoch>100")
+    page.get_by_role("button", name="Without it there is 1 job").click()
+    expect(page.get_by_role("link", name="bare")).to_be_visible()
+    page.get_by_role("link", name="Compare these").click()
+    expect(page.get_by_role("main").get_by_role("link", name="bare")).to_be_visible()
+    expect(page.get_by_role("img", name="loss of 1 jobs")).to_be_visible()
+
+
+def test_jobs_of_one_name_in_several_base_dirs_are_compared_as_what_they_are(
+    page: Any, served: httpx.Client, database_url: str, tmp_path: Path
+) -> None:
+    with LineageStore(database_url) as store:
+        for number, place in enumerate(("first", "second", "third")):
+            for name in range(40):
+                Log().train(epoch=100 * number + name).write_lineage(tmp_path / place / f"same_{name}")
+            store.ingest(tmp_path / place)
+    keys = {each["path"]: each["key"] for each in served.get("/api/v1/base-dirs").json()["base_dirs"]}
+    jobs = ",".join(f"{keys[str(tmp_path / 'first')]}/same_{name}" for name in range(40))
+    page.goto(f"/compare?diff=1&jobs={jobs}")
+    epochs = page.get_by_role("region", name="Differences").get_by_role("row").filter(has_text="epoch")
+    expect(epochs.get_by_role("cell")).to_have_text([str(name) for name in range(40)])
+
+
 def test_a_server_that_takes_no_remarks_says_so_where_they_are_written(page: Any, database_url: str) -> None:
     with serving(database_url) as client:
         page.goto(f"{client.base_url}/jobs?cols=remark,label")

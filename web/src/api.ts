@@ -1,7 +1,7 @@
 // What the server answers, in the page's own types.
 
 import { get, jobPath, Problem, sent, url } from "./client";
-import type { Column, Columns } from "./columns";
+import { type Column, type Columns, wordOf } from "./columns";
 import type { Curve } from "./compare/curve";
 import { terms } from "./jobs/condition";
 
@@ -175,22 +175,34 @@ export async function foundJobs(
   asked: { where?: string; ids?: readonly JobId[] },
   signal: AbortSignal,
 ): Promise<FoundJob[]> {
-  const limit = MOST_COMPARED;
-  if (!asked.ids)
-    return (
-      await get<{ jobs: FoundJob[] }>(
-        "jobs",
-        { where: terms(asked.where ?? ""), limit, count: false },
-        signal,
-      )
-    ).jobs;
-  const condition = JSON.stringify(named(asked.ids.map(({ name }) => name)));
-  const { jobs } = await get<{ jobs: FoundJob[] }>("jobs", { condition, limit: 100, count: false }, signal);
+  const ids = (asked.ids ?? (await idsOf(asked.where ?? "", signal))).slice(0, MOST_COMPARED);
+  const bases = [...new Set(ids.map(({ base }) => base))];
+  const jobs = (await Promise.all(bases.map((base) => withLineage(base, ids, signal)))).flat();
   const known = new Map(jobs.map((job) => [idText({ base: job.base, name: nameOf(job) }), job]));
-  const found = await Promise.all(
-    asked.ids.slice(0, limit).map((id) => known.get(idText(id)) ?? withoutLineage(id, signal)),
-  );
+  const found = await Promise.all(ids.map((id) => known.get(idText(id)) ?? withoutLineage(id, signal)));
   return found.filter((job) => job !== null);
+}
+
+/** All jobs of a condition, those without lineage among them. */
+export async function idsOf(where: string, signal: AbortSignal): Promise<JobId[]> {
+  const { count, byName } = await jobColumns({ where: terms(where), condition: null }, ["network"], signal);
+  const [bases, names] = [byName.get("base"), byName.get("train_id")];
+  if (bases?.kind !== "word" || names?.kind !== "word") return [];
+  return Array.from({ length: count }, (_, row) => ({
+    base: wordOf(bases, row) ?? "",
+    name: nameOf({ train_id: wordOf(names, row) ?? "" }),
+  }));
+}
+
+async function withLineage(base: string, ids: readonly JobId[], signal: AbortSignal): Promise<FoundJob[]> {
+  const names = ids.filter((id) => id.base === base).map(({ name }) => name);
+  const asked = { condition: JSON.stringify(named(names)), base, limit: MOST_COMPARED, count: false };
+  try {
+    return (await get<{ jobs: FoundJob[] }>("jobs", asked, signal)).jobs;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return []; // the base dir is not in the store
+    throw error;
+  }
 }
 
 /** A job of which nobody wrote what was trained: its curves are there all the same. */

@@ -1,6 +1,6 @@
 // Nothing to show: how the store is filled, or which term of the condition leaves out what there is.
 
-import { get } from "../client";
+import { idsOf } from "../api";
 import { counted } from "../format";
 import { useLoaded } from "../parts/loaded";
 import { set } from "../state";
@@ -56,10 +56,6 @@ function NoMatch({ where }: { where: string }) {
 
 async function jobsWithout(all: readonly string[], left: number, signal: AbortSignal) {
   const rest = all.filter((_, n) => n !== left);
-  const { count } = await get<{ count: number }>(
-    "jobs",
-    { where: rest, limit: 1, fields: ["network"] },
-    signal,
-  );
-  return { term: all[left]!, rest: rest.join(" and "), jobs: count };
+  const text = rest.join(" and ");
+  return { term: all[left]!, rest: text, jobs: (await idsOf(text, signal)).length };
 }
