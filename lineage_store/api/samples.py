@@ -57,8 +57,9 @@ class Samples(OpenedStore):
         Returns:
             `.steps` int64[n] ascending, `.wall_times` float64[n] in unix seconds, `.values` float64[n] (NaN and
             infinities as written); `.to_pandas()`, `.to_arrow()`. What a restart wrote again replaces what was
-            superseded. Several devices interleave by step unless `device` names one. `.thinned_count`: how many
-            samples are no longer there, where old scalars are thinned; v_scalar_bucket tells of them.
+            superseded. Several devices interleave unless `device` names one: of a step that several wrote the later
+            file name's sample is there, `.replaced_count`: how many are not. `.thinned_count`: how many samples are
+            no longer there, where old scalars are thinned; v_scalar_bucket tells of them.
 
         Raises:
             TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.

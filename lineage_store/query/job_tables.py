@@ -130,12 +130,23 @@ def curve_table(found: Sequence[tuple[tuple[str, str], Scalars]]) -> Table:
             "wall_at": instants(wall_times),
             "value": Column("float", values),
         },
-        note=_thinned(sum(each.thinned_count for _, each in found)),
+        note=_left_out(
+            sum(each.thinned_count for _, each in found), sum(each.replaced_count for _, each in found)
+        ),
     )
 
 
-def _thinned(gone: int) -> str:
-    return f"Thinned: {gone:,} more samples were written; v_scalar_bucket tells of them." if gone else ""
+def _left_out(thinned: int, replaced: int) -> str:
+    """What was written and is not in a table of curves, and where it is."""
+    notes = []
+    if thinned:
+        notes.append(f"Thinned: {thinned:,} more samples were written; v_scalar_bucket tells of them.")
+    if replaced:
+        notes.append(
+            f"Several devices wrote the same steps: {replaced:,} samples are left out, of each step the later log "
+            "file's is told; --device (device=) chooses one."
+        )
+    return " ".join(notes)
 
 
 _KIND_OF_TYPE: Mapping[str, Kind] = {

@@ -90,7 +90,11 @@ def test_devices_interleave_and_the_later_name_wins_a_step(store: LineageStore, 
     expected = {step: float(step) for step in even} | {step: step + 1000.0 for step in middle}
     found = store.scalars(_ingested(store, tmp_path), "./run", "loss")
     assert list(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == sorted(expected.items())
-    assert store.scalars(tmp_path, "./run", "loss", device=0).values.tolist() == list(even)
+    assert found.replaced_count == 150
+    assert "150 samples are left out" in store.curves([(tmp_path, "./run")], "loss").note
+    alone = store.scalars(tmp_path, "./run", "loss", device=0)
+    assert (alone.values.tolist(), alone.replaced_count) == (list(even), 0)
+    assert store.curves([(tmp_path, "./run")], "loss", device=0).note == ""
     with pytest.raises(SampleNotFoundError, match="device 7; there are: 0, 1"):
         store.scalars(tmp_path, "./run", "loss", device=7)
 

@@ -87,7 +87,8 @@ def scalars_verb(
 ) -> None:
     """Print or draw every step of a scalar, of one job or several.
 
-    What a restart wrote again replaces what was superseded. Rows of several jobs tell which.
+    What a restart wrote again replaces what was superseded. Rows of several jobs tell which. Several devices of a job
+    interleave unless --device names one: a step that several wrote is the later log file's, and a note says so.
 
     \b
     lineage-store scalars ./run_7 loss/auto --plot

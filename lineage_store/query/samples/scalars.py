@@ -43,6 +43,8 @@ class Scalars:
     """As written, NaN and infinities included."""
     thinned_count: int = 0
     """How many further samples of its series were written, and thinned out (the setting `keep_every_step_days`)."""
+    replaced_count: int = 0
+    """How many further samples other devices wrote at the same steps: of each step the later file name's is here."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -99,7 +101,9 @@ def scalars(
     first, end = step_bounds(start, stop)
     found = find_series(connection, job_id, SCALAR, tag, device)
     parts = [read_columns(connection, series.effective(scalar_sample, first, end)) for series in found]
-    return Scalars(*_interleaved(parts), sum(series.thinned_count for series in found))
+    steps, wall_times, values = _interleaved(parts)
+    replaced = sum(len(part[0]) for part in parts) - len(steps)
+    return Scalars(steps, wall_times, values, sum(series.thinned_count for series in found), replaced)
 
 
 def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
