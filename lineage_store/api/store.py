@@ -32,8 +32,9 @@ class LineageStore(Tables, Following, Exports):
             asks; what is written by this store is in what is read from it next.
         settings: all settings at once, instead of those from environment and configuration file.
         create: whether a missing or empty database becomes a store; where not, that is an error.
-        read_only: nothing is ever written, made or upgraded, neither in the database nor in a file; a role that may
-            only read will do, and so will a PostgreSQL standby. Methods that write raise ReadOnlyStoreError.
+        read_only: nothing is ever written, made or upgraded, neither in the database nor in a file (SQLite itself has
+            two beside its own); a role that may only read will do, and so will a PostgreSQL standby. Methods that
+            write raise ReadOnlyStoreError.
 
     Threads may share a store; it opens `pool_size` connections at most.
 

@@ -91,7 +91,7 @@ def find_series(
             return of_device
         devices = sorted({str(each.device) for each in found})
         raise SampleNotFoundError(
-            f"The {plugin} {tag!r} has no samples of device {device}; there are: {', '.join(devices)}."
+            f"The {plugin} {tag!r} has no samples of device {device!r}; there are: {', '.join(devices)}."
         )
     raise _unknown(connection, job_id, plugin, tag)
 
