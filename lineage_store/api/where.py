@@ -97,7 +97,7 @@ def _value(name: str, text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -110,7 +110,7 @@ def _list(name: str, text: str) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
-        except ValueError as error:
-            raise LineageSearchConditionParamError(f"{text!r} is no JSON list: {error}.") from error
+        except (ValueError, RecursionError) as error:
+            raise LineageSearchConditionParamError(f"{text[:200]!r} is no JSON list: {error}.") from error
         return list(found)
     return [_value(name, item.strip()) for item in text.split(",")]

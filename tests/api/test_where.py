@@ -64,10 +64,16 @@ def test_other_texts_are_refused(text: str) -> None:
     assert "--where" not in str(refused.value), "the server has it from a query, Python from a function"
 
 
-def test_a_text_that_is_refused_is_not_repeated_for_ever() -> None:
+@pytest.mark.parametrize("text", ["a" * 9000, f"user_defined/a in {'[' * 90_000}"])
+def test_a_text_that_is_refused_is_not_repeated_for_ever(text: str) -> None:
     with pytest.raises(LineageSearchConditionParamError) as refused:
-        read_where("a" * 9000)
+        read_where(text)
     assert len(str(refused.value)) < 500
+
+
+def test_brackets_that_are_nested_too_deep_for_json_are_text() -> None:
+    deep = "[" * 90_000
+    assert read_where(f"user_defined/a={deep}") == {"user_defined/a": {"eq": deep}}
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         (["filter", "--limit", "0"], 2, "1 to 100"),
         (["filter", "--condition", "{"], 2, "--condition"),
         (["filter", "--condition", "[]"], 2, "JSON object"),
+        (["filter", "--condition", "[" * 90_000], 2, "recursion"),
         (["filter", "--all", "--page", "2"], 2, "--all"),
         (["--config", "/no/file.toml", "jobs"], 2, "/no/file.toml"),
         (["--database", "mysql://host/db", "jobs"], 2, "mysql"),

@@ -117,8 +117,9 @@ def read_condition(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{text!r} cannot be read: {error}.", param_hint="--condition") from error
+    except (OSError, ValueError, RecursionError) as error:
+        told = f"{text[:200]!r} cannot be read: {error}."
+        raise click.BadParameter(told, param_hint="--condition") from error
     if not isinstance(found, dict):
         raise click.BadParameter("A search_condition is a JSON object.", param_hint="--condition")
     return found
