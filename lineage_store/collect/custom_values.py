@@ -108,7 +108,7 @@ def from_environment() -> UserValues:
         return {}
     try:
         config = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         log.warning("%s is ignored: it is no JSON: %s", HYPER_CONFIG, error)
         return {}
     if not isinstance(config, dict):
@@ -119,11 +119,19 @@ def from_environment() -> UserValues:
 
 def _flattened(values: Mapping[Any, Any], prefix: str, levels: int) -> Iterator[tuple[object, object]]:
     for key, value in values.items():
-        name = f"{prefix}{key}" if prefix or isinstance(value, Mapping) else key
-        if isinstance(value, Mapping) and levels:
+        name = _name_of(prefix, key) if prefix or isinstance(value, Mapping) else key
+        if isinstance(value, Mapping) and levels and isinstance(name, str):
             yield from _flattened(value, f"{name}/", levels - 1)
         else:
             yield name, value
+
+
+def _name_of(prefix: str, key: object) -> object:
+    """The whole name of a key; the key itself, which will be refused, where it has none: it may be of any class."""
+    try:
+        return f"{prefix}{key}"
+    except Exception:  # noqa: BLE001
+        return key
 
 
 def _typed(argument: str, key: object, value: object, bits: int = 32) -> tuple[str, UserValue]:
@@ -133,7 +141,7 @@ def _typed(argument: str, key: object, value: object, bits: int = 32) -> tuple[s
     LineageParamValueError for an int that does not fit into so many bits.
     """
     if not isinstance(key, str):
-        raise LineageParamTypeError(f"{argument}: the key {key!r} must be a str, not {type_name(key)}.")
+        raise LineageParamTypeError(f"{argument}: the key {shown(key)} must be a str, not {type_name(key)}.")
     plain = _plain(value)
     if plain is None:
         raise LineageParamTypeError(

@@ -108,6 +108,20 @@ def test_a_dict_or_list_that_holds_itself_costs_itself_alone(caplog: pytest.LogC
     assert len(caplog.records) == 2
 
 
+class Unspeakable:
+    def __str__(self) -> str:
+        raise OSError("gone")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("key", [10**5000, Unspeakable()], ids=["vast", "unspeakable"])
+def test_a_key_that_cannot_be_written_costs_itself_alone(key: object) -> None:
+    assert recordable("params", {"a": {key: 1, "b": 2}, key: {"c": 3}, "d": 4}) == {"a/b": 2, "d": 4}
+    with pytest.raises(LineageParamTypeError, match="must be a str"):
+        checked("params", {"a": {key: 1}})
+
+
 def test_values_are_copied() -> None:
     given = {"a": 2**31 - 1, "b": -(2**31), "c": "x", "d": 0.5}
     values = checked("custom_lineage_data", given)
@@ -138,7 +152,13 @@ def test_the_environment_gives_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert from_environment() == {"lr": 0.5}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "7", '{"a": 1}', '{"custom_lineage_data": null}', " " * 100_001])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "7", '{"a": 1}', '{"custom_lineage_data": null}', " " * 100_001),
+        *("[" * 50_000, '{"a":' * 10_000),
+    ],
+)
 def test_an_environment_that_cannot_be_read_is_ignored(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HYPER_CONFIG, text)
     assert from_environment() == {}
