@@ -92,6 +92,16 @@ def gc_verb(
     """
     from lineage_store.api.reports import CleanUp
 
+    if removed or restore is not None:
+        rules_given = {
+            "--older-than": older_than is not None,
+            "--where": wheres,
+            "--condition": condition is not None,
+            "--missing": missing,
+            "--policies": policies,
+            "--dry-run": dry_run,
+        }
+        _require_alone(removed, restore, [name for name, given in rules_given.items() if given])
     if page and not removed:
         raise click.UsageError("--page is for the list of --removed.")
     if limit and not (removed or dry_run):
@@ -115,6 +125,21 @@ def gc_verb(
         else:
             return _remove(session, store, None if policies else rules, base_dir, yes=yes)
         return 0
+
+
+def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) -> None:
+    """Raise click.UsageError where options stand beside --removed or --restore that these would pass over."""
+    if removed and restore is not None:
+        raise click.UsageError("--removed and --restore exclude each other: give one of them.")
+    if not others:
+        return
+    if removed:
+        raise click.UsageError(
+            f"--removed lists what went before, of BASE_DIR or of all: leave out {', '.join(others)}."
+        )
+    raise click.UsageError(
+        f"--restore takes one job by its name, at once, with BASE_DIR or without: leave out {', '.join(others)}."
+    )
 
 
 def _remove(
