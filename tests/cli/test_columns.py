@@ -93,6 +93,24 @@ def test_filter_shows_the_best_and_the_first_of_a_metric(
     assert (told.code, "Did you mean metric_best/accuracy?" in told.err) == (2, True)
 
 
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("paged", [["--limit", 5], ["--all"]], ids=["a page", "all"])
+def test_filter_shows_the_base_dir_however_many_there_are(
+    run: Run, base_dir: Path, tmp_path: Path, paged: list[object]
+) -> None:
+    def shown(*asked: object, columns: str = "summary_dir,base_dir") -> list[list[str]]:
+        told = run("filter", *asked, "--sort", "summary_dir", "--columns", columns, "--csv", *paged)
+        return [list(row.values()) for row in _rows(told)]
+
+    here = [["./good", str(base_dir)], ["./poor", str(base_dir)]]
+    assert shown() == shown(base_dir) == shown("base") == here
+    assert shown(columns="state,base_dir") == [["live", str(base_dir)]] * 2
+    Log().train(network="N").write_lineage(tmp_path / "other" / "third")
+    run("ingest", tmp_path / "other")
+    assert shown(base_dir) == here
+    assert shown() == [*here, ["./third", str(tmp_path / "other")]]
+
+
 def test_inspect_shows_the_columns_and_as_many_frames_as_asked(run: Run, tmp_path: Path) -> None:
     log = Log().version().scalar(1, "loss", 4.0).scalar(2, "loss", 2.0).raw(bytes(64))
     told = run("inspect", log.write_summary(tmp_path / "run"), "--limit", 2, "--columns", "step,state").out

@@ -162,7 +162,7 @@ def _is_named(column: str) -> bool:
 def _beside_lineage(
     store: LineageStore,
     base_dir: str | None,
-    names: Iterable[str],
+    names: Sequence[str],
     answer: Mapping[str, Any],
     condition: Mapping[str, Any] | None,
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -172,7 +172,8 @@ def _beside_lineage(
     """
     asked = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
     known: dict[tuple[str | None, str], dict[str, Any]] = {}
-    if asked:
+    # Where one base dir is asked, or is the only one, MindInsight's answer does not name it.
+    if asked or "base_dir" in names:
         listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
         found = store.job_columns(
             listed if condition is None else condition,
@@ -181,7 +182,7 @@ def _beside_lineage(
             most=_EVERY_JOB,
         )
         for (place, train_id), values in found.by_job().items():
-            known[place, train_id] = known[None, train_id] = values
+            known[place, train_id] = known[None, train_id] = {"base_dir": place, **values}
     return [
         (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
     ]

@@ -56,9 +56,8 @@ class JobColumns:
 
     def by_job(self) -> dict[tuple[str, str], dict[str, Any]]:
         """The values of each job by name, by base dir and id."""
-        rows = zip(*self.values.values(), strict=True)
         jobs = zip(self.base_dir, self.train_id, strict=True)
-        return {job: dict(zip(self.values, row, strict=True)) for job, row in zip(jobs, rows, strict=True)}
+        return {job: {name: each[row] for name, each in self.values.items()} for row, job in enumerate(jobs)}
 
 
 def job_columns(
