@@ -262,7 +262,7 @@ def test_everything_about_one_job(client: httpx.Client, store: LineageStore, cor
 
 
 def test_a_job_whose_name_is_odd_is_found_by_its_url(sqlite_url: str, tmp_path: Path) -> None:
-    names = ["a b/ü%2F", "deep/tags", "deep", "..%2e", "back\\slash", "_\udcff"]
+    names = ["a b/ü%2F", "deep/tags", "deep", "..%2e", "back\\slash", "_\udcff", "new\nline", "last\n"]
     for name in names:
         Log().train(network="LeNet5").write_lineage(tmp_path / "odd" / name)
     with LineageStore(sqlite_url, settings=Settings(recursive=True)) as store:
@@ -274,6 +274,26 @@ def test_a_job_whose_name_is_odd_is_found_by_its_url(sqlite_url: str, tmp_path: 
             ending = "/" if job["train_id"].endswith("/tags") else ""
             assert got(client, job["url"] + ending)["job"]["train_id"] == job["train_id"]
             assert got(client, f"{job['url']}/tags")["tags"] == {}
+
+
+def test_what_is_below_a_job_is_found_whatever_its_name(database_url: str, tmp_path: Path) -> None:
+    log = Log().version().scalar(1, "loss", 1.0).tensor(1, "weights", np.zeros(2, "<f4"))
+    log.write_summary(tmp_path / "odd" / "new\nline")
+    Log().train(network="LeNet5").evaluation({"accuracy": 0.5}).write_lineage(tmp_path / "odd" / "new\nline")
+    with LineageStore(database_url) as store:
+        store.ingest(tmp_path / "odd")
+    with serving(database_url, allow_remarks=True) as client:
+        (job,) = got(client, "jobs")["jobs"]
+        url, payload = job["url"], {"plugin": "tensor", "tag": "weights"}
+        assert got(client, f"{url}/tags")["tags"] == {"scalar": ["loss"], "tensor": ["weights"]}
+        assert got(client, f"{url}/lineage")["summary_dir"].endswith("/new\nline")
+        assert got(client, f"{url}/evaluations")["metrics"][0]["value"] == 0.5
+        assert len(got(client, f"{url}/files")["files"]) == 2
+        place = url.removeprefix("jobs/")
+        assert got(client, f"payloads/{place}", **payload)["count"] == 1
+        assert got(client, f"payload/{place}", **payload, step=1)["value"] == [0.0, 0.0]
+        assert client.put(f"{API}/{url}/annotation", json={"remark": "odd"}).status_code == 204
+        assert got(client, url)["job"]["remark"] == "odd"
 
 
 def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:

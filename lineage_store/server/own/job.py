@@ -29,7 +29,7 @@ async def _of_job(request: Request, ask: Ask, base: str, name: str, question: _Q
     )
 
 
-@router.get("/{name:path}/tags", response_model=models.Tags)
+@router.get("/{name:job}/tags", response_model=models.Tags)
 async def tags(request: Request, ask: Ask, base: Base, name: Name, series: bool = True) -> Response:
     """What the job recorded step by step; its series too, which takes longer."""
 
@@ -40,7 +40,7 @@ async def tags(request: Request, ask: Ask, base: Base, name: Name, series: bool 
     return await _of_job(request, ask, base, name, answer)
 
 
-@router.get("/{name:path}/lineage")
+@router.get("/{name:job}/lineage")
 async def lineage(
     request: Request,
     ask: Ask,
@@ -57,7 +57,7 @@ async def lineage(
     return await _of_job(request, ask, base, name, answer)  # type: ignore[return-value]  # FastAPI takes both
 
 
-@router.get("/{name:path}/evaluations", response_model=models.Evaluations)
+@router.get("/{name:job}/evaluations", response_model=models.Evaluations)
 async def evaluations(request: Request, ask: Ask, base: Base, name: Name) -> Response:
     """What every evaluation measured."""
 
@@ -67,7 +67,7 @@ async def evaluations(request: Request, ask: Ask, base: Base, name: Name) -> Res
     return await _of_job(request, ask, base, name, answer)
 
 
-@router.get("/{name:path}/files", response_model=models.Files)
+@router.get("/{name:job}/files", response_model=models.Files)
 async def files(request: Request, ask: Ask, base: Base, name: Name) -> Response:
     """The job's log files, and how far they are read."""
 
@@ -77,7 +77,7 @@ async def files(request: Request, ask: Ask, base: Base, name: Name) -> Response:
     return await _of_job(request, ask, base, name, answer)
 
 
-@router.put("/{name:path}/annotation", status_code=204)
+@router.put("/{name:job}/annotation", status_code=204)
 async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotation: models.Annotation) -> None:
     """Put a label or a remark on the job, for good; what is left out stays as it is."""
     if not (ask.state.settings.serve_allow_remarks or request.state.has_token):
@@ -94,7 +94,7 @@ async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotatio
     await ask.change(write)
 
 
-@router.get("/{name:path}", response_model=models.JobReport)
+@router.get("/{name:job}", response_model=models.JobReport)
 async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
     """Everything about one job but what it recorded step by step."""
 

@@ -13,6 +13,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import Path
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from lineage_store.api import LineageStore
 from lineage_store.errors import LineageParamSummaryPathError
@@ -28,6 +29,15 @@ Name = Annotated[
         "named with a slash behind it."
     ),
 ]
+
+
+class _JobName(PathConvertor):
+    """A job's name in the path of a route, as `{name:job}`: Starlette's own `path` has no line breaks."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("job", _JobName())
 
 
 @lru_cache(maxsize=1024)

@@ -47,7 +47,7 @@ Tag = Annotated[str, Query(description="Of a graph: the name of its log file.")]
 Device = Annotated[int | None, Query(description="Only of this device.")]
 
 
-@router.get("/payloads/{base}/{name:path}", response_model=models.Payloads)
+@router.get("/payloads/{base}/{name:job}", response_model=models.Payloads)
 async def payloads(
     request: Request,
     ask: Ask,
@@ -71,7 +71,7 @@ async def payloads(
 
 
 @router.get(
-    "/payload/{base}/{name:path}",
+    "/payload/{base}/{name:job}",
     response_class=Response,
     responses={
         200: {
