@@ -123,6 +123,17 @@ def _since(since: int | PathLike | None) -> Since | None:
         return {str(base_dir): int(revision) for base_dir, revision in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LineageParamValueError(
-            f"since = {str(since)!r} is no export of views: {error!r}.",
+            f"since = {str(since)!r} is no export of views: {_lack(str(since), error)}.",
             hint="Give a revision (v_job.revision), or the directory of a whole export.",
         ) from error
+
+
+def _lack(since: str, error: Exception) -> str:
+    """What an export has and this has not, by how reading its manifest failed."""
+    from lineage_store.query.export.directory import MANIFEST
+
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {MANIFEST} in {since.removesuffix(MANIFEST) or 'this directory'}"
+    if isinstance(error, OSError):
+        return f"its {MANIFEST} cannot be read: {error.strerror}"
+    return f"it has no {MANIFEST} that tells revisions"

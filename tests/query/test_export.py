@@ -270,8 +270,13 @@ def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_pa
         ("v_job", {"format": "parket"}, "Did you mean parquet"),
         ("SELECT 1 AS a", {"since": 1}, "since is for views"),
         ("v_job", {"format": "openlineage"}, "of all jobs"),
-        ("v_job", {"since": tmp_path / "none"}, "no export of views"),
-        ("v_job", {"since": 1.5}, "no export of views"),
+        ("v_job", {"since": tmp_path / "none"}, rf"no manifest\.json in {tmp_path}/none\. Give a revision"),
+        ("v_job", {"since": tmp_path}, rf"no manifest\.json in {tmp_path}\."),
+        ("v_job", {"since": tmp_path / "manifest.json"}, rf"no manifest\.json in {tmp_path}/\."),
+        ("v_job", {"since": "-5"}, r"'-5' is no export of views: there is no manifest\.json in -5\."),
+        ("v_job", {"since": "/dev/null/x"}, r"its manifest\.json cannot be read: Not a directory\."),
+        ("v_job", {"since": "/dev/null"}, r"it has no manifest\.json that tells revisions\."),
+        ("v_job", {"since": 1.5}, r"no export of views: it has no manifest\.json that tells revisions\."),
     ):
         with pytest.raises(LineageParamValueError, match=told):
             store.export(what, to=tmp_path / "out", **options)
