@@ -77,6 +77,13 @@ def asked_columns() -> Sequence[str] | None:
     return context.meta.get(_COLUMNS) if context else None
 
 
+def listing_given(style: Style) -> list[str]:
+    """Which of the options of a list are given, for verbs that may show something else instead."""
+    limit = click.get_current_context().meta[_LIMIT]
+    names = {"--limit": limit is not None, "--columns": asked_columns() is not None}
+    return [name for name, given in {**names, f"--{style}": style != "table"}.items() if given]
+
+
 def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str], Iterable[Row]]:
     """What --columns and --limit leave of rows. Raises click.BadParameter."""
     context = click.get_current_context(silent=True)

@@ -188,6 +188,13 @@ def test_scalars_can_be_drawn(run: Run, stored: Path) -> None:
     assert "Not drawn: 1 NaN of 4 values." in drawn
 
 
+@pytest.mark.parametrize("beside", [["--csv"], ["--json"], ["--limit", 2], ["--columns", "step,value"]])
+def test_what_is_for_rows_is_refused_beside_a_plot(run: Run, stored: Path, beside: list[object]) -> None:
+    refused = run("scalars", "./good", "loss", "--plot", *beside)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"leave out {beside[0]}." in refused.err
+
+
 def test_scalars_of_several_jobs_come_as_rows_or_in_one_plot(run: Run, stored: Path) -> None:
     Log().version().scalar(2, "loss", 8.0).scalar(9, "loss", 6.0).write_summary(stored / "poor")
     run("ingest", stored)

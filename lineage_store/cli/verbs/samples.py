@@ -11,7 +11,7 @@ import click
 from lineage_store.api.places import find_job
 from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
-from lineage_store.cli.output import Style, listing_options, write_rows
+from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 
@@ -95,6 +95,10 @@ def scalars_verb(
     lineage-store scalars ./run_7 ./run_8 ./run_9 loss/auto --plot
     lineage-store scalars /shared/summaries/run_7 loss/auto --start 1000 --csv > loss.csv
     """
+    if drawn and (given := listing_given(style)):
+        raise click.UsageError(
+            f"--plot draws and writes no rows: leave out {', '.join(given)}. --start and --stop say which steps."
+        )
     with session.open_store() as store:
         places = [find_job(store, job, base_dir) for job in jobs]
         found = store.curves(places, tag, **chosen)
