@@ -303,6 +303,17 @@ def test_a_table_shows_the_first_rows_and_says_so(run: Run) -> None:
     assert len(json.loads(run("sql", many, "--json").out)) == 1001
 
 
+def test_columns_of_one_name_are_refused_where_names_tell_them(run: Run, url: str) -> None:
+    statement = "SELECT 1 AS a, 2 AS a, 3 AS b"
+    for style in (["--json"], ["--columns", "a"], ["--csv", "--columns", "b,a"]):
+        refused = run("sql", statement, *style)
+        assert (refused.code, refused.out) == (2, "")
+        assert "several columns of the name 'a'. Give each a name by AS." in refused.err
+    assert run("sql", statement, "--csv").out == "a,a,b\n1,2,3\n"
+    assert run("sql", statement).out.split() == ["a", "a", "b", "1", "2", "3"]
+    assert json.loads(run("sql", statement, "--json", "--columns", "b").out) == [{"b": 3}]
+
+
 def test_a_statement_that_is_no_text_is_refused(run: Run, url: str) -> None:
     refused = run("--database", url, "sql", "SELECT 1 /* \udcfe */")
     assert refused.code == 2

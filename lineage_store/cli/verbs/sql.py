@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import islice
 
 import click
 
-from lineage_store.cli.output import Style, listing_options, write_rows
+from lineage_store.cli.output import Style, asked_columns, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 
 MOST_ROWS = 1000
@@ -37,9 +38,20 @@ def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None
     """
     statement = sys.stdin.read() if query == "-" else query
     with session.open_store() as store, store.sql(statement, timeout_s=timeout) as answer:
+        _require_own_names(answer.columns, style)
         if style != "table":
             write_rows(answer.columns, answer.rows, style)
             return
         write_rows(answer.columns, list(islice(answer.rows, MOST_ROWS)), style)
         if next(answer.rows, None) is not None:
             session.note(f"Only the first {MOST_ROWS:,} rows are shown: --csv and --json give all.")
+
+
+def _require_own_names(columns: Sequence[str], style: Style) -> None:
+    """Raise click.UsageError where columns are told by name, as JSON and --columns do, and two have the same."""
+    named = asked_columns() or (columns if style == "json" else ())
+    for name in named:
+        if columns.count(name) > 1:
+            raise click.UsageError(
+                f"The statement has several columns of the name {name!r}. Give each a name by AS."
+            )
