@@ -127,7 +127,9 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
     way = list(reasons.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
-    if not (rows or found or way) and place.status() is None:
+    # Behind a link that is not followed only the way is told, of what is there.
+    is_there = place.status() is not None or (way and os.path.lexists(place.path))
+    if not (rows or stone or problems or is_there):
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageParamSummaryPathError, LineageStore
+from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.findings import finding
 from lineage_store.operations import reasons
@@ -88,6 +90,37 @@ def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -
     store.ingest(base_dir)
     with pytest.raises(LineageParamSummaryPathError, match="knows no such job"):
         why(store, base_dir / "none")
+
+
+def test_what_is_not_there_is_not_too_deep(store: LineageStore, base_dir: Path) -> None:
+    store.ingest(base_dir)
+    (base_dir / "linked").symlink_to(base_dir / "run")
+    for path in ("run/none", "run/none/none", "none/none", "linked/none"):
+        with pytest.raises(LineageParamSummaryPathError, match="does not exist or may not be looked at"):
+            why(store, base_dir / path)
+
+
+def test_a_job_too_deep_that_the_store_knows_is_explained_when_it_is_gone(
+    store: LineageStore, base_dir: Path
+) -> None:
+    Log().train(network="LeNet5").write_lineage(base_dir / "team" / "one")
+    Log().train(network="VGG").write_lineage(base_dir / "team" / "two").chmod(0o400)
+    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as everywhere:
+        everywhere.ingest(base_dir)
+        assert everywhere.remove_jobs(CleanUp(condition={"network": {"eq": "VGG"}})).jobs == 1
+        shutil.rmtree(base_dir / "team")
+        everywhere.ingest(base_dir)
+    assert "no longer on disk; what was read of it is kept" in why(store, base_dir / "team" / "one")[1]
+    assert "The job was removed on" in why(store, base_dir / "team" / "two")[1]
+
+
+def test_a_removed_job_is_explained_when_its_directory_is_gone(store: LineageStore, base_dir: Path) -> None:
+    for path in (base_dir / "run").iterdir():
+        path.chmod(0o400)
+    store.ingest(base_dir)
+    assert store.remove_jobs(CleanUp(condition={"network": {"eq": "LeNet5"}})).jobs == 1
+    shutil.rmtree(base_dir / "run")
+    assert "The job was removed on" in why(store, base_dir / "run")[1]
 
 
 def test_below_where_a_base_dir_was_it_is_told_where_it_is(store: LineageStore, base_dir: Path) -> None:
