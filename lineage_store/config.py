@@ -7,6 +7,7 @@ Relative paths begin where they are told to. Does not know where values come fro
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -223,37 +224,38 @@ class Settings:
 
 SETTING_FIELDS = fields(Settings)
 _TYPES = get_type_hints(Settings)
+_WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 NAMES = {setting.name for setting in SETTING_FIELDS}
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
-    """Turn a raw value (text from the environment, TOML value, flag) into the setting's type, or refuse it.
-
-    Args:
-        directory: where relative paths begin.
-    """
+    """Turn a raw value into the setting's type, or refuse it; relative paths begin in `directory`."""
     if name not in NAMES:
         table, _, rest = name.partition("_")
         in_table = f"In the table [{table}] it is {rest.removeprefix(f'{table}_')}." if rest in NAMES else ""
         raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=in_table or did_you_mean(name, NAMES))
     converted = _convert_type(_TYPES[name], value, directory)
-    metadata = next(setting.metadata for setting in SETTING_FIELDS if setting.name == name)
-    if converted is None:
-        wanted = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
-        what = wanted.get(_TYPES[name], "a list of paths")
-        raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be {what}.")
-    if metadata["least"] is not None and not converted >= metadata["least"]:
-        raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at least {metadata['least']}.")
-    most = metadata["most"] or MOST.get(_TYPES[name])
-    if most is not None and converted > most:
-        raise ConfigError(f"Setting {name} = {value!r} ({origin}) must be at most {most:.0f}.")
-    if metadata["choices"] and converted not in metadata["choices"]:
+    setting = next(setting for setting in SETTING_FIELDS if setting.name == name)
+    if (wanted := _wanted(_TYPES[name], converted, setting.metadata)) is not None:
         raise ConfigError(
-            f"Setting {name} = {value!r} ({origin}) must be one of {', '.join(metadata['choices'])}."
+            f"Setting {name} = {value!r} ({origin}) must be {wanted}.",
+            hint=f"Correct it, or leave it out: its default is {json.dumps(setting.default)}.",
         )
-    if metadata["relative"] and (named := metadata["relative"].fullmatch(converted)):
+    if (relative := setting.metadata["relative"]) and (named := relative.fullmatch(converted)):
         return f"{named[1]}{directory / named[2]}"
     return converted
+
+
+def _wanted(of_type: Any, converted: Any, limits: Mapping[str, Any]) -> str | None:
+    """What a value should be that does not fit; None for one that does."""
+    if converted is None:
+        return _WORDS.get(of_type, "a list of paths")
+    if limits["least"] is not None and not converted >= limits["least"]:
+        return f"at least {limits['least']}"
+    if (most := limits["most"] or MOST.get(of_type)) is not None and converted > most:
+        return f"at most {most:.0f}"
+    choices = limits["choices"]
+    return f"one of {', '.join(choices)}" if choices and converted not in choices else None
 
 
 def _convert_type(wanted: Any, value: Any, directory: Path) -> Any:

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
 # After the prefix: what the tests are told, and what Kubernetes tells every container of services that are named so.
 _OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
+_NAME_ANOTHER = f"name another one with --config or {ENVIRONMENT_PREFIX}CONFIG."
 _VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
 """What follows the prefix in the environment."""
 
@@ -69,7 +70,9 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
     if named:
         path = Path(named).expanduser()
         if not os.path.isfile(path):
-            raise ConfigError(f"There is no configuration file {path}.")
+            raise ConfigError(
+                f"There is no configuration file {path}.", hint=f"Put it there, or {_NAME_ANOTHER}"
+            )
         return path
     of_user = user_directory("config")
     here = Path("lineage_store.toml")
@@ -127,4 +130,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         return flattened(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+        what = "Let this user read it" if isinstance(error, OSError) else "Write it as TOML in UTF-8"
+        raise ConfigError(
+            f"The configuration file {path} cannot be read: {error}.", hint=f"{what}, or {_NAME_ANOTHER}"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -73,9 +74,14 @@ def test_intervals_change_and_nothing_is_missed(sqlite_url: str, tmp_path: Path)
 
 WRONG: list[tuple[dict[str, object], str]] = [
     ({"poll_interval_s": "soon"}, "Setting poll_interval_s = 'soon'"),
+    ({"poll_interval_s": 0}, "must be at least 0.05."),
+    ({"lease_s": 1e10}, "must be at most 1000000000."),
+    ({"log_format": "xml"}, "must be one of"),
     ({"pol_interval_s": 1.0}, "Unknown setting 'pol_interval_s'"),
     ({"base_dirs": []}, "There is no base dir to follow."),
     ({"notify_url": "ftp://host/x"}, "Setting notify_url is no address"),
+    ({"notify_command": "mail 'x"}, "Setting notify_command cannot be split"),
+    ({"no word": 1}, "cannot be read"),
 ]
 
 
@@ -88,8 +94,15 @@ def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: st
         for number, (wrong, reason) in enumerate(WRONG):
             told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
             assert reason in told["reason"]
+            assert told["remedy"], reason
             jobs([base_dir], f"after_{number}")
             wait_until(lambda number=number: read(engine, f"after_{number}"))  # type: ignore[misc]
+        file.unlink()
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(running.says("settings refused")) > len(WRONG))
+        told = running.says("settings refused")[-1]
+        assert told["reason"] == f"There is no configuration file {file}."
+        assert told["remedy"].startswith("Put it there, or name another one with --config")
         assert not running.says("let go")
     engine.dispose()
 

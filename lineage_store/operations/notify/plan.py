@@ -86,7 +86,10 @@ def _command(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise ConfigError(f"Setting notify_command cannot be split into words: {error}.") from None
+        raise ConfigError(
+            f"Setting notify_command cannot be split into words: {error}.",
+            hint="Write it as in a shell: every quotation mark needs its second.",
+        ) from None
 
 
 def _bound(text: str) -> Bound:
