@@ -52,6 +52,20 @@ def test_a_mistyped_path_is_told_and_stays_empty(run: Run, tmp_path: Path, line:
     assert not list(tmp_path.glob("*.db*"))
 
 
+@pytest.mark.parametrize("content", [b"", b"x"], ids=["empty", "a byte"])
+@pytest.mark.parametrize("line", NEEDS_A_STORE)
+def test_a_file_without_content_stays_as_it_is(run: Run, tmp_path: Path, line: str, content: bytes) -> None:
+    file = tmp_path / "z.db"
+    file.write_bytes(content)
+    refused = run("--database", f"sqlite:///{file}", *line.split())
+    assert refused.code == 4
+    assert f"There is no lineage store at sqlite:///{file}." in refused.out + refused.err
+    assert "There is no store there yet" in run("--database", f"sqlite:///{file}", "doctor").out
+    assert [(path.name, path.read_bytes()) for path in tmp_path.glob("*.db*")] == [("z.db", content)]
+    assert run("--database", f"sqlite:///{file}", "init").code == 0
+    assert run("--database", f"sqlite:///{file}", "jobs").code == 0
+
+
 def test_a_directory_that_is_missing_is_named(run: Run, tmp_path: Path) -> None:
     refused = run("--database", f"sqlite:///{tmp_path}/none/store.db", "jobs")
     assert refused.code == 5

@@ -170,10 +170,18 @@ def _migrate(connection: Connection) -> None:
 
 def _current(engine: Engine) -> str | None:
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
-    if path is not None and not path.exists():
+    if path is not None and not _holds_anything(path):
         return None
     with _foreign_file_named(engine), reading(engine) as connection:
         return _version(connection)
+
+
+def _holds_anything(path: Path) -> bool:
+    """Whether a SQLite file may hold tables: one of a byte is empty too, and SQLite would write into it if it asked."""
+    try:
+        return path.stat().st_size > 1
+    except OSError:
+        return False
 
 
 def _version(connection: Connection) -> str | None:
