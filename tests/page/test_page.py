@@ -355,6 +355,23 @@ def test_another_tag_is_shown_whole_whatever_was_shown_of_the_one_before(
     assert failed == []
 
 
+@pytest.mark.parametrize("word", ["tags", "lineage", "evaluations", "files"])
+def test_a_job_whose_name_ends_in_a_word_of_the_api_is_shown(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path, word: str
+) -> None:
+    for path in (base_dir / "team", base_dir / "team" / word):
+        Log().version().scalar(1, "loss", 1.0).write_summary(path)
+    with LineageStore(database_url, settings=Settings(recursive=True)) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/team%2F{word}")
+    facts = page.get_by_role("main")
+    expect(row(facts, "train id").first).to_contain_text(f"./team/{word}")
+    page.get_by_role("link", name="Files").click()
+    expect(row(page, "summary").first).to_be_visible()
+    page.goto(f"/compare?jobs={key_of(served)}%2Fteam,{key_of(served)}%2Fteam%2F{word}")
+    expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
+
+
 def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

@@ -87,7 +87,7 @@ export interface Tags {
 }
 
 export const tagsOf = ({ base, name }: JobId, signal?: AbortSignal) =>
-  get<Tags>(`${jobPath(base, name)}/tags`, { series: false }, signal);
+  get<Tags>(jobPath(base, name, "tags"), { series: false }, signal);
 
 interface WireSeries {
   curves: {

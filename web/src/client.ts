@@ -89,7 +89,10 @@ async function ask(address: URL, options: RequestInit): Promise<Response> {
   );
 }
 
-/** The path of a job below `jobs/`: its base dir's key, and its name. */
-export function jobPath(base: string, train_id: string): string {
-  return `jobs/${encodeURIComponent(base)}/${encodeURIComponent(train_id)}`;
+/**
+ * The path of a part of a job, or of the job itself: its base dir's key, and its name. A slash is behind the name also
+ * where nothing follows: without it, a job `a/tags` would be the tags of the job `a`.
+ */
+export function jobPath(base: string, name: string, part = ""): string {
+  return `jobs/${encodeURIComponent(base)}/${encodeURIComponent(name)}/${part}`;
 }

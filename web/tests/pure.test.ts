@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Names } from "../src/api";
+import { jobPath } from "../src/client";
 import { ago, bytes, counted, duration, lag, number, time } from "../src/format";
 import { asksFor, completions, terms } from "../src/jobs/condition";
 import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
@@ -45,6 +46,13 @@ describe("numbers and times", () => {
     expect(time(new Date(2026, 10, 23, 9, 5, 1).toISOString(), now)).toBe("09:05:01");
     expect(time(new Date(2026, 10, 22, 9, 5, 1).toISOString(), now)).toBe("2026-11-22 09:05:01");
     expect(ago(new Date(now.getTime() - 65_000).toISOString(), now.getTime())).toBe("1 min 5 s ago");
+  });
+});
+
+describe("jobs", () => {
+  it("are asked for with a slash behind, so that no name is read as a part of another job", () => {
+    expect(jobPath("key", "a/tags")).toBe("jobs/key/a%2Ftags/");
+    expect(jobPath("key", "a/tags", "files")).toBe("jobs/key/a%2Ftags/files");
   });
 });
 

@@ -14,7 +14,7 @@ export function usePipelines(ids: readonly JobId[]): Signal<Loaded<(Pipeline | n
     Promise.all(
       ids.map(async ({ base, name }) =>
         pipelineOf(
-          (await get<Lineage>(`${jobPath(base, name)}/lineage`, { keys: ["dataset_graph"] }, signal))
+          (await get<Lineage>(jobPath(base, name, "lineage"), { keys: ["dataset_graph"] }, signal))
             .dataset_graph,
         ),
       ),

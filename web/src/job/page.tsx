@@ -146,7 +146,7 @@ function Curves({ job, tags }: TabProps) {
 function Evaluations({ job }: TabProps) {
   const loaded = useLoaded(
     JSON.stringify(job),
-    (signal) => get<{ metrics: Row[] }>(`${jobPath(job.base, job.name)}/evaluations`, {}, signal),
+    (signal) => get<{ metrics: Row[] }>(jobPath(job.base, job.name, "evaluations"), {}, signal),
     changed.value.get(job.name) ?? 0,
   );
   return (
@@ -188,7 +188,7 @@ function Files({ job }: TabProps) {
   const grown = changed.value.get(job.name) ?? 0;
   const loaded = useLoaded(
     JSON.stringify(job),
-    (signal) => get<{ files: Row[] }>(`${jobPath(job.base, job.name)}/files`, {}, signal),
+    (signal) => get<{ files: Row[] }>(jobPath(job.base, job.name, "files"), {}, signal),
     grown,
   );
   return <Show of={loaded.value}>{({ files }) => <Rows rows={files} none="No log file is known." />}</Show>;

@@ -21,7 +21,7 @@ export function Refused() {
 /** Whether the server took it. */
 async function keep(job: JobId, annotation: { tag?: number; remark?: string }): Promise<boolean> {
   try {
-    await sent("PUT", `${jobPath(job.base, job.name)}/annotation`, annotation);
+    await sent("PUT", jobPath(job.base, job.name, "annotation"), annotation);
     refused.value = "";
   } catch (error) {
     const why = error instanceof Problem ? `${error.message} ${error.remedy}` : String(error);
