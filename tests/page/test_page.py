@@ -355,6 +355,31 @@ def test_another_tag_is_shown_whole_whatever_was_shown_of_the_one_before(
     assert failed == []
 
 
+def test_a_job_that_is_the_base_dir_itself_has_a_name_and_opens(
+    page: Any, served: httpx.Client, database_url: str, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    Log().train(network="LeNet5").write_lineage(alone)
+    Log().version().scalar(1, "loss", 1.0).scalar(2, "loss", 2.0).write_summary(alone)
+    with LineageStore(database_url) as store:
+        store.ingest(alone)
+    page.goto("/jobs?cols=network")
+    page.get_by_role("link", name="./", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("./")
+    expect(page.get_by_role("heading", name="In Python")).to_be_visible()
+    page.get_by_role("link", name="Curves").click()
+    expect(page.get_by_role("img", name="loss of 1 jobs")).to_be_visible()
+    expect(page).to_have_title("./ · curves · lineage_store")
+    (key,) = (
+        each["key"]
+        for each in served.get("/api/v1/base-dirs").json()["base_dirs"]
+        if each["path"] == str(alone)
+    )
+    page.goto(f"/compare?jobs={key}%2F")
+    page.get_by_role("link", name="./", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("./")
+
+
 @pytest.mark.parametrize("word", ["tags", "lineage", "evaluations", "files"])
 def test_a_job_whose_name_ends_in_a_word_of_the_api_is_shown(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path, word: str

@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Behind } from "./behind";
+import { shownName } from "./client";
 import { ComparePage } from "./compare/page";
 import { HealthPage } from "./health";
 import { JobPage } from "./job/page";
@@ -25,12 +26,13 @@ const KEYS: [string, string][] = [
 ];
 
 export function App() {
-  const [first = "jobs"] = route.value;
+  const first = route.value[0] || "jobs";
   const help = useSignal(false);
   useKeys((event) => {
     if (event.key === "?") help.value = !help.value;
   });
-  const title = route.value.slice(first === "job" ? 2 : 0).join(" · ") || first;
+  const [, , name = "", ...rest] = route.value;
+  const title = (first === "job" ? [shownName(name), ...rest] : [first]).filter(Boolean).join(" · ");
   useEffect(() => {
     document.title = `${title} · lineage_store`;
   }, [title]);

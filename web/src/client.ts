@@ -96,3 +96,8 @@ async function ask(address: URL, options: RequestInit): Promise<Response> {
 export function jobPath(base: string, name: string, part = ""): string {
   return `jobs/${encodeURIComponent(base)}/${encodeURIComponent(name)}/${part}`;
 }
+
+/** What people read as the name of a job: the one that is the base dir itself has none. */
+export function shownName(name: string): string {
+  return name || "./";
+}

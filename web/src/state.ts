@@ -14,9 +14,9 @@ function decoded(text: string): string {
   }
 }
 
-/** The path below the page's own, in its parts, each decoded. */
+/** The path below the page's own, in its parts, each decoded. An empty one may be the name of a job. */
 export const route = computed(() =>
-  current.value.pathname.slice(base.length).split("/").filter(Boolean).map(decoded),
+  current.value.pathname.slice(base.length).split("/").slice(1).map(decoded),
 );
 export const query = computed(() => current.value.searchParams);
 

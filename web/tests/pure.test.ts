@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Names } from "../src/api";
-import { jobPath } from "../src/client";
+import { jobPath, shownName } from "../src/client";
 import { ago, bytes, counted, duration, lag, number, time } from "../src/format";
 import { asksFor, completions, terms } from "../src/jobs/condition";
 import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
@@ -53,6 +53,10 @@ describe("jobs", () => {
   it("are asked for with a slash behind, so that no name is read as a part of another job", () => {
     expect(jobPath("key", "a/tags")).toBe("jobs/key/a%2Ftags/");
     expect(jobPath("key", "a/tags", "files")).toBe("jobs/key/a%2Ftags/files");
+  });
+
+  it("have a name for people, also one that is the base dir itself", () => {
+    expect([shownName("a"), shownName("")]).toEqual(["a", "./"]);
   });
 });
 

@@ -106,7 +106,7 @@ function Compared({ jobs, where, missing }: { jobs: FoundJob[]; where: string; m
 
 /** The names of jobs, with their base dirs where two have the same. */
 function labels(jobs: readonly FoundJob[]): string[] {
-  const names = jobs.map(nameOf);
+  const names = jobs.map((job) => nameOf(job) || job.train_id);
   return names.map((name, n) =>
     names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} in ${jobs[n]!.base_dir}`,
   );

@@ -1,6 +1,7 @@
 // The dataset pipeline as a graph, from its sources down to what the training takes; and as a list.
 
 import { useMemo } from "preact/hooks";
+import { shownName } from "../client";
 import { Pipelines, usePipelines } from "../compare/pipelines";
 import { Facts } from "../health";
 import { Show } from "../parts/loaded";
@@ -17,7 +18,7 @@ export function DatasetTab({ job }: TabProps) {
       {([pipeline]) => (
         <>
           {pipeline && <Picture pipeline={pipeline} />}
-          <Pipelines ids={[job]} names={[job.name]} />
+          <Pipelines ids={[job]} names={[shownName(job.name)]} />
         </>
       )}
     </Show>

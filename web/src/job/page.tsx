@@ -3,7 +3,7 @@
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
 import { type JobId, type Tags, tagsOf } from "../api";
-import { get, jobPath } from "../client";
+import { get, jobPath, shownName } from "../client";
 import { ofJob } from "../colours";
 import { Chart } from "../compare/chart";
 import { Charts } from "../compare/charts";
@@ -54,7 +54,7 @@ export function JobPage() {
   const shown = TABS.find((each) => each.name === tab) ?? TABS[0]!;
   return (
     <main>
-      <h1>{name}</h1>
+      <h1>{shownName(name)}</h1>
       <Show of={tags.value}>
         {(found) => (
           <>
@@ -140,7 +140,13 @@ function sql(base_dir: string, train_id: string): string {
 }
 
 function Curves({ job, tags }: TabProps) {
-  return <Charts jobs={[job]} named={[{ name: job.name, colour: ofJob(0) }]} tags={tags.tags.scalar ?? []} />;
+  return (
+    <Charts
+      jobs={[job]}
+      named={[{ name: shownName(job.name), colour: ofJob(0) }]}
+      tags={tags.tags.scalar ?? []}
+    />
+  );
 }
 
 function Evaluations({ job }: TabProps) {

@@ -204,7 +204,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     if (name === "train_id") {
       return (
         <a href={href(["job", job.base, job.name])} title={job.name}>
-          {job.name}
+          {job.name || word(columns, "train_id", row)}
         </a>
       );
     }
