@@ -397,6 +397,24 @@ def test_a_job_whose_name_ends_in_a_word_of_the_api_is_shown(
     expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
 
 
+def test_what_is_not_finite_is_told_of_a_job(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    about = Log().train(network="LeNet5", loss=float("nan"), learning_rate=0.5)
+    about.evaluation({"accuracy": float("nan"), "margin": float("inf"), "good": True, "note": "NaN?"})
+    about.write_lineage(base_dir / "diverged")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/diverged")
+    told = {"accuracy": "NaN", "margin": "∞", "good": "yes", "note": "NaN?", "loss": "NaN"}
+    for name, value in {**told, "learning rate": "0.5"}.items():
+        fact = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        expect(fact.get_by_role("cell")).to_have_text(value)
+    expect(page.get_by_role("rowheader", name="kind")).to_have_count(0)
+    page.get_by_role("link", name="Evaluations").click()
+    expect(row(page, "accuracy")).to_contain_text("NaN")
+
+
 def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

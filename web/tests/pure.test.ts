@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Names } from "../src/api";
 import { jobPath, shownName } from "../src/client";
 import { ago, bytes, counted, duration, lag, number, time } from "../src/format";
+import { known, measured } from "../src/job/values";
 import { asksFor, completions, terms } from "../src/jobs/condition";
 import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
 import { smoothed } from "../src/smoothing";
@@ -57,6 +58,34 @@ describe("jobs", () => {
 
   it("have a name for people, also one that is the base dir itself", () => {
     expect([shownName("a"), shownName("")]).toEqual(["a", "./"]);
+  });
+
+  it("have numbers that are not finite", () => {
+    const job = {
+      loss: null,
+      loss_kind: "nan",
+      rate: "-Infinity",
+      rate_kind: "-inf",
+      size: 2,
+      size_kind: "finite",
+    };
+    const rest = { network: "LeNet5", optimizer: null, remark: "", odd_kind: "x" };
+    expect(known({ ...job, ...rest })).toEqual([
+      ["loss", Number.NaN],
+      ["rate", Number.NEGATIVE_INFINITY],
+      ["size", 2],
+      ["network", "LeNet5"],
+      ["odd_kind", "x"],
+    ]);
+    expect(known({ loss: null, loss_kind: null })).toEqual([]);
+  });
+
+  it("have metrics that are numbers, true or false, or texts", () => {
+    expect(measured({ value: null, kind: "nan" })).toBeNaN();
+    expect(measured({ value: "Infinity", kind: "+inf" })).toBe(Number.POSITIVE_INFINITY);
+    expect(measured({ value: 0, kind: "bool" })).toBe(false);
+    expect(measured({ value: 1, kind: "int" })).toBe(1);
+    expect(measured({ value: null, kind: "text" })).toBeNull();
   });
 });
 

@@ -19,6 +19,7 @@ import { HistogramsTab } from "./histogramsTab";
 import { ImagesTab } from "./imagesTab";
 import { LandscapeTab } from "./landscapeTab";
 import { TensorsTab } from "./tensorsTab";
+import { known, measured } from "./values";
 
 export interface TabProps {
   job: JobId;
@@ -93,9 +94,7 @@ function Overview({ job }: TabProps) {
       {(found) => {
         const train_id = `./${job.name}`;
         const base_dir = String(found.job.base_dir ?? "BASE_DIR");
-        const facts = Object.entries(found.job).filter(
-          ([name, value]) => name !== "revision" && value !== null && value !== "",
-        );
+        const facts = known(found.job).filter(([name]) => name !== "revision");
         return (
           <>
             {found.problems.length > 0 && <Findings findings={found.problems} none="" />}
@@ -107,13 +106,13 @@ function Overview({ job }: TabProps) {
               <section>
                 <h2>Metrics of the last evaluation</h2>
                 {found.metrics.length ? (
-                  <Facts facts={found.metrics.map((row) => [String(row.name), row.value ?? row.text])} />
+                  <Facts facts={found.metrics.map((row) => [String(row.name), measured(row) ?? row.text])} />
                 ) : (
                   <p class="quiet">None was recorded.</p>
                 )}
                 <h2>User-defined</h2>
                 {found.user_info.length ? (
-                  <Facts facts={found.user_info.map((row) => [String(row.key), row.value ?? row.text])} />
+                  <Facts facts={found.user_info.map((row) => [String(row.key), measured(row) ?? row.text])} />
                 ) : (
                   <p class="quiet">None was recorded.</p>
                 )}
@@ -160,7 +159,10 @@ function Evaluations({ job }: TabProps) {
       {({ metrics }) => (
         <>
           <OverTime rows={metrics} />
-          <Rows rows={metrics} none="No evaluation was recorded." />
+          <Rows
+            rows={metrics.map((row) => ({ ...row, value: measured(row) }))}
+            none="No evaluation was recorded."
+          />
         </>
       )}
     </Show>
