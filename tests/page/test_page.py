@@ -415,6 +415,23 @@ def test_what_is_not_finite_is_told_of_a_job(
     expect(row(page, "accuracy")).to_contain_text("NaN")
 
 
+def test_what_users_named_is_shown_as_it_is(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    given = {"epoch_time": 3600.5, "hit_at": 0.75, "seed_bytes": 7, "my_key_s": 90}
+    about = Log().train(network="LeNet5").user_info(**given).evaluation({"fid_s": 61.5})
+    about.dataset_graph({"op_type": "Batch", "rest_at": 0.25}).write_lineage(base_dir / "own")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/own")
+    told = {"epoch_time": "3,600.5", "hit_at": "0.75", "seed_bytes": "7", "my_key_s": "90", "fid_s": "61.5"}
+    for name, value in told.items():
+        fact = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        expect(fact.get_by_role("cell")).to_have_text(value)
+    page.goto(f"/job/{key_of(served)}/own/dataset?node=0/Batch")
+    expect(page.get_by_role("region", name="Chosen operation")).to_contain_text("rest_at0.25")
+
+
 def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

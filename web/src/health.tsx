@@ -78,15 +78,25 @@ function BaseDir({ row }: { row: Record<string, unknown> }) {
   );
 }
 
-/** Names and values, each written as its unit has it. */
-export function Facts({ facts }: { facts: readonly [string, unknown][] }) {
+const NONE = "–";
+/** Of users' numbers: what they were written with may have been 32 bits, which hold no more. */
+const MOST_DIGITS = 7;
+
+/** Names and values: those of the store as their units have them, those that users gave (`verbatim`) as they are. */
+export function Facts({
+  facts,
+  verbatim = false,
+}: {
+  facts: readonly [string, unknown][];
+  verbatim?: boolean;
+}) {
   return (
     <table class="facts">
       <tbody>
         {facts.map(([name, value]) => (
           <tr key={name}>
-            <th scope="row">{titleOf(name)}</th>
-            <td>{fact(name, value)}</td>
+            <th scope="row">{verbatim ? name : titleOf(name)}</th>
+            <td>{verbatim ? plain(value, MOST_DIGITS) : fact(name, value)}</td>
           </tr>
         ))}
       </tbody>
@@ -94,17 +104,19 @@ export function Facts({ facts }: { facts: readonly [string, unknown][] }) {
   );
 }
 
+/** A value of one of the store's columns, whose name tells its unit. */
 export function fact(name: string, value: unknown): string {
-  if (value === null || value === undefined || value === "") return "–";
+  if (typeof value === "number" && /(^|_)bytes$/.test(name)) return bytes(value);
+  if (typeof value === "number" && /_(s|seconds)$/.test(name)) return duration(value);
+  if (/_(at|time)$/.test(name)) return time(value as string | number) || NONE;
+  return plain(value);
+}
+
+function plain(value: unknown, digits = 4): string {
+  if (value === null || value === undefined || value === "") return NONE;
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (/(^|_)bytes$/.test(name) && typeof value === "number") return bytes(value);
-  if (/_(s|seconds)$/.test(name) && typeof value === "number") return duration(value);
-  if (/_(at|time)$/.test(name)) return time(value as string | number);
-  return typeof value === "number"
-    ? number(value)
-    : typeof value === "string"
-      ? value
-      : JSON.stringify(value);
+  if (typeof value === "number") return number(value, digits);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** A column's name without the unit that its value is written with. */

@@ -40,7 +40,7 @@ function Picture({ pipeline }: { pipeline: Pipeline }) {
       {chosen ? (
         <section aria-label="Chosen operation">
           <b>{chosen.type}</b>
-          <Facts facts={Object.entries(chosen.of.parameters)} />
+          <Facts verbatim facts={Object.entries(chosen.of.parameters)} />
         </section>
       ) : (
         <p class="quiet">Choose an operation to see its parameters.</p>

@@ -175,7 +175,7 @@ function Chosen({
   return (
     <section aria-label="Chosen node" style={{ overflowWrap: "anywhere" }}>
       <b>{name}</b> <small>{node?.type ?? counted(scopes.get(name) ?? 0, "node")}</small>
-      {facts.length > 0 && <Facts facts={facts} />}
+      {facts.length > 0 && <Facts verbatim facts={facts} />}
       <h2>{counted(inputs.length, "input")}</h2>
       {links(inputs)}
       {given.length > 0 && (

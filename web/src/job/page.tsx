@@ -106,13 +106,19 @@ function Overview({ job }: TabProps) {
               <section>
                 <h2>Metrics of the last evaluation</h2>
                 {found.metrics.length ? (
-                  <Facts facts={found.metrics.map((row) => [String(row.name), measured(row) ?? row.text])} />
+                  <Facts
+                    verbatim
+                    facts={found.metrics.map((row) => [String(row.name), measured(row) ?? row.text])}
+                  />
                 ) : (
                   <p class="quiet">None was recorded.</p>
                 )}
                 <h2>User-defined</h2>
                 {found.user_info.length ? (
-                  <Facts facts={found.user_info.map((row) => [String(row.key), measured(row) ?? row.text])} />
+                  <Facts
+                    verbatim
+                    facts={found.user_info.map((row) => [String(row.key), measured(row) ?? row.text])}
+                  />
                 ) : (
                   <p class="quiet">None was recorded.</p>
                 )}
