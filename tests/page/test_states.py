@@ -198,6 +198,27 @@ def test_a_store_that_nobody_brings_up_to_date_says_so(page: Any, database_url: 
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
 
 
+def test_a_pipeline_is_shown_beside_jobs_of_which_none_was_recorded(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    about = Log().train(network="LeNet5").dataset_graph({"op_type": "Batch", "batch_size": 32})
+    about.write_lineage(base_dir / "piped")
+    Log().version().scalar(1, "loss", 1.0).write_summary(base_dir / "only_curves")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    key = served.get("/api/v1/base-dirs").json()["base_dirs"][0]["key"]
+    jobs = ",".join(f"{key}%2F{name}" for name in ("piped", "only_curves", "sweep_1"))
+    page.goto(f"/compare?jobs={jobs}&pipelines=1")
+    pipelines = page.get_by_role("region", name="Dataset pipelines")
+    cells = pipelines.get_by_role("row").filter(has_text="batch_size").get_by_role("cell")
+    expect(cells).to_have_text(["32", *["\N{EN DASH}"] * 2])
+    for name in ("only_curves", "sweep_1"):
+        page.goto(f"/job/{key}/{name}/dataset")
+        expect(page.get_by_text("No dataset pipeline was recorded.")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_label("Dataset pipeline", exact=True)).to_have_count(0)
+
+
 ODD = [
     "<script>alert(1)</script>".replace("/", "_"),
     "\"quoted\" 'twice' `too`",

@@ -10,7 +10,7 @@ type Raw = Record<string, unknown> & { children?: Raw[] };
 
 /** What the store answers (MindInsight's shape): parameters beside `op_type`, `operations`, `sampler`, `children`. */
 export function pipelineOf(raw: Raw | null | undefined): Pipeline | null {
-  if (!raw) return null;
+  if (!raw || !Object.keys(raw).length) return null;
   const { children = [], op_type, op_module, ...parameters } = raw;
   return {
     operation: String(op_type ?? op_module ?? "pipeline"),

@@ -387,6 +387,10 @@ describe("pipelines", () => {
     ]);
   });
 
+  it("are none where nothing was recorded", () => {
+    expect([pipelineOf(undefined), pipelineOf({})]).toEqual([null, null]);
+  });
+
   it("are compared line by line", () => {
     const one = pipelineOf({
       op_type: "Batch",

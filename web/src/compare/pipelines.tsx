@@ -2,7 +2,7 @@
 
 import type { Signal } from "@preact/signals";
 import type { JobId } from "../api";
-import { get, jobPath } from "../client";
+import { get, jobPath, Problem } from "../client";
 import { type Loaded, Show, useLoaded } from "../parts/loaded";
 import { compared, type Pipeline, pipelineOf } from "../pipelines";
 
@@ -10,16 +10,17 @@ type Lineage = { dataset_graph?: Parameters<typeof pipelineOf>[0] };
 
 /** The pipeline of each job; null where none was recorded. */
 export function usePipelines(ids: readonly JobId[]): Signal<Loaded<(Pipeline | null)[]>> {
-  return useLoaded(JSON.stringify(ids), (signal) =>
-    Promise.all(
-      ids.map(async ({ base, name }) =>
-        pipelineOf(
-          (await get<Lineage>(jobPath(base, name, "lineage"), { keys: ["dataset_graph"] }, signal))
-            .dataset_graph,
-        ),
-      ),
-    ),
-  );
+  return useLoaded(JSON.stringify(ids), (signal) => Promise.all(ids.map((id) => recorded(id, signal))));
+}
+
+async function recorded({ base, name }: JobId, signal: AbortSignal): Promise<Pipeline | null> {
+  try {
+    const asked = { keys: ["dataset_graph"] };
+    return pipelineOf((await get<Lineage>(jobPath(base, name, "lineage"), asked, signal)).dataset_graph);
+  } catch (error) {
+    if (error instanceof Problem && error.kind === "lineage_file_not_found") return null;
+    throw error;
+  }
 }
 
 export function Pipelines({ ids, names }: { ids: readonly JobId[]; names: readonly string[] }) {
