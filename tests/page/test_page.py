@@ -432,6 +432,34 @@ def test_what_users_named_is_shown_as_it_is(
     expect(page.get_by_role("region", name="Chosen operation")).to_contain_text("rest_at0.25")
 
 
+@pytest.mark.parametrize("tab", ["images", "tensors", "histograms"])
+def test_what_several_devices_recorded_is_shown_of_the_one_that_is_chosen(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path, tab: str
+) -> None:
+    for device in (0, 3):
+        log = Log().version()
+        for step in (1, 2):
+            log.image(step, "input", [[[device, 0, 0]]]).tensor(step, "t", [float(device)])
+            log.histogram(step, "w", [float("nan")] * device + [1.0])
+        log.write_summary(base_dir / "two_devices", device=device)
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.goto(f"/job/{key_of(served)}/two_devices/{tab}?step=1")
+    chosen = page.get_by_role("combobox", name="device")
+    expect(chosen.get_by_role("option")).to_have_text(["0", "3"])
+    main, of_third = page.get_by_role("main"), {"tensors": "mean 3 ", "histograms": "Not drawn: 6 NaN"}
+    expect(main).not_to_contain_text(of_third.get(tab, "device 3"))
+    chosen.select_option("3")
+    expect(main).to_contain_text(of_third.get(tab, "device 3"))
+    if tab == "images":
+        page.wait_for_function("document.querySelector('main img').src.includes('device=3')")
+    assert "device=3" in page.url
+    page.goto(f"/job/{key_of(served)}/sweep_0/{tab}?device=3")
+    expect(page.get_by_role("combobox", name="tag")).to_be_visible()
+    expect(main).not_to_contain_text("Loading")
+    expect(chosen).to_have_count(0)
+
+
 def test_jobs_that_come_are_compared_and_those_that_are_not_there_told(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

@@ -242,10 +242,10 @@ export interface Place {
   tag: string;
 }
 
-export const payloads = ({ base, name }: JobId, place: Place, signal: AbortSignal) =>
+export const payloads = ({ base, name }: JobId, place: Place, device: number | null, signal: AbortSignal) =>
   get<{ count: number; payloads: PayloadRow[] }>(
     payloadPath("payloads", base, name),
-    { ...place, limit: 10000 },
+    { ...place, device, limit: 10000 },
     signal,
   );
 

@@ -10,7 +10,7 @@ import { joined, list, parameter, set } from "../state";
 import { Boxes } from "./boxes";
 import { type GraphNode, layout, scopesOf, search, wayTo } from "./graph";
 import type { TabProps } from "./page";
-import { chosenRow, chosenTag, TagPicker, useRows } from "./steps";
+import { chosenRow, chosenTag, ShowRows, TagPicker, useRows } from "./steps";
 
 const MOST_LINKS = 100;
 
@@ -22,7 +22,7 @@ export function GraphTab({ job, tags }: TabProps) {
   return (
     <section>
       {all.length > 1 && <TagPicker tags={all} />}
-      <Show of={rows}>
+      <ShowRows of={rows}>
         {(found) =>
           found.length ? (
             <Graph job={job} place={place} row={found[chosenRow(found)]!} />
@@ -30,7 +30,7 @@ export function GraphTab({ job, tags }: TabProps) {
             <p class="empty">No graph is left.</p>
           )
         }
-      </Show>
+      </ShowRows>
     </section>
   );
 }

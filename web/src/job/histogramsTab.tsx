@@ -11,7 +11,7 @@ import { ticksBetween } from "../scales";
 import { parameter, set } from "../state";
 import { type Heat, type Histogram, heatOf } from "./heat";
 import type { TabProps } from "./page";
-import { chosenTag, TagPicker, useRows } from "./steps";
+import { chosenTag, ShowRows, TagPicker, useRows } from "./steps";
 
 /** So many histograms are shown, evenly chosen among the steps, the last always. */
 const MOST = 40;
@@ -38,7 +38,7 @@ export function HistogramsTab({ job, tags }: TabProps) {
           </select>
         </label>
       </div>
-      <Show of={rows}>{(found) => <Histograms job={job} place={place} rows={found} />}</Show>
+      <ShowRows of={rows}>{(found) => <Histograms job={job} place={place} rows={found} />}</ShowRows>
     </section>
   );
 }
@@ -53,8 +53,9 @@ interface Wire {
 
 function Histograms({ job, place, rows }: { job: JobId; place: Place; rows: readonly PayloadRow[] }) {
   const chosen = evenly(rows, MOST);
-  const loaded = useLoaded(JSON.stringify([job, place, chosen.map((row) => row.step)]), (signal) =>
-    Promise.all(chosen.map((row) => payload<Wire>(job, place, row, {}, signal))),
+  const loaded = useLoaded(
+    JSON.stringify([job, place, chosen.map(({ step, device }) => [step, device])]),
+    (signal) => Promise.all(chosen.map((row) => payload<Wire>(job, place, row, {}, signal))),
   );
   return (
     <>

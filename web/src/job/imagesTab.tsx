@@ -5,7 +5,7 @@ import { type JobId, type PayloadRow, type Place, payloadUrl } from "../api";
 import { canBeHad } from "../client";
 import { Show, useLoaded } from "../parts/loaded";
 import type { TabProps } from "./page";
-import { chosenRow, chosenTag, StepSlider, TagPicker, useRows } from "./steps";
+import { chosenRow, chosenTag, ShowRows, StepSlider, TagPicker, useRows } from "./steps";
 
 export function ImagesTab({ job, tags }: TabProps) {
   const all = tags.tags.image ?? [];
@@ -15,14 +15,14 @@ export function ImagesTab({ job, tags }: TabProps) {
   return (
     <section class="pictures">
       <TagPicker tags={all} />
-      <Show of={rows}>
+      <ShowRows of={rows}>
         {(found) => (
           <>
             <StepSlider rows={found} />
             {found.length > 0 && <Picture job={job} place={place} row={found[chosenRow(found)]!} />}
           </>
         )}
-      </Show>
+      </ShowRows>
     </section>
   );
 }

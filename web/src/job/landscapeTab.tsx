@@ -12,7 +12,7 @@ import { extent, ticksBetween } from "../scales";
 import { parameter, set } from "../state";
 import { contours, levelsOf, type Matrix, type Spot, seen } from "./contour";
 import type { TabProps } from "./page";
-import { chosenRow, chosenTag, StepSlider, TagPicker, useRows } from "./steps";
+import { chosenRow, chosenTag, ShowRows, StepSlider, TagPicker, useRows } from "./steps";
 
 const WIDEST = 520;
 const [LEFT, BOTTOM] = [52, 28]; // of the axes
@@ -25,14 +25,14 @@ export function LandscapeTab({ job, tags }: TabProps) {
   return (
     <section>
       {all.length > 1 && <TagPicker tags={all} />}
-      <Show of={rows}>
+      <ShowRows of={rows}>
         {(found) => (
           <>
             {found.length > 1 && <StepSlider rows={found} />}
             {found.length > 0 && <Landscape job={job} place={place} row={found[chosenRow(found)]!} />}
           </>
         )}
-      </Show>
+      </ShowRows>
     </section>
   );
 }
@@ -62,7 +62,7 @@ interface Picture {
 }
 
 function Landscape({ job, place, row }: { job: TabProps["job"]; place: Place; row: PayloadRow }) {
-  const loaded = useLoaded(JSON.stringify([job, place, row.step]), async (signal) =>
+  const loaded = useLoaded(JSON.stringify([job, place, row.step, row.device]), async (signal) =>
     pictureOf(await payload<Wire>(job, place, row, {}, signal)),
   );
   const surface = parameter("as") === "surface";

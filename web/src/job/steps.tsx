@@ -1,9 +1,11 @@
-// A tag and a step of it: what payload tabs are chosen by. Both are in the URL.
+// A tag, a device and a step of it: what payload tabs are chosen by. All are in the URL.
 
+import type { ComponentChildren } from "preact";
 import { type JobId, type PayloadRow, type Place, payloads } from "../api";
+import { get, jobPath } from "../client";
 import { bytes, number, time } from "../format";
 import { changed } from "../live";
-import { type Loaded, useLoaded } from "../parts/loaded";
+import { type Loaded, Show, useLoaded } from "../parts/loaded";
 import { parameter, set } from "../state";
 
 /** The tag that is shown, of those that a plugin has. */
@@ -11,16 +13,76 @@ export function chosenTag(tags: readonly string[]): string {
   return tags.includes(parameter("tag")) ? parameter("tag") : (tags[0] ?? "");
 }
 
-/** The rows of a tag; never those of the tag before, whose steps it may not have. */
-export function useRows(job: JobId, place: Place): Loaded<PayloadRow[]> {
+interface Rows {
+  tag: string;
+  devices: number[];
+  rows: PayloadRow[];
+}
+
+/** The rows of a tag, of one device; never those of the tag before, whose steps it may not have. */
+export function useRows(job: JobId, place: Place): Loaded<Rows> {
   const grown = changed.value.get(job.name) ?? 0;
   const { value, problem } = useLoaded(
-    place.tag ? JSON.stringify([job, place]) : null,
-    async (signal) => ({ tag: place.tag, rows: (await payloads(job, place, signal)).payloads }),
+    place.tag ? JSON.stringify([job, place, parameter("device")]) : null,
+    async (signal) => {
+      const devices = await devicesOf(job, place, signal);
+      const device = devices.length > 1 ? chosenDevice(devices) : null;
+      return { tag: place.tag, devices, rows: (await payloads(job, place, device, signal)).payloads };
+    },
     grown,
   ).value;
-  const rows = value?.tag === place.tag ? value.rows : null;
-  return { value: rows, problem, loading: !rows && !problem };
+  const found = value?.tag === place.tag ? value : null;
+  return { value: found, problem, loading: !found && !problem };
+}
+
+/** The devices that recorded a tag: where they did so at the same steps, its rows are of the last of them alone. */
+async function devicesOf({ base, name }: JobId, place: Place, signal: AbortSignal): Promise<number[]> {
+  type Series = Place & { device: number | null };
+  const { series } = await get<{ series: Series[] }>(jobPath(base, name, "tags"), {}, signal);
+  const found = series.filter(({ plugin, tag }) => plugin === place.plugin && tag === place.tag);
+  return [...new Set(found.flatMap(({ device }) => device ?? []))].sort((a, b) => a - b);
+}
+
+/** The device in the URL, or the first one. */
+function chosenDevice(devices: readonly number[]): number | null {
+  return devices.find((device) => String(device) === parameter("device")) ?? devices[0] ?? null;
+}
+
+/** What is shown of the rows, with a choice where several devices recorded the tag. */
+export function ShowRows({
+  of,
+  children,
+}: {
+  of: Loaded<Rows>;
+  children: (rows: PayloadRow[]) => ComponentChildren;
+}) {
+  return (
+    <Show of={of}>
+      {({ devices, rows }) => (
+        <>
+          {" "}
+          {devices.length > 1 && <DevicePicker devices={devices} />}
+          {children(rows)}
+        </>
+      )}
+    </Show>
+  );
+}
+
+function DevicePicker({ devices }: { devices: readonly number[] }) {
+  return (
+    <label>
+      device{" "}
+      <select
+        value={String(chosenDevice(devices))}
+        onChange={(event) => set({ device: event.currentTarget.value })}
+      >
+        {devices.map((device) => (
+          <option key={device}>{device}</option>
+        ))}
+      </select>
+    </label>
+  );
 }
 
 /** The row of the step in the URL, or the last one. */

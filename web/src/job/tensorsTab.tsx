@@ -5,7 +5,7 @@ import { number } from "../format";
 import { Show, useLoaded } from "../parts/loaded";
 import { parameter, set } from "../state";
 import type { TabProps } from "./page";
-import { chosenRow, chosenTag, StepSlider, TagPicker, useRows } from "./steps";
+import { chosenRow, chosenTag, ShowRows, StepSlider, TagPicker, useRows } from "./steps";
 
 const MOST_SHOWN = 50; // rows and columns
 
@@ -17,14 +17,14 @@ export function TensorsTab({ job, tags }: TabProps) {
   return (
     <section>
       <TagPicker tags={all} />
-      <Show of={rows}>
+      <ShowRows of={rows}>
         {(found) => (
           <>
             <StepSlider rows={found} />
             {found.length > 0 && <Tensor job={job} place={place} row={found[chosenRow(found)]!} />}
           </>
         )}
-      </Show>
+      </ShowRows>
     </section>
   );
 }
@@ -34,7 +34,7 @@ type Nested = number | string | null | Nested[];
 function Tensor({ job, place, row }: { job: JobId; place: Place; row: PayloadRow }) {
   const shape = row.shape ?? [];
   const part = parameter("part") || defaultPart(shape);
-  const loaded = useLoaded(JSON.stringify([job, place, row.step, part]), (signal) =>
+  const loaded = useLoaded(JSON.stringify([job, place, row.step, row.device, part]), (signal) =>
     payload<{ shape: number[]; value: Nested }>(job, place, row, { part }, signal),
   );
   return (
