@@ -14,6 +14,8 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+import lineage_store.server.own.names  # noqa: F401 - the convertor `job`
+
 STATIC = Path(__file__).parent / "static"
 """What `make page` builds, and a wheel has."""
 ROUTES = ("jobs", "compare", "job", "health")
@@ -69,7 +71,7 @@ def router_at(prefix: str, static: Path = STATIC) -> APIRouter:
     router.add_api_route("/", page)
     for route in ROUTES:
         router.add_api_route(f"/{route}", page)
-        router.add_api_route(f"/{route}/{{rest:path}}", page)
+        router.add_api_route(f"/{route}/{{rest:job}}", page)
     router.add_api_route("/assets/{name}", asset)
     return router
 

@@ -30,7 +30,9 @@ def client(sqlite_url: str, static: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/job/0123/a%2Fb/curves", "/compare?jobs=a", "/health"])
+@pytest.mark.parametrize(
+    "path", ["/", "/jobs", "/job/0123/a%2Fb/curves", "/job/0123/a%0Ab", "/compare?jobs=a", "/health"]
+)
 def test_every_route_has_the_document_which_says_where_it_lives(client: httpx.Client, path: str) -> None:
     answer = client.get(f"/lineage{path}")
     assert answer.status_code == 200
