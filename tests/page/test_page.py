@@ -638,6 +638,64 @@ def test_a_training_that_was_started_again_says_so(
     expect(page.get_by_text("1 restart · 1 NaN")).to_be_visible()
 
 
+WRITES = """
+    window.written = [];
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+        window.written.push(text);
+        return fillText.call(this, text, ...where);
+    };
+"""
+
+
+def written(page: Any, *texts: str) -> list[str]:
+    """What is written on the page's canvases, as soon as these texts are."""
+    page.wait_for_function("texts => texts.every(text => window.written.includes(text))", arg=list(texts))
+    found: list[str] = page.evaluate("window.written")
+    return found
+
+
+def test_ticks_tell_apart_what_lies_close_together(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    log = Log().version()
+    for step in range(12340, 12361):
+        log.scalars(
+            step, {"near/one": 0.999 + (step - 12340) * 0.000045, "near/large": 1234.4 + step % 2 / 5}
+        )
+    log.write_summary(base_dir / "close")
+    about = (
+        Log().train(network="LeNet5").evaluation({"huge": 1e250}, step=1).evaluation({"huge": 3e250}, step=2)
+    )
+    about.write_lineage(base_dir / "close")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.add_init_script(WRITES)
+    job = f"/job/{key_of(served)}/close"
+    page.goto(f"{job}/curves?range=12345~12350")
+    found = written(page, "0.99925", "0.9993", "1,234.4", "1,234.5", "12,345", "12,346", "12,349")
+    assert {"0.999", "1,230", "12,350"}.isdisjoint(found)
+    page.goto(f"{job}/curves?range=12345~12350&log=1")
+    written(page, "0.99925", "0.9993", "1,234.45", "1,234.5", "12,345")
+    page.goto(f"{job}/evaluations")
+    written(page, "1e250", "1.5e250", "2e250", "1", "2")
+
+
+def test_jobs_that_differ_by_rounding_alone_are_shown_on_axes_and_plots(
+    page: Any, served: httpx.Client, database_url: str, base_dir: Path
+) -> None:
+    for number, accuracy in enumerate((0.9, sum([0.1] * 9))):
+        about = Log().train(network="LeNet5", epoch=number).evaluation({"close": accuracy})
+        about.write_lineage(base_dir / f"rounded_{number}")
+    with LineageStore(database_url) as store:
+        store.ingest(base_dir)
+    page.add_init_script(WRITES)
+    page.goto("/jobs?where=metric/close>0&axes=epoch,metric/close&scatter=epoch,metric/close")
+    ticks = page.get_by_role("region", name="Parallel coordinates").locator("title")
+    expect(ticks.filter(has_text=re.compile(r"^0\.(9|89+)$"))).to_have_count(2)
+    written(page, "0.9", "0.89999999999…")
+
+
 def test_a_curve_of_which_samples_were_thinned_out_says_so(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

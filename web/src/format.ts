@@ -19,8 +19,9 @@ function plain(value: number, digits: number): string {
 }
 
 function exponent(value: number, digits: number): string {
-  const [mantissa = "", power = ""] = value.toExponential(digits - 1).split("e");
-  return `${Number(mantissa)}e${power.replace("+", "")}`;
+  const all = digits > 16; // as many as it has: to ask for 17 would bring what float64 made of the last
+  const [mantissa = "", power = ""] = value.toExponential(all ? undefined : digits - 1).split("e");
+  return `${mantissa.replace(/\.?0+$/, "")}e${power.replace("+", "")}`;
 }
 
 /** Bytes in the largest unit that leaves at least one. */
@@ -34,21 +35,24 @@ export function bytes(count: number): string {
   return `${unit === 0 ? rest : Number(rest.toPrecision(3))} ${UNITS[unit]}`;
 }
 
-/** Seconds in the two largest units. */
-export function duration(seconds: number): string {
+/** Seconds in the two largest units; in more, where others are so far apart that those do not tell them from these. */
+export function duration(seconds: number, apart = Infinity): string {
   if (!Number.isFinite(seconds)) return "";
+  if (seconds < 0) return `−${duration(-seconds, apart)}`;
   if (seconds !== 0 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;
-  const whole = Math.round(seconds);
+  const exact = Number(seconds.toFixed(3));
+  if (seconds < 60) return `${apart < 1 ? exact : Number(seconds.toPrecision(3))} s`;
+  const whole = apart < 1 ? exact : Math.round(seconds);
   const [days, hours, minutes] = [
     Math.floor(whole / 86400),
     Math.floor(whole / 3600) % 24,
     Math.floor(whole / 60) % 60,
   ];
-  const parts = [`${days} d`, `${hours} h`, `${minutes} min`, `${whole % 60} s`];
+  const parts = [`${days} d`, `${hours} h`, `${minutes} min`, `${Number((whole % 60).toFixed(3))} s`];
   const first = [days, hours, minutes].findIndex((count) => count > 0);
+  const last = [86400, 3600, 60, 0].findIndex((unit) => apart >= unit);
   return parts
-    .slice(first, first + 2)
+    .slice(first, Math.max(first + 2, last + 1))
     .filter((part, n) => n === 0 || !part.startsWith("0 "))
     .join(" ");
 }

@@ -1,4 +1,6 @@
-// Scales: where a value stands on an axis, and which ticks the axis has. Pure.
+// Scales: where a value stands on an axis, which ticks the axis has, and what is written at them. Pure.
+
+import { number } from "./format";
 
 export interface Scale {
   /** 0 at the low end, 1 at the high one. */
@@ -40,21 +42,25 @@ function middleDecades(values: ArrayLike<number>): number {
 }
 
 export function linear(low: number, high: number): Scale {
-  const from = low === high ? low - (Math.abs(low) || 1) / 2 : low;
-  const span = low === high ? Math.abs(low) || 1 : high - low;
+  const beside = low === high ? (Math.abs(low) || 1) / 2 || Number.MIN_VALUE : 0;
+  const from = Math.max(low - beside, -Number.MAX_VALUE);
+  const to = Math.min(high + beside, Number.MAX_VALUE);
+  const unit = to - from === Infinity ? 0.5 : 1; // the distance of the two may be more than a number holds
+  const span = to * unit - from * unit;
   return {
     kind: "linear",
     low: from,
-    high: from + span,
-    at: (value) => (value - from) / span,
-    value: (place) => from + place * span,
-    ticks: ticksBetween(from, from + span),
+    high: to,
+    at: (value) => (value * unit - from * unit) / span,
+    value: (place) => from * (1 - place) + to * place,
+    ticks: ticksBetween(from, to),
   };
 }
 
 export function logarithmic(low: number, high: number): Scale {
   const from = Math.log10(low);
-  const span = high === low ? 1 : Math.log10(high) - from;
+  const to = Math.log10(Math.min(high === low ? 10 * low : high, Number.MAX_VALUE));
+  const span = to - from || 1;
   const first = Math.ceil(from - 1e-9);
   const last = Math.floor(from + span + 1e-9);
   const every = Math.max(1, Math.ceil((last - first) / 8));
@@ -66,18 +72,36 @@ export function logarithmic(low: number, high: number): Scale {
     high: 10 ** (from + span),
     at: (value) => (Math.log10(value) - from) / span,
     value: (place) => 10 ** (from + place * span),
-    ticks: ticks.length >= 2 ? ticks : [low, high],
+    ticks: ticks.length >= 2 ? ticks : ticksBetween(low, high),
   };
 }
 
-/** Round numbers between two values, five or so. */
+/** Numbers are told apart to so many digits: float64 has two more, which computing blurs. */
+const DIGITS = 15;
+
+/** Round numbers between two values, five or so; the two themselves, where float64 has no round ones between. */
 export function ticksBetween(low: number, high: number, about = 5): number[] {
-  const rough = (high - low) / about;
-  const power = 10 ** Math.floor(Math.log10(rough));
+  if (!Number.isFinite(low) || !Number.isFinite(high) || low > high) return [];
+  const rough = high / about - low / about; // their distance may be more than a number holds
+  const power = 10 ** magnitude(rough);
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
-  const ticks: number[] = [];
-  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) {
-    ticks.push(Number((n * step).toPrecision(12)));
-  }
-  return ticks;
+  const digits = magnitude(Math.max(Math.abs(low), Math.abs(high))) - magnitude(step) + 2;
+  if (!(step > 0 && step < Infinity && digits <= DIGITS)) return [...new Set([low, high])];
+  const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+  return Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(digits)));
+}
+
+/** Ticks and their texts: each to the place that tells it from the ticks beside it. */
+export function labelled(ticks: readonly number[]): { value: number; text: string }[] {
+  return ticks.map((value, n) => {
+    const beside = [ticks[n - 1], ticks[n + 1]].filter((each) => each !== undefined);
+    const apart = Math.min(...beside.map((each) => Math.abs(each - value)));
+    const digits = magnitude(Math.abs(value)) - magnitude(apart) + 3; // two more: a tick may be no round number
+    return { value, text: number(value, Math.min(17, Math.max(4, digits))) };
+  });
+}
+
+/** The power of ten of a number's first digit. */
+function magnitude(value: number): number {
+  return Math.floor(Math.log10(value));
 }

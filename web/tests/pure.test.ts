@@ -4,7 +4,7 @@ import { jobPath, shownName } from "../src/client";
 import { ago, bytes, counted, duration, lag, number, time } from "../src/format";
 import { known, measured } from "../src/job/values";
 import { asksFor, completions, terms } from "../src/jobs/condition";
-import { extent, fitting, linear, logarithmic, ticksBetween } from "../src/scales";
+import { extent, fitting, labelled, linear, logarithmic, ticksBetween } from "../src/scales";
 import { smoothed } from "../src/smoothing";
 import { FEWEST_JOBS, rankCorrelation, ranks } from "../src/statistics";
 
@@ -32,6 +32,15 @@ describe("numbers and times", () => {
       duration(7200),
       duration(0),
     ]).toEqual(["250 ms", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h", "2 h", "0 s"]);
+    const [clock, day] = [3600 + 61, 86400];
+    expect([-clock, day + clock].map((seconds) => duration(seconds))).toEqual(["−1 h 1 min", "1 d 1 h"]);
+    expect([
+      duration(day + clock, 600),
+      duration(day + clock, 30),
+      duration(12.345, 0.001),
+      duration(clock + 0.1, 0.1),
+      duration(day, 600),
+    ]).toEqual(["1 d 1 h 1 min", "1 d 1 h 1 min 1 s", "12.345 s", "1 h 1 min 1.1 s", "1 d"]);
     expect([counted(1, "job"), counted(10000, "job")]).toEqual(["1 job", "10,000 jobs"]);
   });
 
@@ -114,6 +123,84 @@ describe("scales", () => {
   it("has round ticks", () => {
     expect(ticksBetween(0, 1)).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
     expect(logarithmic(1e-3, 10).ticks).toEqual([0.001, 0.01, 0.1, 1, 10]);
+    expect(logarithmic(1e-323, Number.POSITIVE_INFINITY).ticks.length).toBeLessThan(12);
+    expect(logarithmic(0.999, 0.9999).ticks).toEqual([0.999, 0.9992, 0.9994, 0.9996, 0.9998]);
+  });
+
+  const extremes = [
+    0,
+    5e-324,
+    1e-323,
+    5e-323,
+    2.2e-308,
+    1e-300,
+    1e-16,
+    0.1,
+    0.9,
+    1,
+    12345,
+    2 ** 53,
+    1e250,
+    1e308,
+  ];
+  const ends = [...extremes, Number.MAX_VALUE].flatMap((size) => [size, -size]);
+  /** A number of any sign and size, the next ones beside it, and such as differ from it by rounding. */
+  const random = seeded(7);
+  const any = Array.from({ length: 400 }, () => (random() - 0.5) * 10 ** (600 * random() - 300));
+  const pairs = [
+    ...ends.flatMap((low) => ends.map((high) => [low, high] as const)),
+    ...[...ends, ...any].flatMap((low) => nearby(low).map((high) => [low, high] as const)),
+    ...any.map((low, n) => [low, any[any.length - 1 - n]!] as const),
+  ].filter(([low, high]) => low <= high);
+
+  it("has few ticks, in order and within, whatever two values it is for", () => {
+    const all = pairs.flatMap(([low, high]) =>
+      [3, 5, 8].map((about) => [low, high, ticksBetween(low, high, about)] as const),
+    );
+    const wrong = all.filter(([low, high, ticks]) => {
+      const blur = high / 100 - low / 100;
+      const within = ticks.every((tick) => tick >= low - blur && tick <= high + blur);
+      const ascending = ticks.every((tick, n) => n === 0 || tick > ticks[n - 1]!);
+      return !within || !ascending || ticks.length < 1 || ticks.length > 10;
+    });
+    expect([all.length > 3000, wrong]).toEqual([true, []]);
+    const two = all.filter(([low, high]) => low < high && ticksBetween(low, high).length < 2);
+    expect(two).toEqual([]);
+    expect(ticksBetween(sum(9, 0.1), 0.9)).toEqual([sum(9, 0.1), 0.9]);
+    for (const [low, high] of [
+      [Number.NEGATIVE_INFINITY, 1],
+      [0, Number.POSITIVE_INFINITY],
+      [Number.NaN, 1],
+      [1, 0],
+    ] as const)
+      expect(ticksBetween(low, high)).toEqual([]);
+  });
+
+  it("has places between 0 and 1 for the values from its low end to its high one", () => {
+    const wrong = pairs.filter(([from, to]) => {
+      const { low, high, at, value } = linear(from, to);
+      return !(
+        low <= from &&
+        to <= high &&
+        at(low) === 0 &&
+        at(high) === 1 &&
+        value(0) === low &&
+        value(1) === high
+      );
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it("tells ticks apart in their texts", () => {
+    const texts = (low: number, high: number) => labelled(ticksBetween(low, high)).map(({ text }) => text);
+    expect(texts(0, 1)).toEqual(["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    expect(texts(0.999, 0.9999)).toEqual(["0.999", "0.9992", "0.9994", "0.9996", "0.9998"]);
+    expect(texts(1234.3, 1234.7)).toEqual(["1,234.3", "1,234.4", "1,234.5", "1,234.6", "1,234.7"]);
+    expect(texts(-0.0005, 0.0005)).toEqual(["−0.0005", "0", "0.0005"]);
+    expect(texts(sum(9, 0.1), 0.9)).toEqual(["0.8999999999999999", "0.9"]);
+    expect(texts(1e250, 3e250)).toEqual(["1e250", "1.5e250", "2e250", "2.5e250", "3e250"]);
+    const same = pairs.filter(([low, high]) => new Set(texts(low, high)).size < texts(low, high).length);
+    expect(same).toEqual([]);
   });
 });
 
@@ -209,3 +296,30 @@ describe("conditions", () => {
     });
   });
 });
+
+function sum(count: number, value: number): number {
+  return Array.from({ length: count }, () => value).reduce((total, each) => total + each, 0);
+}
+
+/** Numbers from 0 to 1, each time the same. */
+function seeded(state: number): () => number {
+  let last = state;
+  return () => {
+    last = (last * 48271) % 2147483647;
+    return last / 2147483647;
+  };
+}
+
+/** The number itself and finite ones beside it, from the very next. */
+function nearby(value: number): number[] {
+  const bits = new BigInt64Array(1);
+  const number = new Float64Array(bits.buffer);
+  const beside = [0, 1, 2, 3, 10, 1000, 2 ** 30, 2 ** 40, 2 ** 50].flatMap((steps) =>
+    [1, -1].map((sign) => {
+      number[0] = value;
+      bits[0]! += BigInt(sign * steps);
+      return number[0];
+    }),
+  );
+  return beside.filter(Number.isFinite);
+}

@@ -3,8 +3,9 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { duration, number } from "../format";
+import { duration } from "../format";
 import { dark } from "../parts/theme";
+import { labelled, logarithmic, ticksBetween } from "../scales";
 import {
   beginning,
   type Curve,
@@ -58,6 +59,30 @@ const TIMES = [
   [1, "{HH}:{mm}:{ss}", `\n${DATE}`],
   [0.001, "{HH}:{mm}:{ss}.{fff}", `\n${DATE}`],
 ].map(([apart, text, date = null]) => [apart, text, date, null, date, null, null, null, 1]);
+
+const WIDE = 84; // pixels that the longest step or time takes
+
+/** Ticks that are ours: uPlot has none beyond 1e32, and its texts cannot tell how far apart they are. */
+const OURS: uPlot.Axis = {
+  space: 0,
+  incrs: [1e308], // so that uPlot never finds too little room for them
+  filter: (_, ticks) => ticks,
+  values: (_, ticks) => labelled(ticks).map(({ text }) => text),
+};
+const ACROSS: Record<X, object> = {
+  step: {
+    ...OURS,
+    splits: ({ width }: uPlot, _: number, low: number, high: number) =>
+      ticksBetween(low, high, Math.max(3, Math.floor(width / WIDE) - 2)).filter(Number.isInteger),
+  },
+  relative: {
+    space: 1.4 * WIDE,
+    incrs: DURATIONS,
+    values: (_: uPlot, ticks: number[], __: number, ___: number, apart: number) =>
+      ticks.map((tick) => duration(tick, apart)),
+  },
+  wall: { space: WIDE, values: TIMES },
+};
 
 export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -135,17 +160,13 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
       {
         ...axis,
         ...(unit && { label: unit, labelSize: 20 }),
-        ...(x === "relative" && { incrs: DURATIONS }),
-        space: 84, // pixels that the longest step or time takes
-        values:
-          x === "wall"
-            ? TIMES
-            : (_, ticks) => ticks.map((tick) => (x === "step" ? number(tick) : duration(tick))),
-      } as uPlot.Axis,
+        ...ACROSS[x],
+      },
       {
         ...axis,
-        size: 62,
-        values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, 3))),
+        ...OURS,
+        size: (_, texts) => Math.max(62, 20 + 7.5 * Math.max(...(texts ?? []).map((text) => text.length))),
+        splits: (_, __, low, high) => (log ? [...logarithmic(low, high).ticks] : ticksBetween(low, high)),
       },
     ],
     series: [{}, { stroke: "transparent" }],

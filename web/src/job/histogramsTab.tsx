@@ -7,7 +7,7 @@ import { number } from "../format";
 import { Canvas, type Paint } from "../parts/canvas";
 import { Show, useLoaded } from "../parts/loaded";
 import { dark } from "../parts/theme";
-import { ticksBetween } from "../scales";
+import { labelled, ticksBetween } from "../scales";
 import { parameter, set } from "../state";
 import { type Heat, type Histogram, heatOf } from "./heat";
 import type { TabProps } from "./page";
@@ -140,11 +140,12 @@ function paintHeat(
   });
   context.fillStyle = ink();
   context.textAlign = "right";
-  for (const value of ticksBetween(heat.low, heat.high))
+  for (const { value, text } of labelled(ticksBetween(heat.low, heat.high)))
     context.fillText(
-      number(value),
+      text,
       SIZE.left - 6,
       SIZE.top + height * (1 - (value - heat.low) / (heat.high - heat.low)) + 4,
+      SIZE.left - 8,
     );
   context.textAlign = "center";
   for (const n of new Set([0, Math.floor((histograms.length - 1) / 2), histograms.length - 1])) {
@@ -189,10 +190,11 @@ function paintRidges(
   });
   context.fillStyle = ink();
   context.textAlign = "center";
-  for (const value of ticksBetween(heat.low, heat.high, Math.min(8, width / 50)))
+  for (const { value, text } of labelled(ticksBetween(heat.low, heat.high, Math.min(8, width / 50))))
     context.fillText(
-      number(value),
+      text,
       SIZE.left + ((value - heat.low) / (heat.high - heat.low)) * width,
       SIZE.height - 8,
+      50,
     );
 }

@@ -8,7 +8,7 @@ import { counted, number } from "../format";
 import { Canvas, type Paint } from "../parts/canvas";
 import { Show, useLoaded } from "../parts/loaded";
 import { dark } from "../parts/theme";
-import { extent, ticksBetween } from "../scales";
+import { extent, labelled, ticksBetween } from "../scales";
 import { parameter, set } from "../state";
 import { contours, levelsOf, type Matrix, type Spot, seen } from "./contour";
 import type { TabProps } from "./page";
@@ -183,11 +183,11 @@ function paintContours(
   }
   context.fillStyle = dark.value ? "#a2acba" : "#59636f";
   context.textAlign = "center";
-  for (const value of ticksBetween(...of.x))
-    context.fillText(number(value), at(share(value, of.x), 0)[0], at(0, 0)[1] + 16);
+  for (const { value, text } of labelled(ticksBetween(...of.x)))
+    context.fillText(text, at(share(value, of.x), 0)[0], at(0, 0)[1] + 16, room / 6);
   context.textAlign = "right";
-  for (const value of ticksBetween(...of.y))
-    context.fillText(number(value), LEFT - 6, at(0, share(value, of.y))[1] + 4);
+  for (const { value, text } of labelled(ticksBetween(...of.y)))
+    context.fillText(text, LEFT - 6, at(0, share(value, of.y))[1] + 4, LEFT - 8);
   context.beginPath();
   context.rect(...at(0, 1), room, room);
   context.strokeStyle = context.fillStyle;

@@ -1,7 +1,7 @@
 // The axes of the parallel coordinates: where every job stands on each of them. Pure.
 
 import { asNumbers, type Column, type Columns, wordsInOrder } from "../columns";
-import { fitting, type Scale, ticksBetween } from "../scales";
+import { fitting, labelled, type Scale } from "../scales";
 
 export interface Axis {
   name: string;
@@ -21,7 +21,7 @@ export function axisOf(
   columns: Columns,
   name: string,
   title: string,
-  show: (value: number) => string,
+  _show: (value: number) => string, // unused: ticks are labelled by their distance
   wanted?: "linear" | "log",
 ): Axis | null {
   const column = columns.byName.get(name);
@@ -30,7 +30,7 @@ export function axisOf(
   const scale = scaleOf(column, values, wanted);
   const jitter = column.kind === "word" ? JITTER / Math.max(1, column.words.length) : 0;
   const places = Float32Array.from(values, (value, job) => placed(scale, value) + jitter * spread(job));
-  return { name, title, column, values, scale, places, ticks: ticksOf(column, scale, show) };
+  return { name, title, column, values, scale, places, ticks: ticksOf(column, scale) };
 }
 
 /** Words stand beside each other, numbers as it fits them. */
@@ -57,7 +57,7 @@ function wordScale(count: number): Scale {
   };
 }
 
-export function ticksOf(column: Column, scale: Scale, show: (value: number) => string): Axis["ticks"] {
+export function ticksOf(column: Column, scale: Scale): Axis["ticks"] {
   if (column.kind === "word") {
     const words = wordsInOrder(column);
     const every = Math.max(1, Math.ceil(words.length / 24));
@@ -65,8 +65,7 @@ export function ticksOf(column: Column, scale: Scale, show: (value: number) => s
       value % every ? [] : [{ place: scale.at(value), text: text || "(empty)", value }],
     );
   }
-  const ticks = scale.kind === "log" ? scale.ticks : ticksBetween(scale.low, scale.high);
-  return ticks.map((value) => ({ place: scale.at(value), text: show(value), value }));
+  return labelled(scale.ticks).map((tick) => ({ ...tick, place: scale.at(tick.value) }));
 }
 
 /** A tick's text as there is room for; all of it is in its title, or the table. */

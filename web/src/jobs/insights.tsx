@@ -138,7 +138,7 @@ export function Scatter({ columns, rows, x, y, onOpen }: ScatterProps) {
     const all = asNumbers(column);
     const values = Float64Array.from(rows, (row) => all[row]!);
     const scale = scaleOf(column, values);
-    return { values, scale, ticks: ticksOf(column, scale, (value) => number(value, 3)) };
+    return { values, scale, ticks: ticksOf(column, scale) };
   };
   const [across, up] = useMemo(() => [of(x), of(y)] as const, [columns, rows, x, y]);
   const width = useRef(0);
@@ -165,7 +165,8 @@ export function Scatter({ columns, rows, x, y, onOpen }: ScatterProps) {
       }
       context.fillText(titleOf(x), (SIZE.left + wide) / 2, SIZE.height - 6);
       context.textAlign = "right";
-      for (const { place, text } of up.ticks) context.fillText(short(text), SIZE.left - 6, top(place) + 4);
+      for (const { place, text } of up.ticks)
+        context.fillText(short(text), SIZE.left - 6, top(place) + 4, SIZE.left - 8);
     },
     [across, up, dark.value],
   );
