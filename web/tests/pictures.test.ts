@@ -263,6 +263,8 @@ describe("restarts", () => {
     };
     expect(restartsOf(drawn(curve, "step", 0, 100), "step")).toEqual([15]);
     expect(restartsOf(drawn(curve, "relative", 0, 100), "relative")).toEqual([800]);
+    const superseded = drawn({ ...curve, superseded: true }, "relative", 0, 100);
+    expect(restartsOf(superseded, "relative")).toEqual([]);
   });
 });
 

@@ -120,8 +120,10 @@ export function beginning(curves: readonly Curve[]): number {
   return Math.min(...curves.map(({ began }) => began).filter(Number.isFinite));
 }
 
-/** Where the training was started again: at the first sample from that step on. */
+/** Where the training was started again: at the first sample from that step on. Superseded curves have none: what
+ * they have from there on was written before. */
 export function restartsOf({ curve, x, boxes }: Drawn, mode: X): number[] {
+  if (curve.superseded) return [];
   if (mode === "step") return [...curve.restarts];
   const { step, first_step = step } = curve.columns;
   return curve.restarts.flatMap(
