@@ -16,8 +16,10 @@ import {
   drawn,
   evaluated,
   isBucketed,
+  means,
   rangeOf,
   restartsOf,
+  spanOf,
   stepsBetween,
   upTo,
 } from "../src/compare/curve";
@@ -242,8 +244,24 @@ describe("curves", () => {
     expect(rangeOf([flat], false)![1]).toBeLessThan(10);
   });
 
-  it("are found under the pointer by halving", () => {
+  it("are found under the pointer, in order or not", () => {
     expect([0, 1, 2.5, 9].map((x) => upTo(Float64Array.of(1, 2, 3), x))).toEqual([-1, 0, 1, 2]);
+    expect([4, 5, 6, 8, 9].map((x) => upTo(Float64Array.of(5, 7, 9, 6, 8), x))).toEqual([-1, 0, 3, 4, 2]);
+  });
+
+  it("are seen from their least to their greatest time, though the clock was set back", () => {
+    const columns = {
+      ...samples.columns,
+      wall_time: Float64Array.of(100, 130, 40),
+      value: Float64Array.of(1, 3, 2),
+    };
+    const back = drawn({ ...samples, columns }, "wall", 0, 0);
+    expect(spanOf([back, drawn(samples, "wall", 0, 0)])).toEqual([40, 130]);
+    expect(spanOf([])).toEqual([0, 1]);
+    expect(spanOf([{ ...back, x: Float64Array.of(5) }])).toEqual([4, 6]);
+    const [mean] = means([back], () => 0);
+    expect([mean!.x[0], mean!.x.at(-1), mean!.y[0], mean!.y.at(-1)]).toEqual([40, 130, 2, 3]);
+    expect(mean!.y.every((value) => value >= 1 && value <= 3)).toBe(true);
   });
 });
 

@@ -13,6 +13,7 @@ import {
   drawn,
   means,
   rangeOf,
+  spanOf,
   stepsBetween,
   upTo,
   type X,
@@ -121,7 +122,8 @@ export function Chart(props: Props) {
     };
   }, [log, x, dark.value]);
   useEffect(() => {
-    const ends = (x !== "step" && props.span) || xRange(all, x, props.range);
+    const zoomed = x === "step" ? stepsOf(props.range) : props.span;
+    const ends = zoomed || spanOf(all);
     plot.current?.setScale("x", { min: ends[0], max: ends[1] });
   }, [all, props.range, props.span?.join(), log, x, jobs, dark.value]);
   const beyond = useMemo(() => notes(all, log, (at) => told(at, x, props.unit)), [all, log]);
@@ -179,15 +181,9 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
   };
 }
 
-function xRange(all: readonly Drawn[], x: X, range: [number, number] | null): [number, number] {
-  if (range && x === "step") return [range[0], Math.max(range[1] - 1, range[0] + 1)];
-  let [low, high] = [Infinity, -Infinity];
-  for (const each of all) {
-    low = Math.min(low, each.x[0] ?? Infinity);
-    high = Math.max(high, each.x[each.x.length - 1] ?? -Infinity);
-  }
-  if (low > high) return [0, 1];
-  return low === high ? [low - 1, high + 1] : [low, high];
+/** The first and the last step that are seen of a range, which does not include its end. */
+function stepsOf(range: [number, number] | null): [number, number] | null {
+  return range && [range[0], Math.max(range[1] - 1, range[0] + 1)];
 }
 
 function readOut(plot: uPlot, element: HTMLElement, { all, jobs, x, unit, curves }: Latest["current"]): void {

@@ -1,5 +1,6 @@
 // A curve as the server tells it, in columns of float64: samples, or buckets that leave none of them out. Pure.
 
+import { extent } from "../scales";
 import { smoothed } from "../smoothing";
 
 export type X = "step" | "relative" | "wall";
@@ -168,15 +169,25 @@ export function rangeOf(all: readonly Drawn[], log: boolean): [number, number] |
   return [shown[0] - margin, shown[1] + margin];
 }
 
-/** The place of the last x that is not beyond a value; −1: none. */
+/** The least and the greatest place: a clock that was set back leaves them at neither end of a curve. */
+function endsOf(all: readonly Drawn[]): [number, number] {
+  return extent(all.flatMap(({ x }) => extent(x) ?? [])) ?? [0, 1];
+}
+
+/** The x axis that shows all of the curves. */
+export function spanOf(all: readonly Drawn[]): [number, number] {
+  const [low, high] = endsOf(all);
+  const beside = low === high ? Math.max(1, Math.abs(low) * 1e-12) : 0;
+  return [low - beside, high + beside];
+}
+
+/** Which x is the greatest that is not beyond a value, the last of equal ones; −1: none. They need no order. */
 export function upTo(x: Float64Array, value: number): number {
-  let [low, high] = [0, x.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (x[middle]! <= value) low = middle + 1;
-    else high = middle;
+  let found = -1;
+  for (let n = 0; n < x.length; n += 1) {
+    if (x[n]! <= value && (found < 0 || x[n]! >= x[found]!)) found = n;
   }
-  return low - 1;
+  return found;
 }
 
 const GRID = 400;
@@ -192,12 +203,12 @@ export function means(all: readonly Drawn[], groupOf: (job: number) => number): 
 }
 
 function mean(group: number, of: readonly Drawn[]): Drawn {
-  const low = Math.min(...of.map(({ x }) => x[0]!));
-  const high = Math.max(...of.map(({ x }) => x[x.length - 1]!));
+  const [low, high] = endsOf(of);
   const x = Float64Array.from({ length: GRID }, (_, n) => low + ((high - low) * n) / (GRID - 1));
   const [y, least, greatest] = [new Float64Array(GRID), new Float64Array(GRID), new Float64Array(GRID)];
-  x.forEach((at, n) => {
-    const values = of.map((each) => between(each, at)).filter(Number.isFinite);
+  const lines = of.map((each) => along(each, x));
+  x.forEach((_, n) => {
+    const values = lines.map((line) => line[n]!).filter(Number.isFinite);
     y[n] = values.reduce((sum, value) => sum + value, 0) / values.length;
     [least[n], greatest[n]] = values.length
       ? [Math.min(...values), Math.max(...values)]
@@ -214,10 +225,15 @@ function mean(group: number, of: readonly Drawn[]): Drawn {
   };
 }
 
-/** The line's value at a place between its first and last; NaN beyond. */
-function between({ x, y }: Drawn, at: number): number {
-  const n = upTo(x, at);
-  if (n < 0 || at > x[x.length - 1]!) return Number.NaN;
-  if (n + 1 >= x.length || x[n + 1] === x[n]) return y[n]!;
-  return y[n]! + ((y[n + 1]! - y[n]!) * (at - x[n]!)) / (x[n + 1]! - x[n]!);
+/** The line's values at places that ascend, between its least and its greatest; NaN beyond. */
+function along(line: Drawn, places: Float64Array): Float64Array {
+  const order = line.x.map((_, n) => n).sort((a, b) => line.x[a]! - line.x[b]!);
+  const [x, y] = [order.map((n) => line.x[n]!), order.map((n) => line.y[n]!)];
+  let n = -1;
+  return places.map((at) => {
+    while (n + 1 < x.length && x[n + 1]! <= at) n += 1;
+    if (n < 0 || at > x[x.length - 1]!) return Number.NaN;
+    if (n + 1 >= x.length) return y[n]!;
+    return y[n]! + ((y[n + 1]! - y[n]!) * (at - x[n]!)) / (x[n + 1]! - x[n]!);
+  });
 }
