@@ -536,6 +536,13 @@ def test_a_job_of_which_only_curves_are_there_is_shown_and_compared(
     page.get_by_role("link", name="Compare 2 jobs").click()
     expect(page.get_by_role("heading", name="2 jobs")).to_be_visible()
     expect(page.get_by_role("img", name="loss of 2 jobs")).to_be_visible()
+    page.get_by_label("differences").check()
+    differing = page.get_by_role("region", name="Differences").get_by_role("row")
+    expect(differing.filter(has_text="optimizer")).to_contain_text("SGD")
+    cells = differing.evaluate_all(
+        "rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))"
+    )
+    assert all(any(re.search(r"\w", cell) for cell in each) for each in cells[1:])
 
 
 def test_health_tells_of_every_base_dir(page: Any, base_dir: Path) -> None:

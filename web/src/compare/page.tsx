@@ -147,7 +147,7 @@ function differences(jobs: readonly FoundJob[]): Row[] {
   );
   return [...names]
     .map((name) => ({ name, values: jobs.map((job) => valueIn(job, name)) }))
-    .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
+    .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value ?? null))).size > 1);
 }
 
 interface Differing {
