@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, settings
 
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
-from helpers.compiled_once import share_compiled_statements
 from helpers.standby import hot_standby
 from lineage_store.config import SETTING_FIELDS, Settings
 from lineage_store.setting_sources import load
@@ -27,7 +26,6 @@ from lineage_store.setting_sources import load
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-share_compiled_statements()
 
 if (
     os.environ.get("LINEAGE_STORE_VECTORISED") == "false"

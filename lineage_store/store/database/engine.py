@@ -36,6 +36,7 @@ from lineage_store.errors import (
 from lineage_store.findings import cause_in
 from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.cancelling import cancellable
+from lineage_store.store.database.compiled import share_compiled
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
 from lineage_store.texts import shown_url, without_passwords
@@ -124,6 +125,7 @@ def open_engine(
         )
         event.listen(engine, "begin", _begin_on_postgresql)
     engine.update_execution_options(**{_READ_ONLY: read_only, _WRITES: [None]})
+    share_compiled(engine)
     return engine
 
 
