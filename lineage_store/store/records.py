@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import compress
+from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 from lineage_store.findings import Finding
@@ -204,6 +204,23 @@ class SampleColumns:
     """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
     statistics: tuple[Statistics, ...]
     """Of each series."""
+
+    @staticmethod
+    def joined(parts: Sequence[SampleColumns]) -> SampleColumns:
+        """The samples of several parts of one plugin, no series of which is in two parts."""
+        import numpy as np
+
+        if len(parts) == 1:
+            return parts[0]
+        before = accumulate((len(part.series) for part in parts[:-1]), initial=0)
+        return SampleColumns(
+            parts[0].plugin,
+            tuple(chain.from_iterable(part.series for part in parts)),
+            np.concatenate([part.number + first for part, first in zip(parts, before, strict=True)]),
+            np.concatenate([part.steps for part in parts]),
+            {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+            tuple(chain.from_iterable(part.statistics for part in parts)),
+        )
 
     def only(self, kept: Sequence[bool]) -> SampleColumns:
         """The samples of some of the series."""

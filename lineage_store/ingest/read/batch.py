@@ -9,6 +9,7 @@ many small files are decoded as one. Does not know the database.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -104,7 +105,16 @@ def fill(
         if time.monotonic() >= ends_at:
             break
     batch.files_taken = len(files) - length_hint(waiting)
+    batch.samples = _joined_by_plugin(batch.samples)
     return batch
+
+
+def _joined_by_plugin(samples: Sequence[SampleColumns]) -> list[SampleColumns]:
+    """One SampleColumns per plugin: each takes statements of its own to store."""
+    by_plugin: dict[str, list[SampleColumns]] = defaultdict(list)
+    for columns in samples:
+        by_plugin[columns.plugin].append(columns)
+    return [SampleColumns.joined(parts) for parts in by_plugin.values()]
 
 
 def _until(ends_at: float, files: Iterator[_Portion]) -> Iterator[_Portion]:
