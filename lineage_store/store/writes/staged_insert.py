@@ -1,0 +1,96 @@
+"""SQLite's INSERT of many rows, fed from columns: staged in memory, then inserted by one statement.
+
+In: columns in the order of the table's. Out: rows, in the place of those with the same key.
+Promises: NaN becomes NULL; what is inserted is the same without staging, which needs `sqlite3.Connection.deserialize`
+(SQLite's builders may leave it out). Why: binding a value to a statement takes Python as long as SQLite takes to store
+it, and holds Python's lock, so that no other thread reads log files meanwhile.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import count, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table
+
+from lineage_store.store.database import sqlite_image
+from lineage_store.store.records import Column
+
+Block = Sequence[Column | None]
+"""Columns of equal length; None is a column of NULLs."""
+
+CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")
+_STAGE = "staged"
+"""The name of the attached database; it keeps the rows that were staged last, a few MB, as long as its connection."""
+_INSERT_TEXTS = "INSERT INTO staged.texts (text, no) VALUES (?, ?)"
+
+
+def insert(connection: Connection, table: Table, block: Block) -> None:
+    """Insert rows, best in the order of their keys; those with a key that is there take that row's place."""
+    if not CAN_STAGE:
+        _insert_values(connection, table, block)
+        return
+    if _STAGE not in connection.info:
+        connection.exec_driver_sql(f"ATTACH ':memory:' AS {_STAGE}")
+        connection.info[_STAGE] = True
+    driver: Any = connection.connection.driver_connection
+    kinds = tuple(None if column is None else _is_text(column) for column in block)
+    columns = [column for column in block if column is not None]
+    for first in range(0, len(columns[0]), sqlite_image.MOST_ROWS):
+        part = [column[first : first + sqlite_image.MOST_ROWS] for column in columns]
+        texts = _Texts()
+        numbers = [texts.numbers(column) if _is_text(column) else column for column in part]
+        driver.deserialize(sqlite_image.image(numbers), name=_STAGE)
+        if texts:
+            connection.exec_driver_sql(_INSERT_TEXTS, list(texts.items()))
+        connection.exec_driver_sql(_insert_staged(table, kinds))
+
+
+def _is_text(column: Column) -> bool:
+    return column.dtype.kind == "O"
+
+
+class _Texts(dict[str | None, int]):
+    """A number for each distinct text."""
+
+    def __missing__(self, text: str | None) -> int:
+        self[text] = number = len(self)
+        return number
+
+    def numbers(self, column: Column) -> NDArray[np.int64]:
+        """Return the numbers of the texts in a column."""
+        return np.array(list(map(self.__getitem__, column.tolist())), np.int64)
+
+
+@cache
+def _insert_staged(table: Table, kinds: Sequence[bool | None]) -> str:
+    """Return the INSERT for columns that hold text (True), numbers (False) or nothing but NULL (None)."""
+    staged, values, source = count(), list[str](), "staged.rows"
+    for is_text in kinds:
+        value = "NULL" if is_text is None else f"c{next(staged)}"
+        if is_text:
+            source += f" LEFT JOIN staged.texts AS {value}_text ON {value}_text.no = {value}"
+            value = f"{value}_text.text"
+        values.append(value)
+    select = f"SELECT {', '.join(values)} FROM {source} WHERE true"  # noqa: S608 - names of columns
+    return _upsert(table, select)
+
+
+def _insert_values(connection: Connection, table: Table, block: Block) -> None:
+    """Insert the same rows value by value."""
+    columns: list[Iterable[Any]] = [repeat(None) if column is None else column.tolist() for column in block]
+    insert = _upsert(table, f"VALUES ({', '.join('?' * len(columns))})")
+    connection.exec_driver_sql(insert, list(zip(*columns)))  # noqa: B905 - NULLs go on for ever
+
+
+def _upsert(table: Table, source: str) -> str:
+    names = [f'"{column.name}"' for column in table.columns]
+    key = [f'"{column.name}"' for column in table.primary_key.columns]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
+    into = f"INSERT INTO {table.name} ({', '.join(names)})"
+    return f"{into} {source} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
