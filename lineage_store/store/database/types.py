@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 Key = Integer()
-"""A surrogate key: four bytes on PostgreSQL, and what SQLite makes an alias of its rowid."""
+"""A surrogate key: four bytes on PostgreSQL; on SQLite an alias of the rowid."""
 Bytes = LargeBinary()
 Float64: Double[float] = Double()
 
@@ -44,5 +44,5 @@ class UtcTime(TypeDecorator[datetime]):
 
 @lru_cache(maxsize=256)
 def _iso_text(instant: datetime) -> str:
-    """Most rows of a write transaction hold the same instant: that of the transaction."""
+    """Cached, because most rows of a write transaction have the same instant."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
