@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
-from lineage_store.store.database.prefix import prefix
-from lineage_store.store.database.types import Float64, Key, Name
+from lineage_store.store.database.types import Float64, Key, Name, prefix
 from lineage_store.store.schema.tables.columns import (
     belongs_to,
     file_no,
