@@ -76,6 +76,16 @@ def upgrade(
             when_made(connection)
 
 
+def wait_for_turn(connection: Connection) -> None:
+    """Wait on PostgreSQL, without any timeout, until no upgrade or change of the layout runs; keep others waiting.
+
+    Neither the lock nor the absence of timeouts outlasts the transaction.
+    """
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+
+
 def current(url: str) -> str | None:
     """Return the schema version of the store at `url`; None if there is no table yet. Raises NotAStoreError."""
     engine = open_engine(url, read_only=True, allow_network_filesystem=True)
