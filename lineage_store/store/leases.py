@@ -255,14 +255,14 @@ def _of(base_dir_id: int, shard: int) -> Select[Any]:
 
 
 def _locked_row(
-    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str | None = None
+    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str
 ) -> Row[Any]:
     """Lock the row until this transaction ends and return it; on PostgreSQL, name the session `session_name`.
 
     Raises LeaseHeldError, unless `wait`, if another transaction has the row locked.
     """
     locked = _of(base_dir_id, shard).with_for_update(skip_locked=not wait)
-    if session_name is not None and connection.dialect.name == "postgresql":
+    if connection.dialect.name == "postgresql":
         locked = locked.add_columns(_named(session_name))
     row = connection.execute(locked).first()
     if row is None:

@@ -175,7 +175,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
 
 @contextmanager
 def _cancelled_at(deadline: _Deadline, connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Cancel the connection's statement at the deadline, but not after the block.
+    """Cancel the connection's statement at the deadline, unless the block has ended by then.
 
     The server's statement_timeout is of no use here, because it also counts the time in which rows are read.
     """

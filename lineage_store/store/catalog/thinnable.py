@@ -19,7 +19,7 @@ from lineage_store.store.schema.tables import annotation, log_file, of_file, ser
 from lineage_store.store.shards import ALL, Shards
 
 SAMPLES_A_BUCKET = 10
-"""Only series with more samples per bucket are thinned: up to seven samples of a bucket stay, and the bucket itself."""
+"""Series with fewer are not thinned, for little would be won: up to seven samples of a bucket stay, and the bucket."""
 SeriesKey = tuple[int, int]
 """(job id, number of the series within it)."""
 

@@ -34,15 +34,11 @@ from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import descriptions, view_ddl
 
 HEAD = "0001"
-"""The version of the newest script in migrations/versions: four digits, so that versions compare as text."""
+"""The schema version that this release needs: that of the newest script in migrations/versions. Versions have four
+digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
 UNFINISHED_COPY = "unfinished_copy"
 """A store has this table while another store is being copied into it; until that is finished, nobody may use it."""
-
-
-def head() -> str:
-    """Return the schema version that this release needs."""
-    return HEAD
 
 
 def upgrade(

@@ -30,7 +30,7 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
-# Citus allows a correlated subquery if the job correlates it, it has no LIMIT, and it groups its count by the job.
+# Citus allows a subquery that is correlated by the job, has no LIMIT, and groups its count by the job.
 # CROSS JOIN makes SQLite start from the older series: most jobs have no superseded one, so the newer ones are not read.
 _RESTARTS = """coalesce((
     SELECT count(DISTINCT newer.file_no)
