@@ -1,4 +1,4 @@
-"""Names of lease holders: one name per process, and whether the process of a name still runs.
+"""Names of lease holders: unique names that identify a process, and whether the process of a name still runs.
 
 In: nothing, or a holder's name. Out: a name; or yes, no, or None where this process cannot know.
 Promises: `lives` never returns False for a process of another host, boot or PID namespace (such as a container with the

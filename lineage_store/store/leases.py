@@ -2,9 +2,9 @@
 
 In: a connection inside a write transaction. Out: a lease of one shard or of all, or an error that names the holder.
 Promises: all times are the database's. The epoch grows with every new holder, so the database refuses the writes of a
-holder that has lost its lease. The lease of a process that was killed on this host is free at once. Shards are locked
-in ascending order. While anybody holds a lease, nobody else can change the number of shards: that takes all leases.
-Does not know files.
+holder that has lost its lease. The lease of a process that was killed on this host is free at once. `acquire`,
+`confirm` and `renew` lock shards in ascending order. While anybody holds a lease, nobody else can change the number of
+shards, because that takes all leases. Does not know files.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ class Lease:
     @property
     def session_name(self) -> str:
         """The name (`application_name`) of the holder's PostgreSQL session during a transaction under the lease."""
-        return f"lineage_store {self.base_dir_id}.{self.epoch} {self.holder.rpartition(':')[2]}"[
-            :_LONGEST_NAME
-        ]
+        unique = self.holder.rpartition(":")[2]
+        return f"lineage_store {self.base_dir_id}.{self.epoch} {unique}"[:_LONGEST_NAME]
 
 
 def acquire(
@@ -206,12 +205,9 @@ def renew(connection: Connection, lease: Lease) -> None:
 
 def release(connection: Connection, lease: Lease) -> None:
     """Release the lease, so that the next ingester need not wait; does nothing if the lease was lost already."""
-    mine = ingest_lease.c.base_dir_id == lease.base_dir_id, ingest_lease.c.holder == lease.holder
-    connection.execute(
-        update(ingest_lease)
-        .where(*mine, ingest_lease.c.epoch == lease.epoch)
-        .values(expires_at=database_time(connection))
-    )
+    row = ingest_lease.c
+    mine = (row.base_dir_id == lease.base_dir_id, row.holder == lease.holder, row.epoch == lease.epoch)
+    connection.execute(update(ingest_lease).where(*mine).values(expires_at=database_time(connection)))
 
 
 def leader(connection: Connection, base_dir_id: int) -> str | None:

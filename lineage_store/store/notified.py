@@ -1,7 +1,7 @@
 """The state of notifiers: which process sends notifications, how far it has looked, and which events it has sent.
 
 In: a write transaction, the name of a notifier, a token of changes, keys of events. Out: rows of `notifier` and
-`notified`. Promises: one process at a time sends under a name, by a lease; keys of sent events are kept for REMEMBERED.
+`notified`. Promises: a lease lets one process at a time send under a name; keys of sent events stay for REMEMBERED.
 Does not know what events are, nor how they are sent.
 """
 
@@ -28,7 +28,7 @@ class Place:
     since: str
     """Token of changes: every event before it was sent."""
     at: datetime
-    """When that was so."""
+    """When all events before `since` had been sent."""
     begun_at: datetime
     """What happened before is never sent."""
 

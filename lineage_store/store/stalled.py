@@ -1,9 +1,9 @@
 """End the PostgreSQL session of a lease holder that was stopped inside a transaction, so that another can take over.
 
-In: a connection, and the name that the lease gives such a session (`Lease.session_name`). Out: the lease's row is no
-longer locked, or an error names the session that locks it. Promises: only a session inside a transaction of that very
-lease is ended, because the name is set for one transaction (so neither a reused process id nor a pooled session is
-mistaken for it); a session that is working is left alone, however long it takes.
+In: a connection, and the name that the lease gives such a session (`Lease.session_name`). Out: no stalled session of
+that name is left, or an error names the one that this role may not end. Promises: only a session inside a transaction
+of that very lease is ended, because the name is set for one transaction (so neither a reused process id nor a pooled
+session is mistaken for it); a session that is working is left alone, however long it takes.
 Why: only the end of the session frees the row that it has locked, and no timeout of the server fires while it waits for
 the rows of a COPY. On SQLite no session can be ended: `engine.unavailable` names the process that holds the write lock.
 """

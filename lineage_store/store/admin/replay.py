@@ -1,8 +1,8 @@
 """How far a standby is behind its primary.
 
 In: engines of both. Out: the lag in seconds and bytes, and a finding if something is wrong. Promises: a server that
-does not answer is reported, not raised. The lag in seconds is the age of the last commit that the standby shows; it is
-0 if no bytes are missing, because an idle primary commits nothing.
+does not answer raises no error, but is part of the result. The lag in seconds is the age of the last commit that the
+standby shows; it is 0 if no bytes are missing, because an idle primary commits nothing.
 """
 
 from __future__ import annotations

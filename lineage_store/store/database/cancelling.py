@@ -69,7 +69,7 @@ _CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 @contextmanager
 def cancellable(connection: Connection) -> Iterator[None]:
-    """Let the block's statements on `connection` be ended when the current question is cancelled.
+    """End the block's statements on `connection` when the current question is cancelled.
 
     Raises DatabaseUnavailableError with the cause "timeout" if the question was cancelled before or meanwhile.
     """
