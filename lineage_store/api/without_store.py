@@ -39,7 +39,7 @@ def schema_needed() -> str:
     """The schema version that this release needs."""
     from lineage_store.store.schema import upgrade
 
-    return upgrade.head()
+    return upgrade.HEAD
 
 
 def schema_found(settings: Settings) -> str | None:

@@ -100,7 +100,7 @@ def _schema(engine: Engine) -> Finding:
     if upgrade.is_empty(engine):
         return _ok("schema", "There is no store there yet; the first ingest makes it.")
     upgrade.check(engine)
-    return _ok("schema", f"Schema {upgrade.head()}, as this release needs it.")
+    return _ok("schema", f"Schema {upgrade.HEAD}, as this release needs it.")
 
 
 def layout_of(engine: Engine) -> str:

@@ -1,1 +1,1 @@
-"""The database: tables, views, connections, upgrades. Knows no protobuf and no log file."""
+"""The database: tables, views, connections, upgrades, leases. Does not know protobuf or log files."""

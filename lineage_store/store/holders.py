@@ -1,8 +1,8 @@
-"""Who holds a lease: a name that tells one process from all others, and whether that process is still there.
+"""Names of lease holders: unique names that identify a process, and whether the process of a name still runs.
 
-In: nothing, or a holder's name. Out: a name, or an answer: yes, no, or None where this process cannot know.
-Promises: no process of another host, boot or PID namespace (a container of the same host name) is taken for gone, nor
-one of another user that /proc does not show. Does not know leases.
+In: nothing, or a holder's name. Out: a name; or yes, no, or None where this process cannot know.
+Promises: `lives` never returns False for a process of another host, boot or PID namespace (such as a container with the
+same host name), nor for another user's process that /proc hides. Does not know leases.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _NAME = re.compile(r".*:([1-9]\d{0,8}):([0-9a-f]{8})-(\d+)-[0-9a-f]+", re.DOTALL
 
 
 def holder_name() -> str:
-    """Who this process is, to other ingesters: host, process id; where and since when it has that; and a nonce."""
+    """Return a new, unique name for this process: `host:pid:place-start-nonce`, as `lives` reads it."""
     pid = os.getpid()
     return f"{socket.gethostname()}:{pid}:{_place()}-{begun(pid)}-{secrets.token_hex(3)}"
 
 
 def lives(holder: str) -> bool | None:
-    """Whether a holder's process is there; None for one that this process cannot see."""
+    """Return whether a holder's process still runs; None if this process cannot see it."""
     name = _NAME.fullmatch(holder)
     if name is None or name[2] != _place():
         return None
@@ -34,13 +34,13 @@ def lives(holder: str) -> bool | None:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it is another user's
+        pass  # the process exists, but belongs to another user
     state, since = _state_and_begin(pid)
     return None if not since else since == name[3] and state not in "ZX"
 
 
 def begun(pid: int) -> str:
-    """When a process began, in ticks since the machine did: tells it from a later one of the same number."""
+    """Return when a process started, in clock ticks since boot; "" if unknown. Tells apart uses of one process id."""
     return _state_and_begin(pid)[1]
 
 
@@ -53,7 +53,7 @@ def _state_and_begin(pid: int) -> tuple[str, str]:
 
 
 def _place() -> str:
-    """Where process ids mean the same: this boot of this machine, this namespace. Empty where that is not told."""
+    """Return a digest of this boot and PID namespace, within which process ids are unique; "" if /proc lacks them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         namespace = os.readlink("/proc/self/ns/pid")

@@ -1,9 +1,10 @@
-"""Who may write the rows of a base dir's shard: one ingester, by a lease that every write transaction confirms.
+"""Leases: one ingester at a time may write the rows of a base dir's shard; every write transaction confirms its lease.
 
-In: a connection inside a write transaction. Out: a lease of one shard, or of all, or an error that says who leads.
-Promises: time is the database's; the epoch grows with every new holder, so a holder that was away is refused by the
-database and not by luck; one whose process was killed on this host leads no more; shards are locked in ascending order;
-who holds one knows how many there are, for only who holds all may change that. Does not know files.
+In: a connection inside a write transaction. Out: a lease of one shard or of all, or an error that names the holder.
+Promises: all times are the database's. The epoch grows with every new holder, so the database refuses the writes of a
+holder that has lost its lease. The lease of a process that was killed on this host is free at once. `acquire`,
+`confirm` and `renew` lock shards in ascending order. While anybody holds a lease, nobody else can change the number of
+shards, because that takes all leases. Does not know files.
 """
 
 from __future__ import annotations
@@ -28,26 +29,25 @@ from lineage_store.store.stalled import end_stalled_holder
 
 _IDENTITY = ("base_dir_id", "shard", "holder", "epoch")
 _LONGEST_NAME = 63
-"""PostgreSQL cuts the names of sessions to this."""
+"""PostgreSQL cuts session names to this many characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write the rows of a base dir's shards, as long as no later epoch of one of them exists."""
+    """The right to write the rows of a base dir's shards, until one of them gets a later epoch."""
 
     base_dir_id: int
     holder: str
     epoch: int
     lasts_s: float
     shards: Shards = ALL
-    """One of them, or all."""
+    """The shards that the lease is for: one, or all of them."""
 
     @property
     def session_name(self) -> str:
-        """What the holder's PostgreSQL session is called while it is in a transaction that holds the lease."""
-        return f"lineage_store {self.base_dir_id}.{self.epoch} {self.holder.rpartition(':')[2]}"[
-            :_LONGEST_NAME
-        ]
+        """The name (`application_name`) of the holder's PostgreSQL session during a transaction under the lease."""
+        unique = self.holder.rpartition(":")[2]
+        return f"lineage_store {self.base_dir_id}.{self.epoch} {unique}"[:_LONGEST_NAME]
 
 
 def acquire(
@@ -61,14 +61,16 @@ def acquire(
     before_daemons: bool = False,
     spread: bool = False,
 ) -> Lease:
-    """Take the lease of a shard (None: of all) if it is free, expired, our own already or of a process that is gone.
+    """Acquire the lease of a shard (None: of all shards) if it is free, expired, ours, or held by a dead process.
 
-    A lease that expired while its holder was stopped inside a transaction is freed by ending that session.
-    Raises LeaseHeldError, also where there is no such shard.
+    On PostgreSQL, if the lease expired while its holder was stopped inside a transaction, end the holder's session.
+    Raises LeaseHeldError if another ingester holds the lease, or if there is no such shard.
 
     Args:
-        before_daemons: take it from a daemon too: its next write is refused, and it stands by until this is done.
-        spread: take it also from a daemon that leads at least two shards more than this one.
+        lasts_s: how long the lease is valid after it was acquired or confirmed.
+        mode: "daemon" or "once".
+        before_daemons: take the lease from a daemon too: the daemon's next write is refused.
+        spread: take the lease also from a daemon that leads at least two shards more than this holder's process.
     """
     shards = Shards(shard_count(connection, base_dir_id), shard)
     if shard is not None and shard >= shards.count:
@@ -98,7 +100,7 @@ def acquire(
 
 
 def _take(connection: Connection, lease: Lease, mode: str) -> None:
-    """Write a new lease into the rows of its shards, which are locked."""
+    """Write a new lease into the rows of its shards, which the caller has locked."""
     now, these = database_time(connection), ingest_lease.c.shard.in_(lease.shards.numbers)
     mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id, these)
     term = {"acquired_at": now, "expires_at": now + timedelta(seconds=lease.lasts_s)}
@@ -108,10 +110,11 @@ def _take(connection: Connection, lease: Lease, mode: str) -> None:
 def _freed_row(
     connection: Connection, seen: Row[Any], lasts_s: float, now: datetime, *, gives_way: bool, wait: bool
 ) -> Row[Any]:
-    """The row of a shard, locked, if nobody holds it or who does gives way. Raises LeaseHeldError."""
+    """Lock and return the row of a shard if it is free or its holder gives way; else raise LeaseHeldError."""
     if not gives_way:
         _refuse_if_held(seen, now)
-    # Who stands still in a transaction that takes the lease is known by the name of the one that it would succeed.
+    # `_locked_row` names the session that takes a lease over after the lease before it: a session that stalls while
+    # taking over is found by that name, just like a stalled holder.
     name = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s).session_name
     if seen.expires_at <= now:
         end_stalled_holder(connection, name, lasts_s)
@@ -122,13 +125,13 @@ def _freed_row(
 
 
 def shard_count(connection: Connection, base_dir_id: int) -> int:
-    """Into how many shards a base dir is divided."""
+    """Return into how many shards a base dir is divided."""
     found = connection.execute(select(base_dir.c.shards).where(base_dir.c.id == base_dir_id)).scalar()
     return found or 1
 
 
 def divide(connection: Connection, lease: Lease, count: int) -> None:
-    """Divide a base dir into so many shards, by a lease of all there are. Raises LeaseLostError."""
+    """Divide a base dir into `count` shards; `lease` must cover all present ones. Raises LeaseLostError."""
     now = confirm(connection, lease)
     this = base_dir.c.id == lease.base_dir_id
     for number in range(count):
@@ -140,9 +143,9 @@ def divide(connection: Connection, lease: Lease, count: int) -> None:
 
 
 def last(connection: Connection, base_dir_id: int) -> Sequence[tuple[str, int]]:
-    """Who led each shard last, and by which epoch: the same as long as nobody has written since.
+    """Return the last (holder, epoch) of each shard that ever had one: unchanged as long as nobody has written since.
 
-    Raises LeaseHeldError where somebody leads now.
+    Raises LeaseHeldError if an ingester holds one of the leases now.
     """
     rows, now = _rows(connection, base_dir_id), database_time(connection)
     for row in rows:
@@ -151,9 +154,9 @@ def last(connection: Connection, base_dir_id: int) -> Sequence[tuple[str, int]]:
 
 
 def confirm(connection: Connection, lease: Lease) -> datetime:
-    """Lock and renew the lease: the first statement of every write transaction. Gives the database's time.
+    """Lock and renew the lease, as the first statement of every write transaction; return the database's time.
 
-    Raises LeaseLostError.
+    Raises LeaseLostError if another ingester has taken the lease over.
     """
     renewal = _renewal(connection.dialect.name)
     now: datetime | None = None
@@ -186,14 +189,14 @@ def _renewal(dialect_name: str) -> ReturningUpdate[Any]:
 
 
 def _named(session_name: Any) -> ColumnElement[str]:
-    """Calls the session so until the transaction ends: by it a successor finds one that stands still in it."""
+    """Name the session until the transaction ends, so that a successor can find the session if it stalls."""
     return func.set_config("application_name", session_name, True)
 
 
 def renew(connection: Connection, lease: Lease) -> None:
-    """Renew the lease while its holder works on something long. Raises LeaseLostError.
+    """Renew the lease during long work outside a write transaction. Raises LeaseLostError.
 
-    Raises LeaseHeldError where the holder itself is in a write transaction, which has renewed the lease by its end.
+    Raises LeaseHeldError if the holder itself is in a write transaction, which renews the lease anyway.
     """
     for number in lease.shards.numbers:
         _locked_row(connection, lease.base_dir_id, number, wait=False, session_name=lease.session_name)
@@ -201,17 +204,14 @@ def renew(connection: Connection, lease: Lease) -> None:
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """Let go, so that the next ingester need not wait. A lease that was lost already stays with its new holder."""
-    mine = ingest_lease.c.base_dir_id == lease.base_dir_id, ingest_lease.c.holder == lease.holder
-    connection.execute(
-        update(ingest_lease)
-        .where(*mine, ingest_lease.c.epoch == lease.epoch)
-        .values(expires_at=database_time(connection))
-    )
+    """Release the lease, so that the next ingester need not wait; does nothing if the lease was lost already."""
+    row = ingest_lease.c
+    mine = (row.base_dir_id == lease.base_dir_id, row.holder == lease.holder, row.epoch == lease.epoch)
+    connection.execute(update(ingest_lease).where(*mine).values(expires_at=database_time(connection)))
 
 
 def leader(connection: Connection, base_dir_id: int) -> str | None:
-    """Who leads the base dir now, or its first shard that is led; None when nobody does."""
+    """Return the holder of the base dir's first shard that is led now; None if no shard is led."""
     rows, now = _rows(connection, base_dir_id), database_time(connection)
     return next((row.holder for row in rows if _leads(row, now)), None)
 
@@ -234,7 +234,7 @@ def _refuse_if_held(row: Row[Any], now: datetime) -> None:
 
 
 def _rows(connection: Connection, base_dir_id: int) -> Sequence[Row[Any]]:
-    """The rows of a base dir's shards, in ascending order; a shard that was never led may have none."""
+    """Return the rows of a base dir's shards in ascending order; a shard that was never led may have no row."""
     mine = ingest_lease.c.base_dir_id == base_dir_id
     shards = select(ingest_lease).join(base_dir).where(mine, ingest_lease.c.shard < base_dir.c.shards)
     return connection.execute(shards.order_by(ingest_lease.c.shard)).all()
@@ -251,11 +251,14 @@ def _of(base_dir_id: int, shard: int) -> Select[Any]:
 
 
 def _locked_row(
-    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str | None = None
+    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str
 ) -> Row[Any]:
-    """The row, locked until this transaction ends. Raises LeaseHeldError rather than wait for somebody's write."""
+    """Lock the row until this transaction ends and return it; on PostgreSQL, name the session `session_name`.
+
+    Raises LeaseHeldError, unless `wait`, if another transaction has the row locked.
+    """
     locked = _of(base_dir_id, shard).with_for_update(skip_locked=not wait)
-    if session_name is not None and connection.dialect.name == "postgresql":
+    if connection.dialect.name == "postgresql":
         locked = locked.add_columns(_named(session_name))
     row = connection.execute(locked).first()
     if row is None:
@@ -269,7 +272,7 @@ def _locked_row(
 def _made_row(
     connection: Connection, base_dir_id: int, shard: int, holder: str, mode: str, now: datetime
 ) -> Row[Any]:
-    """The row of a shard that nobody has led yet; of two who make it, the second waits here for the first."""
+    """Insert a free row for a shard that was never led, and return it; a concurrent insert makes this one wait."""
     free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
     this = {"base_dir_id": base_dir_id, "shard": shard}
     connection.execute(upsert(connection, ingest_lease, list(this)), {**this, **free})
@@ -279,7 +282,7 @@ def _made_row(
 
 
 def _leads_more(connection: Connection, leader: str, other: str, now: datetime) -> bool:
-    """Whether a holder's daemon leads at least two shards more than another's; an undivided base dir has one."""
+    """Return whether `leader`'s process leads at least two shards more than `other`'s (an undivided base dir: one)."""
     led = (
         select(ingest_lease.c.holder)
         .join(base_dir)
@@ -290,5 +293,5 @@ def _leads_more(connection: Connection, leader: str, other: str, now: datetime) 
 
 
 def _process(holder: str) -> str:
-    """The process of a holder: one daemon holds a lease per shard, under as many names."""
+    """Return the process part of a holder's name: a daemon holds each of its leases under another name."""
     return holder.rpartition(":")[0]

@@ -1,8 +1,8 @@
-"""Who tells what happens, and what was told.
+"""The state of notifiers: which process sends notifications, how far it has looked, and which events it has sent.
 
-In: a transaction, the name of a notifier, places in the changes as the token that says them, keys of events. Out: rows
-of `notifier` and `notified`. Promises: of the processes of a store one tells under a name at a time; what was told is
-kept for REMEMBERED. Does not know what events are, nor how they are told.
+In: a write transaction, the name of a notifier, a token of changes, keys of events. Out: rows of `notifier` and
+`notified`. Promises: a lease lets one process at a time send under a name; keys of sent events stay for REMEMBERED.
+Does not know what events are, nor how they are sent.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ REMEMBERED = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far was looked."""
+    """How far a notifier has looked."""
 
     since: str
-    """Token of changes."""
+    """Token of changes: every event before it was sent."""
     at: datetime
+    """When all events before `since` had been sent."""
     begun_at: datetime
+    """What happened before is never sent."""
 
 
 def begin(connection: Connection, name: str, since: str) -> None:
-    """Let what happens from now on be news for a name, unless it has begun already."""
+    """Register a notifier that starts at the changes behind `since`; does nothing if the name is registered already."""
     now = database_time(connection)
     row = {"name": name, "since": since, "looked_at": now, "begun_at": now, "holder": "", "expires_at": now}
     connection.execute(upsert(connection, notifier, ["name"]), row)
@@ -41,7 +43,11 @@ def begin(connection: Connection, name: str, since: str) -> None:
 def take(
     connection: Connection, name: str, holder: str, lasts: timedelta, looked: Place | None
 ) -> Place | None:
-    """Be who tells for a while, and write down how far was looked; how far that is, None where another one tells."""
+    """Acquire or renew the lease of a notifier, and store how far it has `looked`.
+
+    Return how far it has looked: the stored place if `holder` did not have the lease before or `looked` is None. Return
+    None if another process holds the lease.
+    """
     row = connection.execute(select(notifier).where(notifier.c.name == name).with_for_update()).one()
     now = database_time(connection)
     if row.holder != holder and row.expires_at > now and lives(row.holder) is not False:
@@ -56,20 +62,20 @@ def take(
 
 
 def release(connection: Connection, holder: str) -> None:
-    """Let another one tell at once."""
+    """Release the leases of `holder`, so that another process can acquire them at once."""
     mine = update(notifier).where(notifier.c.holder == holder)
     connection.execute(mine.values(expires_at=database_time(connection)))
 
 
 def untold(connection: Connection, name: str, keys: Collection[int]) -> set[int]:
-    """Those of some events that were not told."""
+    """Return which of the events `keys` were not sent yet."""
     told = select(notified.c.event_key).where(notified.c.notifier == name)
     known = connection.execute(told.where(among(connection, notified.c.event_key, keys))).scalars()
     return set(keys).difference(known)
 
 
 def remember(connection: Connection, name: str, keys: Iterable[int]) -> None:
-    """Events were told."""
+    """Store that events were sent."""
     now = database_time(connection)
     rows = [{"notifier": name, "event_key": key, "told_at": now} for key in keys]
     connection.execute(upsert(connection, notified, ["notifier", "event_key"]), rows)

@@ -1,8 +1,8 @@
-"""What one write transaction is made of: frozen rows, still free of ids that only the database knows.
+"""The records that one write transaction stores: immutable, and without the ids that only the database assigns.
 
-In: nothing. Out: records that ingest fills and `writes` stores. Text in them is storable already (texts.py).
-Most are tuples, for they come in thousands and go through the reading process's pipe: making, sending and receiving a
-frozen dataclass takes almost three times as long.
+In: nothing. Out: record types; ingest fills them, `writes` stores them. Their texts are in stored form (texts.py).
+Most are named tuples: thousands pass through the reading process's pipe, and making, sending and receiving a frozen
+dataclass takes almost three times as long.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:  # a question needs no arrays
 
 
 Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
-"""Numbers, or text as objects; NaN stands for NULL."""
+"""Numbers, or texts as objects; NaN stands for NULL."""
 
 
 FileKey: TypeAlias = tuple[int, int]
-"""(job id, number of the file within the job): what names a log file."""
+"""The key of a log file: (job id, number of the file within the job)."""
 
 
 def relative_path(train_id: str, name: str = "") -> str:
-    """The path of a job or of an entry in it, relative to the base dir: `run_1/name`; `.` is the base dir itself."""
+    """Return the path of a job, or of the entry `name` in it, relative to the base dir: `run_1/name`, or `.`."""
     return f"{train_id.rstrip('/')}/{name}".removeprefix("./").rstrip("/") or "."
 
 
 class Valued(NamedTuple):
-    """A named value of any JSON kind: a metric, or what the user recorded."""
+    """A named value of any JSON kind: a metric, or a user-defined value."""
 
     position: int
     name: str
@@ -46,7 +46,7 @@ class Valued(NamedTuple):
 
 
 class LineageRow(NamedTuple):
-    """A lineage event with its place; `content` is JSON. `metrics` are an evaluation's results."""
+    """A lineage event and where its frame begins; `content` is JSON, `metrics` are an evaluation's results."""
 
     byte_offset: int
     kind: str
@@ -56,20 +56,20 @@ class LineageRow(NamedTuple):
     user_values: int = 0
     """How many user-defined values it sets."""
     evaluation_no: int | None = None
-    """Of an evaluation that is taken in: its number within the file."""
+    """For an evaluation that is stored: its number within the file, from 1."""
     epoch: int | None = None
     step: int | None = None
-    """Of an evaluation whose log file tells it: how far the training was."""
+    """For an evaluation: how far the training was; None if the log file does not say."""
 
 
 class FileLineage(NamedTuple):
-    """What the lineage events of a log file have come to so far: counts, where the last of a kind begins, and the
-    user-defined values, merged, as JSON. In sums it stands for several files."""
+    """The lineage events of a log file so far, in short: counts, the byte offset of the last event of each kind, and
+    the merged user-defined values as JSON. Also used for the sum over several files."""
 
     events: int = 0
     evaluations: int = 0
     user_values: int = 0
-    """As often as they were written."""
+    """Counted each time that a value was written."""
     content_bytes: int = 0
     train_at: int | None = None
     eval_at: int | None = None
@@ -98,7 +98,7 @@ class GraphNode(NamedTuple):
 
 
 class DatasetGraph(NamedTuple):
-    """A dataset pipeline; `digest` is the SHA-256 of its canonical JSON, of which the mark is the beginning."""
+    """A dataset pipeline; `digest` is the SHA-256 of its canonical JSON, `mark` the first digits of the digest."""
 
     digest: str
     mark: str
@@ -107,10 +107,10 @@ class DatasetGraph(NamedTuple):
 
 
 class FoldedLineage(NamedTuple):
-    """What a job's lineage events come to."""
+    """A job's lineage, folded from its lineage events."""
 
     listed: bool
-    """Whether there is a train, evaluation or dataset event: user-defined values alone make no lineage."""
+    """Whether there is a train, evaluation or dataset event: user-defined values alone are no lineage."""
     columns: dict[str, object]
     dataset_mark: str
     dataset_graph: DatasetGraph | None
@@ -120,7 +120,7 @@ class FoldedLineage(NamedTuple):
 
 
 class FileRows(NamedTuple):
-    """What a chunk of one log file holds, beside its samples; `end` is where the next chunk begins."""
+    """The content of one chunk of a log file, except its samples; `end` is where the next chunk begins."""
 
     end: int
     event_count: int = 0
@@ -129,14 +129,14 @@ class FileRows(NamedTuple):
     sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
     folded: FoldedLineage | None = None
-    """What these lineage events come to, where the chunk is the beginning of its file."""
+    """These lineage events folded, if the chunk is the first of its file."""
     problems: tuple[Finding, ...] = ()
     suspect: Finding | None = None
-    """Set when the bytes at `end` make no frame, and it is too early to give them up."""
+    """Set if the bytes at `end` are no valid frame, but it is too early to give them up."""
 
 
 class FileSight(NamedTuple):
-    """What a look at an open log file showed."""
+    """The state of an open log file on disk."""
 
     size_bytes: int
     modified_s: int
@@ -145,7 +145,7 @@ class FileSight(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """A row of `log_file` as ingest needs it: the newest generation of one path."""
+    """The columns of a `log_file` row that ingest needs, for the newest generation of one path."""
 
     job_id: int
     file_no: int
@@ -172,18 +172,17 @@ class KnownFile(NamedTuple):
     grown_at: datetime | None
     last_wall_time: float | None
     failed_reads: int
-    """How many times in a row reading it failed the reader."""
+    """How many times in a row the reader failed to read the file."""
     thinned: bool = False
-    """Whether samples of it were thinned out, so that what it gains cannot be added to them."""
+    """Whether samples of the file were thinned out: new samples cannot be added to those that are left."""
 
     @property
     def key(self) -> FileKey:
-        """What names it in the store."""
         return self.job_id, self.file_no
 
 
 class SeriesName(NamedTuple):
-    """One tag in one log file; the plugin is that of the columns which it is part of."""
+    """One tag in one log file; its plugin is that of the `SampleColumns` that it is in."""
 
     file: KnownFile
     tag: str
@@ -191,19 +190,19 @@ class SeriesName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """Samples of one plugin, of any number of series; a row is a sample."""
+    """Samples of one plugin, of any number of series, column by column; every array has one item per sample."""
 
     plugin: str
     series: tuple[SeriesName, ...]
-    """Distinct, each with one sample at least."""
+    """Distinct, each with at least one sample."""
     number: NDArray[np.int64]
-    """Which of the series each sample belongs to, ascending."""
+    """For each sample, the index of its series in `series`; ascending."""
     steps: NDArray[np.int64]
     """Ascending and distinct within a series."""
     columns: Mapping[str, Column]
-    """The other columns of `scalar_sample` or `payload_sample`, as far as the plugin has them."""
+    """The other columns of `scalar_sample` or `payload_sample` that the plugin has."""
     statistics: tuple[Statistics, ...]
-    """Of each series."""
+    """One per series."""
 
     @staticmethod
     def joined(parts: Sequence[SampleColumns]) -> SampleColumns:
@@ -223,7 +222,7 @@ class SampleColumns:
         )
 
     def only(self, kept: Sequence[bool]) -> SampleColumns:
-        """The samples of some of the series."""
+        """Return the samples of the series for which `kept` (one flag per series) is true."""
         import numpy as np
 
         of_kept = np.asarray(kept)[self.number]
@@ -238,12 +237,12 @@ class SampleColumns:
 
 
 class NewFile(NamedTuple):
-    """A log file that the store does not know yet, or a new generation of one that it does."""
+    """A log file that the store does not know yet, or a new generation of a known one."""
 
     train_id: str
     name: str
     format: str
-    """Which log format it is of, by its name."""
+    """Name of the log format."""
     kind: str
     file_time: int
     device: int | None
@@ -252,22 +251,22 @@ class NewFile(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """One file's part of a write transaction: the bookmark's move and the rows that go with it."""
+    """One file's part of a write transaction: the move of its bookmark, and the rows up to there."""
 
     file: KnownFile
     sight: FileSight
     rows: FileRows
     after: KnownFile
-    """The file as the store knows it once this has been committed."""
+    """The file's row after the commit."""
     caught_up: bool
-    """Nothing more can be read now: what is left, if anything, is no complete frame yet."""
+    """Whether nothing more can be read now: the rest of the file, if any, is no complete frame yet."""
 
     @property
     def completes_generation(self) -> bool:
-        """Whether readers see this generation of a rewritten file from now on, and not before."""
+        """Whether this commit makes the generation of a rewritten file the one that readers see."""
         return self.after.current and not self.file.current
 
     @property
     def has_more(self) -> bool:
-        """Whether to look again at once: for more to read, or at a closed file's suspect bytes."""
+        """Whether to read again at once: there is more, or a closed file has suspect bytes."""
         return not self.caught_up or (self.rows.suspect is not None and self.sight.closed)

@@ -1,8 +1,8 @@
-"""Shards of a base dir: parts of its jobs, each of which one ingester writes while others write theirs.
+"""Shards: disjoint parts of a base dir's jobs, so that several ingesters can write at once, each its own shards.
 
-In: how many there are, and which is meant. Out: whether a job or a path belongs to it, in Python and in SQL.
-Promises: a job is in exactly one shard, by its train id and their number alone; so is every path below the base dir,
-with the directory that it begins with. Does not know who leads.
+In: the number of shards, and which of them is meant. Out: whether a job or a path belongs to it, in Python and in SQL.
+Promises: the train id and the number of shards alone decide which one shard a job is in; a path is in the shard of the
+first directory in it. Does not know who leads a shard.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ class Shards:
     count: int = 1
     """How many the base dir has."""
     number: int | None = None
-    """Which, from 0; None: all of them."""
+    """The number of the one shard that is meant, from 0; None: all shards."""
 
     @property
     def numbers(self) -> Sequence[int]:
-        """Those that are meant, in ascending order."""
+        """The shards that are meant, in ascending order."""
         return range(self.count) if self.number is None else (self.number,)
 
     @property
     def are_all(self) -> bool:
-        """Whether every job belongs to them."""
+        """Whether every job belongs to these shards."""
         return self.number is None or self.count == 1
 
     def hold(self, train_id: str) -> bool:
-        """Whether a job (stored id) belongs to them."""
+        """Return whether the job with this stored train id belongs to these shards."""
         return self.are_all or (key(train_id) & _WITHOUT_SIGN) % self.count == self.number
 
     def hold_path(self, path: str) -> bool:
-        """Whether a path below the base dir (stored; `.` is the base dir) does: with the directory it begins with."""
+        """Return whether a stored path relative to the base dir (`.` is the base dir) belongs to these shards."""
         return self.hold("./" if path == "." else f"./{path.partition('/')[0]}")
 
     def conditions(self) -> tuple[ColumnElement[bool], ...]:
-        """What must be true of a row of `train_job` that belongs to them."""
+        """Return conditions on `train_job` that select the jobs of these shards; none if these are all shards."""
         if self.are_all:
             return ()
         from lineage_store.store.schema.tables import train_job  # a reading process needs no SQL
@@ -56,4 +56,4 @@ class Shards:
 
 
 ALL = Shards()
-"""Of a base dir that is not divided, or for who may read of any job."""
+"""For a base dir that is not divided, and for readers of all jobs."""

@@ -1,11 +1,11 @@
-"""A holder of a lease that was stopped inside a transaction: its PostgreSQL session is ended, so that another can lead.
+"""End the PostgreSQL session of a lease holder that was stopped inside a transaction, so that another can take over.
 
-In: a connection, the name that such a session has by its lease (`Lease.session_name`). Out: the lease row is free, or
-an error that says who holds it. Promises: the session that is ended is in a transaction of that very lease now, for its
-name ends with the transaction (so neither a reused process id nor a pooled session is mistaken for it); one that is at
-work is left alone, however long it takes. Timeouts alone would not do: none fires while the server waits for the rows
-of a COPY; and the lease's own columns cannot free what a session has locked: it must be ended on its server.
-On SQLite nobody can be ended from outside: `engine.unavailable` names the process that holds the write lock.
+In: a connection, and the name that the lease gives such a session (`Lease.session_name`). Out: no stalled session of
+that name is left, or an error names the one that this role may not end. Promises: only a session inside a transaction
+of that very lease is ended, because the name is set for one transaction (so neither a reused process id nor a pooled
+session is mistaken for it); a session that is working is left alone, however long it takes.
+Why: only the end of the session frees the row that it has locked, and no timeout of the server fires while it waits for
+the rows of a COPY. On SQLite no session can be ended: `engine.unavailable` names the process that holds the write lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import LeaseHeldError
 
-# What another role's session waits for is NULL, except to members of pg_read_all_stats; its name is told to all.
+# Only members of pg_read_all_stats see what another role's session waits for; the others see NULL. All see its name.
 _END_STALLED = text("""
 SELECT pid, usename, stalled, CASE WHEN stalled THEN pg_terminate_backend(pid, 5000) END AS ended
 FROM (
@@ -33,9 +33,9 @@ _RIGHTS = (
 
 
 def end_stalled_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
-    """End the session of this name if its transaction lasts longer than `lasts_s` and it waits for its client.
+    """End the session of this name if its transaction is older than `lasts_s` and waits for the client.
 
-    Raises LeaseHeldError when this role may not.
+    Does nothing on SQLite. Raises LeaseHeldError if this role may not see or end the session.
     """
     if connection.dialect.name == "sqlite":
         return

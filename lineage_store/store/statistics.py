@@ -1,4 +1,4 @@
-"""What a series keeps of its samples, computed for many series at once. Pure.
+"""The statistics of series, computed for many series at once. Pure.
 
 In: columns of samples. Out: statistics, a row per series.
 """
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 class Statistics(NamedTuple):
-    """What `series` keeps of its samples; values are None for payloads and for NaN."""
+    """The columns of `series` that are computed from its samples; values are None for payloads and for NaN."""
 
     sample_count: int
     first_step: int
@@ -25,7 +25,7 @@ class Statistics(NamedTuple):
     last_wall_time: float | None
     last_value: float | None
     earliest_wall_time: float | None = None
-    """Not the first: clocks are set, and a file may go back in its steps."""
+    """May be less than `first_wall_time`: clocks are set back, and a file may go back in its steps."""
     latest_wall_time: float | None = None
     min_value: float | None = None
     min_step: int | None = None
@@ -38,12 +38,13 @@ class Statistics(NamedTuple):
 def statistics(
     number: Integers, steps: Integers, wall_times: Floats, values: Floats | None
 ) -> list[Statistics]:
-    """Of each series.
+    """Return the statistics of each series.
 
     Args:
-        number: which series each sample belongs to: 0, 1 … without a gap, ascending.
+        number: for each sample, the index of its series: 0, 1 … without a gap, ascending.
         steps: ascending and distinct within each series.
-        values: None for payloads; NaN among them as they come.
+        wall_times: unix s; NaN where a sample has none.
+        values: None for payloads; may hold NaN and infinities.
     """
     first = np.flatnonzero(np.diff(number, prepend=-1))
     last = np.append(first[1:], len(number)) - 1
@@ -68,7 +69,7 @@ def statistics(
 
 
 def _of_values(number: Integers, steps: Integers, values: Floats, first: Integers) -> tuple[list[Any], ...]:
-    """min_value, min_step, max_value, max_step, nan_count, inf_count."""
+    """Return the lists min_value, min_step, max_value, max_step, nan_count and inf_count."""
     finite = np.isfinite(values)
     least = _extremes(np.minimum, np.where(finite, values, np.inf), number, steps, first)
     greatest = _extremes(np.maximum, np.where(finite, values, -np.inf), number, steps, first)
@@ -79,7 +80,7 @@ def _of_values(number: Integers, steps: Integers, values: Floats, first: Integer
 def _extremes(
     extreme: np.ufunc, finite: Floats, number: Integers, steps: Integers, first: Integers
 ) -> tuple[list[Any], list[Any]]:
-    """The extreme value of each series and the lowest step that has it; None where no value is finite."""
+    """Return the extreme of each series and the lowest step that has it; None and None if no value is finite."""
     found = extreme.reduceat(finite, first)
     equal = np.flatnonzero(finite == found[number])
     at = equal[np.flatnonzero(np.diff(number[equal], prepend=-1))]
@@ -95,5 +96,5 @@ def _nullable(numbers: Floats) -> list[float | None]:
 
 
 def nullable(number: float) -> float | None:
-    """SQL's NULL for NaN."""
+    """Return None, SQL's NULL, for NaN; else the number."""
     return None if number != number else float(number)

@@ -25,7 +25,7 @@ from lineage_store import LineageStore
 from lineage_store.errors import SchemaTooNewError
 from lineage_store.store.database.engine import sqlite_path
 from lineage_store.store.schema.tables import metadata
-from lineage_store.store.schema.upgrade import VERSION_TABLE, check, head, upgrade
+from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, upgrade
 from proofs import ledger
 from proofs.children import KILLED, forked
 from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied, opened
@@ -139,7 +139,7 @@ def _refuse_newer(kind: str, url: str, engine: Engine) -> None:
             assert _everything(kind, url, engine) == before, f"{meet.__name__} touched a newer store"
         else:
             raise AssertionError(f"{meet.__name__} did not refuse a newer store")
-    _set_version(engine, head())
+    _set_version(engine, HEAD)
 
 
 def _set_version(engine: Engine, version: str) -> None:

@@ -20,7 +20,7 @@ from lineage_store.query.search.explain import plan_of
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.tree import SearchCondition
 from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.database.prefix import INDEXED_CHARACTERS
+from lineage_store.store.database.types import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
 JOBS = 6_000

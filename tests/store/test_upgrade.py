@@ -30,7 +30,7 @@ from lineage_store.errors import (
 from lineage_store.store.database.engine import open_engine, reading, sqlite_path, writing
 from lineage_store.store.schema import descriptions
 from lineage_store.store.schema.tables import metadata
-from lineage_store.store.schema.upgrade import VERSION_TABLE, check, current, head, migrations_path, upgrade
+from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, current, migrations_path, upgrade
 from lineage_store.store.schema.views import VIEWS
 
 CHECKOUT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_upgrade_makes_every_table_and_view(empty_database_url: str, empty_engin
         assert set(inspect(connection).get_table_names()) >= set(metadata.tables)
         assert set(inspect(connection).get_view_names()) == {view.name for view in VIEWS}
     check(empty_engine)
-    assert current(empty_database_url) == head()
+    assert current(empty_database_url) == HEAD
 
 
 def test_second_upgrade_touches_nothing(database_url: str, engine: Engine) -> None:
@@ -180,7 +180,7 @@ def test_head_is_the_newest_script() -> None:
     config = Config()
     config.set_main_option("script_location", str(migrations_path()))
     scripts = ScriptDirectory.from_config(config)
-    assert scripts.get_heads() == [head()]
+    assert scripts.get_heads() == [HEAD]
     revisions = [script.revision for script in scripts.walk_revisions()]
     assert revisions == sorted(revisions, reverse=True)
     assert {len(revision) for revision in revisions} == {4}

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_
 
 from lineage_store.query.search import literals, time_literals
 from lineage_store.query.search.literals import Choices, Number, Parameter
-from lineage_store.store.database.prefix import INDEXED_CHARACTERS, prefix
+from lineage_store.store.database.types import INDEXED_CHARACTERS, prefix
 
 SubjectType = Literal["text", "integer", "float", "time", "metric", "metric_summary", "user_defined"]
 """What a field, metric or user-defined value is to operators."""

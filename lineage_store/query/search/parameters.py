@@ -12,7 +12,7 @@ import math
 from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.query.search.operators import Value
 from lineage_store.query.search.tree import NAMED, Subject
-from lineage_store.store.database.prefix import INDEXED_CHARACTERS
+from lineage_store.store.database.types import INDEXED_CHARACTERS
 
 _MOST = 64
 

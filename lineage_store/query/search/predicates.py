@@ -36,7 +36,7 @@ from lineage_store.fields import BY_NAME
 from lineage_store.fields import Table as FieldTable
 from lineage_store.query.search.operators import Operand
 from lineage_store.query.search.tree import NAMED, AllOf, AnyOf, Leaf, Node, Not, Subject, subjects
-from lineage_store.store.database.prefix import prefix
+from lineage_store.store.database.types import prefix
 from lineage_store.store.schema.tables import (
     annotation,
     lineage,

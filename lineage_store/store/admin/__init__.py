@@ -1,1 +1,1 @@
-"""What those who administer a store need: SQL that can only read, roles, snapshots, statistics, health."""
+"""Tools for administrators of a store: read-only SQL, roles, snapshots, statistics, partitions, Citus, health."""

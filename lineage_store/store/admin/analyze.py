@@ -1,8 +1,9 @@
-"""Fresh statistics for the database's planner, after much was written.
+"""Gather fresh statistics for the database's query planner, after many rows were written.
 
-In: an engine. Out: whether they are due; nothing: questions find their indexes. PostgreSQL gathers them by itself,
-minutes later; SQLite never. Promises: what was written counts, by however many passes, processes and hosts; what it
-takes goes by what was added, not by what is there.
+In: an engine. Out: whether statistics are due; with them, queries use their indexes. PostgreSQL also gathers them by
+itself, minutes later; SQLite never does. Promises: rows written by all passes, processes and hosts count together; a
+large store costs little more than a small one: PostgreSQL analyses only tables that have doubled in size, SQLite reads
+only a sample of each index.
 """
 
 from __future__ import annotations
@@ -15,33 +16,37 @@ from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.schema import tables
 
 LEAST_ROWS = 1_000
-"""With fewer jobs and series, any plan does."""
+"""With fewer jobs and series, any plan is fast enough."""
 
 _SAMPLED_ROWS = 1_000
-"""SQLite looks at so many rows of each index; enough to tell a selective one."""
-_ROUGHLY = 10
-"""PostgreSQL's statistics target for samples, which are found by their key: it looks at 300 times as many rows. Fields
-and metrics, which questions compare, have the database's own target, by default 100."""
+"""How many rows of each index SQLite reads: enough to recognise a selective index."""
+_SAMPLES_TARGET = 10
+"""PostgreSQL's statistics target for the sample tables, which are only queried by key: it reads 300 times as many rows.
+The other tables have the database's own target, by default 100, because questions compare fields and metrics."""
 _SAMPLES = (tables.scalar_sample, tables.payload_sample)
 _OTHERS = tuple(table for table in tables.metadata.sorted_tables if table not in _SAMPLES)
-"""The small ones too. Of a table without statistics, planners believe that it has hundreds of rows (PostgreSQL) or a
-million (SQLite): with as many base dirs as that, a question about all jobs would go through all of them for each."""
+"""Small tables too: for a table without statistics the planner assumes hundreds of rows (PostgreSQL) or a million
+(SQLite). With so many base dirs, it would answer a question about all jobs by a scan of all jobs per base dir."""
 _GROWN = """
 SELECT c.oid::regclass::text FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 WHERE coalesce(i.inhparent, c.oid) = ANY (%(tables)s::regclass[]) AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
   AND pg_relation_size(c.oid) >= 2 * c.relpages::bigint * current_setting('block_size')::bigint
 """
-"""Tables and partitions that hold something and have twice the pages they had when statistics were gathered last."""
+"""Tables and partitions that are not empty and have twice the pages that they had at their last ANALYZE."""
 _MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(rowid) FROM series), 0)"
-"""How many jobs and series there ever were, about. SQLite's own figures, from a sample, may be off by half."""
-# A row of ours among SQLite's statistics, which pass over tables that there are not: _MADE when they were gathered.
+"""About how many jobs and series were ever inserted. SQLite's own figures, from a sample, may be off by half."""
+# We keep the value of _MADE at the last ANALYZE as a row of our own in SQLite's statistics; SQLite ignores rows of
+# tables that do not exist.
 _MADE_BEFORE = "SELECT coalesce(max(CAST(stat AS INTEGER)), 0) FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
 _FORGET = "DELETE FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
 _REMEMBER = "INSERT INTO sqlite_stat1 (tbl, stat) VALUES ('lineage_store', ?)"
 
 
 def is_due(engine: Engine) -> bool:
-    """Whether SQLite has no statistics, or those of half the jobs and series at most. Takes two looks at indexes."""
+    """Return whether SQLite has no statistics, or has twice the jobs and series that it had when they were gathered.
+
+    False on PostgreSQL and below LEAST_ROWS. Costs two small index lookups.
+    """
     if engine.dialect.name != "sqlite":
         return False
     with reading(engine) as connection:
@@ -60,11 +65,11 @@ def _number(connection: Connection, query: str) -> int:
 
 
 def analyse(engine: Engine) -> None:
-    """Gather statistics: on PostgreSQL of the tables that have become twice as large, on SQLite of all."""
+    """Gather statistics: on PostgreSQL of the tables that have doubled in size, on SQLite of all tables."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             _analyse_grown(connection, _OTHERS)
-            connection.exec_driver_sql(f"SET LOCAL default_statistics_target = {_ROUGHLY}")
+            connection.exec_driver_sql(f"SET LOCAL default_statistics_target = {_SAMPLES_TARGET}")
             _analyse_grown(connection, _SAMPLES)
             return
         connection.exec_driver_sql(f"PRAGMA analysis_limit = {_SAMPLED_ROWS}")
@@ -75,7 +80,7 @@ def analyse(engine: Engine) -> None:
 
 
 def _analyse_grown(connection: Connection, tables: Sequence[Table]) -> None:
-    """Of large tables it takes half a minute, and a share of what they hold tells the planner nothing new."""
+    """Analyse the tables that have doubled. A large one takes half a minute, and fewer new rows change no plan."""
     named = {"tables": [table.name for table in tables]}
     for name in connection.exec_driver_sql(_GROWN, named).scalars().all():
         connection.exec_driver_sql(f"ANALYZE {name}")

@@ -1,8 +1,8 @@
-"""PostgreSQL's own programs, `pg_dump` and `pg_restore`: found, of a version that fits, and run.
+"""Find and run PostgreSQL's own programs, `pg_dump` and `pg_restore`, in a version that fits the server.
 
-In: an engine, arguments. Out: what the program wrote to stdout. Promises: a password is in no process list; what went
-wrong is told in the program's words; on Linux it dies with this process, however that ends: nobody is left behind who
-changes the store later. Does not know what is dumped.
+In: an engine, arguments. Out: the program's stdout. Promises: the URL's password is in no process list; an error quotes
+the program's own words; on Linux the program is killed when this process ends, however it ends, so that no program is
+left behind that changes the store later. Does not know what is dumped.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ ctypes.CDLL(None).prctl(1, 9)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
-"""PR_SET_PDEATHSIG, SIGKILL; in a new process, for between fork and exec one with threads may do nothing."""
+"""Calls prctl(PR_SET_PDEATHSIG, SIGKILL), then becomes the program. Run as a Python process of its own, because a
+process with threads must not run Python code between fork and exec."""
 
 
 def run(engine: Engine, program: str, *arguments: str, connects: bool = True) -> str:
-    """Run a program on the engine's database (`connects`), or only of its version. Raises LineageStoreError."""
+    """Run a program and return its stdout. Raises LineageStoreError if it fails, or if no fitting version is found.
+
+    Args:
+        connects: pass the engine's database as --dbname; else the engine only determines the program's version.
+    """
     from psycopg.conninfo import make_conninfo
 
     _, parameters = engine.dialect.create_connect_args(engine.url)
-    parameters.pop("context", None)  # of psycopg alone
+    parameters.pop("context", None)  # only psycopg knows it
     environment = dict(os.environ)
     if password := parameters.pop("password", None):
         environment["PGPASSWORD"] = str(password)
@@ -57,12 +62,12 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
 
 
 def _mortally() -> list[str]:
-    """What goes before a command that is to die with this process."""
+    """Return the words before a command that make it end with this process; none outside Linux."""
     return [sys.executable, "-ISc", _MORTAL, str(os.getpid())] if sys.platform == "linux" else []
 
 
 def _fitting(engine: Engine, program: str) -> str:
-    """The program of the server's version, or else of the next one that there is: an older one refuses the server."""
+    """Return the program of the server's version, else of the next newer version: older ones refuse the server."""
     with reading(engine) as connection:
         server = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10_000
     there = [(_major(path), str(path)) for path in _on_path(program)]

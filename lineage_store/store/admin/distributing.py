@@ -1,8 +1,8 @@
 """Distribute a PostgreSQL store over the workers of Citus.
 
-In: an engine for the coordinator, what is to be distributed. Out: a distributed store, or an error that says what is
-missing. Promises: one transaction, so the store is as it was or as it is to be, whenever it is killed; writes wait for
-it. Run again it does what is left, such as giving back room.
+In: an engine for the coordinator, the part to be distributed. Out: a distributed store, or an error that says what is
+missing. Promises: the distribution is one transaction, so that a killed run leaves the store as it was; writers wait
+for it; running it again does what is left, such as freeing the room of moved rows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from sqlalchemy import Connection, Engine, text
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.database.sqlite import APPLICATION_ID
-from lineage_store.store.schema import distribution, partitions
+from lineage_store.store.schema import distribution, partitions, upgrade
 from lineage_store.store.schema.distribution import Part
 
 LEAST_CITUS = 11
@@ -31,25 +30,25 @@ _SEQUENTIALLY = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
 
 
 def distribute(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> list[str]:
-    """Distribute; the statements that were run, none where nothing was left to do.
+    """Distribute the store; return the statements that were run, none if it was distributed already.
 
-    Raises LineageStoreError where that cannot be: no PostgreSQL, no Citus, no worker, or partitions.
+    Raises LineageStoreError if the store cannot be distributed: no PostgreSQL, no Citus, no worker, or partitions.
     """
     found = planned(engine, part, shards)
     if found:
         with writing(engine) as connection:
-            _prepare(connection)
+            upgrade.wait_for_turn(connection)
             for statement in (_SEQUENTIALLY, *found):
                 connection.exec_driver_sql(statement)
     for statement in distribution.clearing(part):
         with writing(engine) as connection:
-            _prepare(connection)
+            upgrade.wait_for_turn(connection)
             connection.exec_driver_sql(statement)
     return found
 
 
 def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> list[str]:
-    """The statements that are left to be run. Raises LineageStoreError as `distribute` does."""
+    """Return the statements that `distribute` would run. Raises LineageStoreError as `distribute` does."""
     if engine.dialect.name != "postgresql":
         raise LineageStoreError("Only PostgreSQL with Citus distributes a store.", hint=_PAGE)
     with reading(engine) as connection:
@@ -71,16 +70,10 @@ def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> li
 
 
 def ill_settings(connection: Connection) -> Iterator[Finding]:
-    """What the coordinator of a distributed store should be told otherwise."""
+    """Yield a finding for each setting of the coordinator that does not suit a distributed store."""
     policy, prepared, connections = connection.execute(_SETTINGS).one()
     if policy in ("never", "prefer-distributed"):
         yield finding("citus_setting", THE_STORE, name="citus.local_table_join_policy", found=policy)
     if prepared < connections:
         name, least = "max_prepared_transactions", f"max_connections ({connections})"
         yield finding("citus_setting", THE_STORE, case=name, name=name, found=prepared, least=least)
-
-
-def _prepare(connection: Connection) -> None:
-    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")

@@ -1,7 +1,6 @@
-"""What keeps a store from being written now, as far as it can be told without writing.
+"""Find out without writing what keeps a store from being written now.
 
-In: an engine that can be read. Out: a finding, or None. A full disk under PostgreSQL is not told: only who writes meets
-it.
+In: an engine that can be read. Out: a finding, or None. Does not find a full disk under PostgreSQL: only a write does.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from lineage_store.store.database.engine import reading, sqlite_path
 from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk
 from lineage_store.store.database.locks import writer_of
 
-# That a role only reads is its own business: it may be an analyst's who asks.
+# A setting of the role is no obstacle: the role may be an analyst's, who is meant to read only.
 _READS_ONLY = text("""
 SELECT pg_is_in_recovery() OR EXISTS (
   SELECT FROM pg_settings
@@ -36,7 +35,7 @@ LIMIT 1
 
 
 def obstacle_to(engine: Engine) -> Finding | None:
-    """What is in the way of writing."""
+    """Return what keeps the store from being written; None if nothing was found."""
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     if path is not None:
         return _to_file(path)

@@ -1,12 +1,12 @@
-"""Partition the sample tables by job, or undo that, while everybody goes on.
+"""Partition the sample tables by job, or undo that, while readers and ingest go on.
 
-In: an engine, and how many jobs a partition is to have (None: no partitions). Out: tables laid out so.
-How: a table `…_next` of the wanted layout is filled beside the one in use, some jobs a transaction; triggers note in
-`…_changed` what is written meanwhile, which is brought over in rounds; when little is left, one short transaction locks
-both sample tables, brings the rest over, and puts the new ones in their place.
-Promises: readers and ingest wait for that last transaction alone (it gives way to whoever reads or writes for longer
-than LOCK_WAIT_MS, and tries again); `kill -9` at any moment leaves the store as it was or as it is to be, and the
-catalogue tells the next run where to go on. Needs room for the samples once more.
+In: an engine, and the number of jobs per partition (None: no partitions). Out: sample tables with that layout.
+How: a table `…_next` with the wanted layout is filled beside each table in use, some jobs per transaction; triggers
+note the keys of rows that are written meanwhile in `…_changed`, and these rows are copied in rounds; when few are left,
+one short transaction locks both sample tables, copies the rest, and replaces the old tables by the new ones.
+Promises: readers and ingest wait for that last transaction only (it is rolled back and retried if it has to wait longer
+than LOCK_WAIT_MS for a table); `kill -9` at any moment leaves the store in the old or the new layout, and the next run
+continues from what the catalogue shows. Needs room for a second copy of the samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from sqlalchemy.schema import SetTableComment
 
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import distribution, partitions, upgrade, view_ddl
 from lineage_store.store.schema.partitions import SAMPLE_TABLES
@@ -30,10 +29,11 @@ from lineage_store.store.schema.tables import metadata
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_MS = 500
-"""So long the last transaction waits for a table, and others behind it. PostgreSQL looks for deadlocks after 1 s."""
+"""How long the last transaction waits for a table, and others wait behind it: less than the 1 s after which PostgreSQL
+looks for deadlocks."""
 JOBS_AT_A_TIME = 1_000
 FEW_CHANGES = 10_000
-"""As many rows as may be brought over while both tables are locked."""
+"""At most this many noted rows may be left when the tables are locked."""
 MOST_JOBS = 1 << 30
 _DROP_TRIES = 10
 
@@ -47,9 +47,12 @@ _STARTS = "SELECT DISTINCT job_id / {jobs} * {jobs} FROM ({source}) those ORDER 
 
 
 def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
-    """Partition the sample tables, `by_jobs` jobs a partition, or (None) undo it; whether anything was to be done.
+    """Partition the sample tables, `by_jobs` jobs per partition, or (None) undo that; return whether they were changed.
 
-    Raises LineageStoreError where that cannot be: on SQLite, distributed, or with partitions of another size.
+    Raises LineageStoreError if it is impossible: on SQLite, in a distributed store, or with partitions of another size.
+
+    Args:
+        told: called with a line of text about the progress.
     """
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
@@ -90,7 +93,10 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
 
 
 def drop_vacated(engine: Engine) -> None:
-    """Drop the partitions whose jobs have all gone; those that are read for long go with the next removal of jobs."""
+    """Drop the partitions whose jobs are all removed.
+
+    If long queries keep a sample table locked, log a warning instead: the next removal of jobs tries again.
+    """
     with reading(engine) as connection:
         if not partitions.is_partitioned(connection):
             return
@@ -109,18 +115,16 @@ def _is_dropped(engine: Engine, table: str) -> bool:
     except DatabaseUnavailableError as error:
         if error.cause != "locked":
             raise
-        time.sleep(LOCK_WAIT_MS / 1000)  # those who waited behind us go first
+        time.sleep(LOCK_WAIT_MS / 1000)  # let those go first who waited behind us
         return False
     return True
 
 
 @contextmanager
 def _step(engine: Engine) -> Iterator[Connection]:
-    """A transaction with the rights of the tables' owner; one of these, or an upgrade, at a time; it may take long."""
+    """Open a transaction of a change of the layout, with the rights of the tables' owner."""
     with writing(engine) as connection:
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+        upgrade.wait_for_turn(connection)
         owner = connection.exec_driver_sql(
             f"SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = '{SAMPLE_TABLES[0]}'::regclass"
         ).scalar_one()
@@ -139,7 +143,7 @@ def _is_to_be_done(connection: Connection, by_jobs: int | None) -> bool:
 
 
 def _under_way(connection: Connection) -> tuple[int | None, ...]:
-    """What an unfinished change is to lead to: (jobs a partition,) or (None,); empty where there is none."""
+    """Return the goal of an unfinished change: (jobs per partition,), or (None,) for no partitions; () without one."""
     if not partitions.is_changing(connection):
         return ()
     following = f"{SAMPLE_TABLES[-1]}_next"
@@ -148,14 +152,14 @@ def _under_way(connection: Connection) -> tuple[int | None, ...]:
 
 
 def _clear(connection: Connection) -> None:
-    """Take away what an unfinished change has left. The triggers go with their function."""
+    """Remove what an unfinished change has left. CASCADE drops the triggers with their function."""
     for table in SAMPLE_TABLES:
         connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS note_{table}() CASCADE")
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}_next, {table}_changed")
 
 
 def _begin(connection: Connection, by_jobs: int | None) -> None:
-    """Make the new tables, and note from now on what is written; waits for the writers that are at work."""
+    """Make the new tables, and note from now on which rows are written. Waits for running write transactions."""
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     cut = "PARTITION BY RANGE (job_id)" if by_jobs else ""
     for table in SAMPLE_TABLES:
@@ -176,7 +180,7 @@ def _begin(connection: Connection, by_jobs: int | None) -> None:
 
 
 def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str], None]) -> None:
-    """Copy the samples, in the order of the jobs; what a run before has copied stands at the beginning."""
+    """Copy the samples in the order of job ids, starting behind the last job that an earlier run has copied."""
     with reading(engine) as connection:
         done = connection.exec_driver_sql(f"SELECT coalesce(max(job_id), 0) FROM {table}_next").scalar_one()
     while True:
@@ -186,7 +190,7 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
                 return
             some = f"FROM {table} WHERE job_id > {done} AND job_id <= {last}"
             _make_partitions(connection, table, by_jobs, f"SELECT job_id {some}")
-            # A job that has gone may have left its samples to its partition, which is not dropped yet.
+            # A removed job may have samples left in a partition that is not dropped yet.
             there = "EXISTS (SELECT FROM train_job WHERE id = job_id)"
             connection.exec_driver_sql(
                 f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {_KEY}"
@@ -196,7 +200,7 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
 
 
 def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:
-    """Let the new table have what was written since; how many rows were noted."""
+    """Copy the rows that were noted since the last call into the new table; return how many notes there were."""
     noted = connection.exec_driver_sql(f"UPDATE {table}_changed SET taken = true").rowcount
     if noted:
         taken = f"(SELECT {_KEY} FROM {table}_changed WHERE taken)"
@@ -211,7 +215,7 @@ def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:
 
 
 def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
-    """Put the new tables in the old ones' place; False where somebody reads or writes those for too long."""
+    """Replace the old tables by the new ones; return False if they cannot be locked because somebody uses them."""
     many = True
     while many:
         with _step(engine) as connection:
@@ -228,12 +232,16 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
 
 
 def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
-    """Locks come in everybody's order, views, samples, jobs: who reads views all the time would be in the way else."""
+    """Replace the old tables by the new ones.
+
+    Locks are taken in the order in which everybody takes them (views, samples, jobs): else deadlocks with frequent
+    readers of views would make this fail again and again.
+    """
     grants = view_ddl.grants(connection, SAMPLE_TABLES)
     writers = [grant.partition(" TO ")[2] for grant in grants if grant.startswith("GRANT INSERT")]
-    view_ddl.replace(connection, SAMPLE_TABLES)  # by themselves: this locks them
+    view_ddl.replace(connection, SAMPLE_TABLES)  # changes nothing, but locks the views
     connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
-    connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # whose jobs have no partitions yet
+    connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # a new job would miss its partitions
     for table in SAMPLE_TABLES:
         _bring_over(connection, table, by_jobs)
         _make_partitions(connection, table, by_jobs, "SELECT id AS job_id FROM train_job")
@@ -258,7 +266,7 @@ def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
 
 
 def _make_partitions(connection: Connection, table: str, by_jobs: int | None, jobs: str) -> None:
-    """Let a new table, if it is to be partitioned, have the partitions of some jobs, which a query gives."""
+    """Make the partitions of a new table for the jobs that the query `jobs` returns; none if `by_jobs` is None."""
     if by_jobs is None:
         return
     for first in connection.exec_driver_sql(_STARTS.format(jobs=by_jobs, source=jobs)).scalars().all():

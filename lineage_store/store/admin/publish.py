@@ -1,8 +1,8 @@
-"""A snapshot of a SQLite store, for others to read.
+"""Publish a snapshot of a SQLite store for others to read.
 
-In: an engine and a file name. Out: a copy of the store at one moment, complete or not there at all.
-Promises: the store may be written to meanwhile; readers of an older snapshot keep what they have opened; the snapshot
-needs no side files and no write permission, so that any user can open it.
+In: an engine and a file name. Out: a complete copy of the store at one moment; if it fails, an older snapshot stays.
+Promises: the store may be written meanwhile; readers of an older snapshot can go on reading it; the snapshot needs no
+side files and no write permission, so that any user can open it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from lineage_store.store.database.engine import sqlite_path
 
 READ_BY_ALL = 0o444
 PAGES_AT_A_TIME = 16_384
-"""64 MiB, of pages as SQLite makes them."""
+"""64 MiB with SQLite's default page size."""
 
 
 def publish(
     engine: Engine, target: Path, mode: int = READ_BY_ALL, told: Callable[[str], None] = lambda _: None
 ) -> int:
-    """Write a snapshot to `target`, replacing an older one; returns its size in bytes.
+    """Write a snapshot to `target`, replacing an older one; return its size in bytes.
 
-    Raises LineageStoreError when the store is not a SQLite file, or the snapshot cannot be written.
+    Raises LineageStoreError if the store is not a SQLite file, or the snapshot cannot be written.
+
+    Args:
+        mode: the file's permissions.
+        told: called with the progress, such as "42%".
     """
     source = sqlite_path(engine.url.render_as_string(hide_password=False))
     if source is None:
@@ -51,18 +55,17 @@ def publish(
 
 
 def copy_file(source: Path, target: Path, told: Callable[[str], None] = lambda _: None) -> None:
-    """Write what a store holds at one moment into an empty file, and tell how far. Raises sqlite3.Error."""
+    """Copy a store, as it is at one moment, into an empty file; call `told` with the progress. Raises sqlite3.Error."""
     with (
         closing(sqlite3.connect(source, isolation_level=None)) as reader,
         closing(sqlite3.connect(target)) as writer,
     ):
         reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on it stays at one moment
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read fixes the moment
         reader.backup(
             writer,
             pages=PAGES_AT_A_TIME,
             progress=lambda _, left, all_of_them: told(f"{1 - left / max(all_of_them, 1):.0%}"),
         )
-        writer.execute(
-            "PRAGMA journal_mode = DELETE"
-        )  # the copy says WAL, whose side files a reader must write
+        # The copy is in WAL mode, in which a reader would have to write side files.
+        writer.execute("PRAGMA journal_mode = DELETE")

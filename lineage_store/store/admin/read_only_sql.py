@@ -1,12 +1,12 @@
-"""SQL that other people write, run so that it can read and do nothing else.
+"""Run SQL that other people wrote, so that it can read but do nothing else.
 
-In: an engine and one statement. Out: column names and rows, as they come.
-Promises: nothing is changed. On SQLite a connection of its own refuses everything but reading (by `query_only` and by
-an authorizer that knows only what is allowed). On PostgreSQL only statements that ask are let in (a READ ONLY
-transaction would still let COPY write files and run programs on the server), one at a time by the extended protocol,
-and not of a role whom such a transaction does not bind, such as a superuser: rights that were merely put aside, a
-function that is called in a SELECT takes up again. A statement that is too long without a row is ended; once it has
-one, it may go on for as long as somebody reads.
+In: an engine and one statement. Out: column names and rows, as they are read.
+Promises: nothing is changed. On SQLite a separate connection refuses everything but reading (by `query_only` and by an
+authorizer with a list of allowed actions). On PostgreSQL the statement runs in a READ ONLY transaction, and must begin
+with a word such as SELECT, because such a transaction still lets COPY write files and run programs on the server; the
+extended protocol allows one statement only; and roles that READ ONLY does not bind, such as superusers, are refused
+(SET ROLE would not help: a function called in a SELECT can set the role back). A statement that has no row within the
+timeout is ended; after its first row it may go on as long as somebody reads.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _MISSING = re.compile(r'(?P<what>column|table|relation):? "?(?:\w+\.)?(?P<name>\
 _STEPS_BETWEEN_CHECKS = 20_000
 _ROWS_AT_A_TIME = 1000
 _LONGEST = "1d"
-"""The server's own limit, for a statement whose client is gone without a word."""
+"""PostgreSQL's statement_timeout, which ends statements whose client has disappeared."""
 _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
-# Comments within comments, which PostgreSQL knows and SQLite does not, are no blank: nobody is to hide behind them.
+# Nested comments, which PostgreSQL knows and SQLite does not, do not match: nothing can be hidden behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
 _LIMITS = """
 SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
@@ -68,8 +68,9 @@ SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin',
   WHERE pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolreplication OR rolname IN (
     'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
   ORDER BY rolname <> session_user, rolname LIMIT 1)"""
-"""The last: of all roles that the session may become, one that may do more than read and write tables. Functions let a
-superuser do anything, REPLICATION make and drop slots, the others use files and programs of the server."""
+"""The last column: a role that the session may become and that may do more than read and write tables, if there is one.
+By functions a superuser can do anything, a role with REPLICATION can make and drop slots, and the other three can use
+the server's files and programs."""
 _ONLY_READING = (
     "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
 )
@@ -85,24 +86,24 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """To be read while the statement is open; reading may raise LineageQuerySummaryDataError."""
+    """To be read inside the block of `run`; reading may raise LineageQuerySummaryDataError."""
 
 
 @dataclass(slots=True)
 class _Deadline:
-    """When the first row must be there."""
+    """The time by which the first row must be there."""
 
     seconds: float
     at: float
     ran_out: bool = False
 
     def check(self) -> bool:
-        """Whether the statement is to be ended."""
+        """Return whether the statement must be ended."""
         self.ran_out = self.ran_out or time.monotonic() > self.at
         return self.ran_out
 
     def lift(self) -> None:
-        """The first row is there."""
+        """Remove the deadline, because the first row is there."""
         self.at = math.inf
 
 
@@ -110,9 +111,9 @@ class _Deadline:
 def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]:
     """Run one statement for the length of the block.
 
-    Raises LineageQuerySummaryDataError when the statement is wrong, writes, or takes longer than `timeout_s` to its
-    first row; LineageParamValueError when there is none, or no such time; DatabaseUnavailableError when there is no
-    connection.
+    Raises LineageQuerySummaryDataError if the statement is wrong, writes, or takes longer than `timeout_s` to its first
+    row; LineageParamValueError if it is empty or no UTF-8, or if `timeout_s` is not above 0; LineageParamTypeError if
+    it is no text; DatabaseUnavailableError if there is no connection, or a standby has ended the statement.
     """
     if not isinstance(statement, str):
         raise LineageParamTypeError(f"The SQL statement must be a text, not {type(statement).__name__}.")
@@ -130,7 +131,7 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
 @contextmanager
 def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator[Answer]:
     url = engine.url.render_as_string(hide_password=False)
-    # Its own deadline ends the statement.
+    # `deadline` ends the statement.
     reader = open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
     pooled: Any = connected(reader)
     connection: sqlite3.Connection = pooled.driver_connection
@@ -138,7 +139,7 @@ def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator
     connection.set_authorizer(_authorize)
     try:
         with _refusals_named(sqlite3.Error, deadline):
-            cursor = connection.execute(statement)  # which goes on to the first row
+            cursor = connection.execute(statement)  # returns when the first row is there
             deadline.lift()
             yield _answer(cursor.description, iter(cursor))
     finally:
@@ -161,22 +162,22 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
             postgresql.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
             _refuse_unbound(*(cursor.fetchone() or ())[-2:])
-            # `stream` sends by the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
+            # `stream` uses the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode(), size=chunk)
             with _cancelled_at(deadline, connection):
                 first = next(rows, None)
-                if first is None:  # `stream` tells the columns with the first row only
+                if first is None:  # `stream` sets the columns with the first row only
                     cursor.execute(statement.encode(), binary=True)  # by the extended protocol, too
             yield _answer(cursor.description, _chained(first, rows))
     finally:
-        pooled.invalidate()  # its session settings were ours
+        pooled.invalidate()  # because the session was made READ ONLY
 
 
 @contextmanager
 def _cancelled_at(deadline: _Deadline, connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """End the connection's statement at the deadline, which is lifted after the block.
+    """Cancel the connection's statement at the deadline, unless the block has ended by then.
 
-    The server's own limit counts on while rows are read, so it is of no use here.
+    The server's statement_timeout is of no use here, because it also counts the time in which rows are read.
     """
 
     import psycopg
@@ -210,7 +211,7 @@ def _refuse_unbound(user: str, unbound: str | None) -> None:
 
 
 def _without_blank(statement: str) -> str:
-    """The statement from its first word on: without the blanks, comments and parentheses before it."""
+    """Return the statement without the blanks, comments, parentheses and semicolons before its first word."""
     blank = _BLANK.match(statement)
     return statement[blank.end() :] if blank else statement
 
@@ -221,7 +222,7 @@ def _authorize(
     if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
         return sqlite3.SQLITE_DENY
     reads_schema = action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS
-    # What table-valued functions such as json_each ask for; a real update of it fails on its own, and by query_only.
+    # Table-valued functions such as json_each need this. A real update of sqlite_master fails anyway.
     declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
     allowed = action in _ALLOWED_ACTIONS or reads_schema or declares
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
@@ -247,9 +248,7 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
                 f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",
                 hint="Narrow it down, or allow more with --timeout SECONDS.",
             ) from error
-        if "interrupted" in str(
-            error
-        ):  # a signal came while SQLite was at work, which swallowed its exception
+        if "interrupted" in str(error):  # SQLite has swallowed the exception of a signal's handler
             raise KeyboardInterrupt from error
         cause = str(error).strip().splitlines()[0].rstrip(".")
         why = cause_of(error, cause, None)
@@ -276,7 +275,7 @@ def _hint(cause: str) -> str | None:
 
 
 def _meant(cause: str) -> str:
-    """The view or column that is closest to the one that there is not."""
+    """Return a text that names the views or columns closest to the missing one; "" if none is missing or close."""
     from lineage_store.store.schema.views import VIEWS
 
     if (missing := _MISSING.search(cause)) is None:

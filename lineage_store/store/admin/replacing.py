@@ -1,9 +1,9 @@
-"""A file that is written beside another and takes its place at once.
+"""Replace a file atomically: write a new file beside it, then rename.
 
-In: the file's name. Out: the name of a file beside it, to be filled. Promises: at the end of the block it is on the
-disk in the other's place, whole, with the permissions that were asked for; where something fails, or the process is
-killed, the other is as it was; what a killed one leaves beside it goes with the next one; a device, which root could
-replace too, is none to be replaced.
+In: the name of the target. Out: the name of a file beside it, to be written by the caller. Promises: at the end of the
+block the new file is completely on the disk, in the target's place and with the wanted permissions; after an error or a
+kill the target is unchanged; files that killed processes have left are removed by the next call; what is no regular
+file, such as a device, is never replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_SQLITE = re.compile(r"-(journal|wal|shm)$")
 
 @contextmanager
 def replacing(target: Path, mode: int) -> Iterator[Path]:
-    """The file to be filled. Raises OSError, LineageStoreError for what is there and no regular file."""
+    """Yield the file to be written. Raises OSError; LineageStoreError if `target` exists but is no regular file."""
     if os.path.exists(target) and not os.path.isfile(target):
         raise LineageStoreError(
             f"{target} cannot be written: it is no regular file.", hint="Name a new file, or an older one."
@@ -42,10 +42,10 @@ def replacing(target: Path, mode: int) -> Iterator[Path]:
 
 
 def _remove_left(target: Path) -> None:
-    """Remove what processes that are gone have begun."""
+    """Remove the unfinished files of processes that no longer run."""
     for path in target.parent.iterdir():
         if path.name.startswith(f".{target.name}:") and lives(_OF_SQLITE.sub("", path.name)) is False:
-            with suppress(OSError):  # of another user, perhaps
+            with suppress(OSError):  # it may be another user's
                 path.unlink()
 
 

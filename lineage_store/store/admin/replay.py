@@ -1,8 +1,8 @@
-"""How far a standby has replayed what its primary wrote.
+"""How far a standby is behind its primary.
 
-In: engines of both. Out: how far it is behind, in seconds and bytes, and a finding where that is unusual. Promises:
-that one of them does not answer is told, and no failure. Seconds are those since the last commit that the standby
-shows, and are told where bytes are missing: a primary at rest commits nothing.
+In: engines of both. Out: the lag in seconds and bytes, and a finding if something is wrong. Promises: a server that
+does not answer raises no error, but is part of the result. The lag in seconds is the age of the last commit that the
+standby shows; it is 0 if no bytes are missing, because an idle primary commits nothing.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ SELECT ({WRITTEN}) AS replayed, pg_last_xact_replay_timestamp() AS shows, pg_is_
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a standby stands."""
+    """The state of a standby."""
 
     url: str
     """Without a password."""
     is_up: bool
     lag_s: float | None = None
-    """How long ago the last commit was made that it shows, 0 when it shows all; None: the primary does not tell."""
+    """Age of the last commit that it shows, 0 if it shows all; None if that or the primary's position is unknown."""
     lag_bytes: int | None = None
-    """Of the write-ahead log."""
+    """Bytes of the write-ahead log that it has not replayed; None if the primary does not answer."""
     shows: datetime | None = None
-    """When that commit was made; None: none since it was started."""
+    """Time of the last commit that it shows; None if it has replayed none since its start."""
     finding: Finding | None = None
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Replay:
 
 
 def look(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
-    """How a standby stands; a lag above `within_s` is told as a finding."""
+    """Return the state of a standby, with a finding if it lags by more than `within_s` seconds."""
     url = safe_url(standby.url)
     try:
         of_primary: Row[Any] | None = _ask(primary, _OF_PRIMARY)

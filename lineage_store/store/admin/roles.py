@@ -1,8 +1,8 @@
-"""Roles on PostgreSQL: one owns and upgrades, one ingests, readers ask everything, analysts ask the views alone.
+"""Roles on PostgreSQL: one owns and upgrades the store, one ingests, readers read everything, analysts only the views.
 
-In: an engine whose user may grant, and names of roles that exist. Out: the statements, run in one transaction or only
-given out. Promises: granting again changes nothing; readers and analysts can only read, with limits on time; no
-password passes through here. New tables and views of a later release need another grant; those that stay keep theirs.
+In: an engine whose user may grant, and names of existing roles. Out: the statements, run in one transaction or only
+returned. Promises: granting again changes nothing; readers and analysts can only read, with time limits; no password
+passes through here. New tables and views of a later release need another grant; existing ones keep theirs.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ READING_LIMITS = {
     "join_collapse_limit": "16",
     "from_collapse_limit": "16",
 }
-"""Set for the sessions of readers and analysts in this database. An administrator may set others afterwards.
+"""Settings for the sessions of readers and analysts in this database; an administrator may change them afterwards.
 
-Two views have up to nine tables, and PostgreSQL seeks the best order of eight."""
+The collapse limits are raised because views have up to nine tables, and by default PostgreSQL reorders only eight."""
 _DENIED = "42501"
-"""PostgreSQL's code for a privilege that is lacking."""
+"""SQLSTATE insufficient_privilege."""
 _WHO_GRANTS = (
     "A superuser grants, or the owner of database and tables, who gives tables only to roles that he may SET: "
     "`lineage-store db grant … --dry-run` prints the SQL for one."
@@ -42,7 +42,7 @@ _WHO_GRANTS = (
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Names of roles; what is not given stays as it is."""
+    """Names of roles; rights of roles that are not named stay as they are."""
 
     owner: str | None = None
     ingest: str | None = None
@@ -56,10 +56,11 @@ class Roles:
 
 
 def grant(engine: Engine, roles: Roles) -> str | None:
-    """Grant in one transaction; the one statement that is left to who may alter the roles, None where none is.
+    """Grant the rights in one transaction.
 
-    Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser;
-    PermissionDeniedError when this user may not grant.
+    Return a statement to be run by somebody who may alter the roles, or None if this user could do everything.
+    Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser, or a reader that
+    owns the tables; PermissionDeniedError if this user may not grant.
     """
     found = statements(engine, roles)
     try:
@@ -71,13 +72,13 @@ def grant(engine: Engine, roles: Roles) -> str | None:
 
 
 def _run(connection: Connection, statements: Sequence[str]) -> str | None:
-    """Run statements; the one that is left to who may alter the roles, None where none is."""
+    """Run statements; return one statement made of those that this user may not run, None if there are none."""
     left = [statement for statement in statements if not _is_run(connection, statement)]
     return f"DO $limits$ BEGIN {'; '.join(left)}; END $limits$" if left else None
 
 
 def _is_run(connection: Connection, statement: str) -> bool:
-    """Run a statement; False for one that alters a role which this user may not."""
+    """Run a statement; return False for an ALTER ROLE that this user may not run."""
     try:
         with connection.begin_nested():
             execute_as_written(connection, statement)
@@ -89,14 +90,14 @@ def _is_run(connection: Connection, statement: str) -> bool:
 
 
 def _refuse_stranger(connection: Connection) -> None:
-    """Raise PermissionDeniedError for who does not own the tables: PostgreSQL would warn, and grant nothing."""
+    """Raise PermissionDeniedError if this user does not own the tables: PostgreSQL would only warn, not grant."""
     owns = text("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = CAST(:name AS regclass)")
     if not connection.execute(owns, {"name": VERSION_TABLE}).scalar():
         raise PermissionDeniedError("The tables belong to another role.")
 
 
 def statements(engine: Engine, roles: Roles) -> list[str]:
-    """The statements that `grant` runs. Raises LineageStoreError as `grant` does."""
+    """Return the statements that `grant` runs. Raises LineageStoreError as `grant` does."""
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
             "Only PostgreSQL has roles.",
@@ -129,9 +130,10 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
 
 
 def put_limits_back(engine: Engine) -> str | None:
-    """Give readers and analysts, whom their grants tell, their limits in a database that has none for them.
+    """Set the limits of readers and analysts, who are found by their grants, in a restored database without them.
 
-    A dump has all grants but those on the database itself. Returns what is left, as `grant` does.
+    A dump has all grants, except those on the database itself and the settings of roles in it. Return what is left to
+    do, as `grant` does.
     """
     if engine.dialect.name == "sqlite":
         return None
@@ -157,7 +159,7 @@ ORDER BY 1
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Quoted names."""
+    """The quoted names of the schema and the database."""
 
     schema: str
     database: str
@@ -211,7 +213,10 @@ def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
 
 
 def _refuse_owner(connection: Connection, readers: Sequence[str]) -> None:
-    """What was taken from the owner, nobody could do any more: PostgreSQL checks keys and runs views as the owner."""
+    """Raise LineageStoreError if a reader owns the tables.
+
+    Its grant revokes rights, and PostgreSQL checks foreign keys and runs views with the owner's rights.
+    """
     query = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
     owner = connection.execute(query, {"name": VERSION_TABLE}).scalar()
     if owner in readers:

@@ -1,7 +1,7 @@
-"""The write-ahead log of a SQLite store: how large it is, and who keeps it from being taken in.
+"""The write-ahead log of a SQLite store: how large it is, and which readers keep it from being checkpointed.
 
-In: an engine. Out: its size, and a finding where that is unusual. SQLite takes the log into the database by itself and
-starts it over, but not while somebody still reads what was there before.
+In: an engine. Out: the log's size, and a finding if it is too large. SQLite writes the log into the database by itself
+and starts it over, but not while somebody still reads an older state.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ LARGE_BYTES = 4 * WAL_KEPT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadLog:
-    """How large it is, and what is found where that is too much."""
+    """The size of a log, and a finding if it is too large."""
 
     size_bytes: int
     finding: Finding | None = None
 
 
 def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None:
-    """The write-ahead log of a SQLite store; None for PostgreSQL and where there is none."""
+    """Return the size of a SQLite store's write-ahead log; None for PostgreSQL, or if there is no log.
+
+    Above `large_bytes`, a finding names the readers that hold the log, if any.
+    """
     path = sqlite_path(engine.url.render_as_string(hide_password=False))
     if path is None:
         return None

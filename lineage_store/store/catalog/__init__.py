@@ -1,1 +1,1 @@
-"""What the store knows of base dirs, jobs and log files: the questions that ingest and operations ask."""
+"""Queries of ingest and operations: what the store knows of base dirs, jobs and log files."""

@@ -1,6 +1,6 @@
-"""What the store says of log files, row by row, to be held against the files themselves. Only reads.
+"""The store's rows of log files, to be compared with the files themselves. Only reads.
 
-In: an open connection; keys. Out: rows of the tables, streamed where they are many.
+In: an open connection; keys. Out: rows of the tables; samples are streamed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 5_000
 def file_keys(
     connection: Connection, base_dir_id: int, train_id: str | None = None, sample: int | None = None
 ) -> list[FileKey]:
-    """Current log files of a base dir, or of one job (stored id), by name; or `sample` of them at random."""
+    """Return the current log files of a base dir, or of one job (stored id), by name; or `sample` of them at random."""
     found = (
         select(log_file.c.job_id, log_file.c.file_no)
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
@@ -46,7 +46,7 @@ def file_keys(
 
 
 def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
-    """A row of `log_file` with its `train_id`; None when it is no longer current."""
+    """Return a file's row of `log_file` with its `train_id`; None if the file is no longer current."""
     query = select(log_file, train_job.c.train_id).join_from(
         log_file, train_job, train_job.c.id == log_file.c.job_id
     )
@@ -54,12 +54,12 @@ def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
 
 
 def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
-    """The byte ranges of a file that were given up, ascending."""
+    """Return the byte ranges of a file that were given up as damaged, as (start, end), ascending."""
     return _ranges(connection, file, [kind.name for kind in KINDS.values() if kind.gives_up_bytes])
 
 
 def beyond_bounds(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
-    """The byte ranges of a file of which not everything was taken in, ascending."""
+    """Return the byte ranges of a file whose content was stored only in part, as (start, end), ascending."""
     return _ranges(connection, file, ["beyond_bounds"])
 
 
@@ -71,12 +71,11 @@ def _ranges(connection: Connection, file: FileKey, kinds: Sequence[str]) -> list
 
 
 def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:
-    """The series of a file."""
     return list(connection.execute(select(series).where(_is(series, file))))
 
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
-    """The samples of a series, by step."""
+    """Yield the samples of a row of `series`, by step."""
     table = samples_of(of.plugin)
     query = select(table).where(table.c.job_id == of.job_id, table.c.series_no == of.series_no)
     streamed = {"yield_per": _ROWS_AT_ONCE}
@@ -84,26 +83,26 @@ def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
 
 
 def buckets(connection: Connection, of: Row[Any]) -> list[Row[Any]]:
-    """The buckets of a series, by step."""
+    """Return the buckets of a row of `series`, by step."""
     bucket = scalar_bucket.c
     query = select(scalar_bucket).where(bucket.job_id == of.job_id, bucket.series_no == of.series_no)
     return list(connection.execute(query.order_by(bucket.first_step)))
 
 
 def thinned_series(connection: Connection, file: FileKey) -> int:
-    """How many series of a file were thinned."""
+    """Return how many series of a file were thinned."""
     query = select(func.count()).select_from(series).where(_is(series, file), series.c.thinned_count > 0)
     return int(connection.execute(query).scalar_one())
 
 
 def lineage_events(connection: Connection, file: FileKey) -> list[Row[Any]]:
-    """The lineage events of a file, in their order."""
+    """Return the lineage events of a file, by byte offset."""
     query = select(lineage_event).where(_is(lineage_event, file))
     return list(connection.execute(query.order_by(lineage_event.c.byte_offset)))
 
 
 def model_lineage(connection: Connection, job_id: int) -> str | None:
-    """What a job's lineage events have come to, as JSON; None without any."""
+    """Return a job's model lineage, folded from its events, as JSON; None if it has no lineage."""
     query = select(lineage.c.model_lineage).where(lineage.c.job_id == job_id)
     return connection.execute(query).scalar()
 

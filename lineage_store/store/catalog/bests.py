@@ -1,8 +1,8 @@
-"""Best results that the settings would choose otherwise now. Only reads.
+"""Find stored best results that the present settings would choose otherwise. Only reads.
 
-In: a connection, which metrics are the better the less they are. Out: metrics, each with how many jobs
-have such a best; the jobs of a base dir that have one. Promises: one pass over the results of evaluations; nothing is
-guessed of what the settings said.
+In: a connection, and for which metrics less is better. Out: the metrics concerned, each with the number of jobs; the
+jobs of a base dir concerned. Promises: one pass over the results of evaluations; compares the results themselves, so
+that it need not know the earlier settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LESS, _MORE = _RESULT.value < _BEST.value, _RESULT.value > _BEST.value
 def chosen_otherwise(
     connection: Connection, is_less_better: Callable[[str], bool]
 ) -> Iterator[tuple[str, int]]:
-    """Each metric that has a better result in some jobs than the best that is stored, and in how many."""
+    """Yield each metric for which some jobs have a better result than the stored best, and the number of these jobs."""
     jobs = [func.count(case((other, _RESULT.job_id)).distinct()) for other in (_LESS, _MORE)]
     found = _beside_bests(select(_RESULT.name, *jobs)).group_by(_RESULT.name).order_by(_RESULT.name)
     for name, less, more in connection.execute(found):
@@ -34,7 +34,7 @@ def chosen_otherwise(
 def jobs_chosen_otherwise(
     connection: Connection, base_dir_id: int, metric: str, *, is_less_better: bool
 ) -> set[int]:
-    """The jobs of a base dir that have a better result of a metric than the best that is stored."""
+    """Return the ids of the jobs of a base dir that have a better result of a metric than the stored best."""
     found = _beside_bests(select(_RESULT.job_id).distinct()).where(
         _RESULT.name_key == key(to_stored(metric)),
         _LESS if is_less_better else _MORE,
@@ -44,7 +44,7 @@ def jobs_chosen_otherwise(
 
 
 def _beside_bests(columns: Select[Any]) -> Select[Any]:
-    """Of each result that counts, beside the best of its metric and job."""
+    """Select `columns` from the numeric results of current files, joined to the stored best of their metric and job."""
     of_best = (_BEST.job_id == _RESULT.job_id) & (_BEST.name == "best/" + _RESULT.name)
     every = evaluation_metric.join(log_file, of_file(evaluation_metric)).join(metric_summary, of_best)
     return columns.select_from(every).where(log_file.c.current, _RESULT.kind.in_(("int", "float")))

@@ -1,7 +1,8 @@
-"""Base dirs at two paths: those that were moved, and jobs that the store knows twice. Only reads.
+"""Base dirs that were moved, and jobs that the store has in two base dirs. Only reads.
 
-In: a connection, a stored path or a base dir. Out: where it is now, or which other base dirs hold the same jobs.
-Promises: jobs count as the same only where id, a log file's name and the digest of its first frame agree.
+In: a connection, a stored path or a base dir. Out: where the base dir is now, or which others have the same jobs.
+Promises: two jobs count as the same only if they have the same train id and a log file with the same name and the same
+digest of its first frame.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lineage_store.texts import from_stored
 
 
 def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
-    """The base dir, as (id, stored path), that was at a path before; None for one that none has left."""
+    """Return the base dir, as (id, stored path), that was at `path` before it was moved; None if there is none."""
     moved = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from).where(
         base_dir.c.moved_from.is_not(None)
     )
@@ -27,11 +28,11 @@ def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
 
 
 def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
-    """By the id of each other base dir that holds jobs of this one too, how many."""
+    """Return, by the id of each other base dir that also has jobs of this one, how many."""
     mine, other = train_job.alias("mine"), train_job.alias("other")
     file, again = log_file.alias("file"), log_file.alias("again")
     ours = select(mine.c.train_id, file.c.name, file.c.fingerprint).join(file, file.c.job_id == mine.c.id)
-    # Apart: jobs of two base dirs lie on different workers of Citus.
+    # In a CTE of its own, because the jobs of two base dirs may be on different workers of Citus.
     here = ours.where(mine.c.base_dir_id == base_dir_id).cte("here")
     found = (
         select(other.c.base_dir_id, func.count(other.c.id.distinct()))
@@ -46,7 +47,7 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
 
 
 def known_twice(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
-    """The base dirs that hold jobs of another one too, each pair once; of one base dir, or of all."""
+    """Yield a finding for each pair of base dirs that have jobs in common: for all base dirs, or those of one."""
     paths = {number: from_stored(path) for number, path in registry.base_dirs(connection)}
     asked = paths if base_dir_id is None else [base_dir_id]
     for number in asked if len(paths) > 1 else ():

@@ -1,8 +1,9 @@
-"""Which jobs the policies of the settings name: those that are too old, too many, or beyond the store's size.
+"""Find the jobs that the retention policies in the settings name: too old, too many, or beyond the store's size.
 
-In: policies, base dirs, the database's time. Out: jobs, the oldest first, each with the policy that names it, and what
-it takes in the store. Promises: only reads; live jobs are never named, nor labelled ones where these are kept; what is
-not known of a job speaks for keeping it; naming the same jobs twice removes no more. Does not know how jobs go.
+In: policies, a base dir, the database's time. Out: jobs, the oldest first, each with the policy that names it and its
+size in the store. Promises: only reads; never names live jobs, jobs that were not read yet, or, if labelled jobs are
+kept, labelled ones; once the named jobs are removed, it names no others in their place. Does not know how jobs are
+removed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from lineage_store.store.shards import ALL, Shards
 
 
 class _Bytes(NamedTuple):
-    """What rows take with their indexes, about (docs/decisions/0046-policies.md)."""
+    """About how many bytes a row takes with its indexes (docs/decisions/0046-policies.md)."""
 
     scalar: int
     bucket: int
@@ -49,31 +50,31 @@ class _Bytes(NamedTuple):
 
 _BYTES = {"sqlite": _Bytes(30, 70, 70, 350, 4_000), "postgresql": _Bytes(90, 140, 170, 400, 8_000)}
 _KEPT_A_BUCKET = 4
-"""Samples that stay of a bucket, about."""
+"""About how many samples of a bucket stay."""
 _LINEAGE_TWICE = 2
-"""Lineage is kept as it was written, and as what it comes to."""
+"""Lineage is stored twice: as it was written, and folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What is to stay, as the settings `keep_…` say it; 0: no such policy."""
+    """The settings `keep_…`; 0 means no such policy."""
 
     days: int
     jobs: int
     store_bytes: int
     labelled: bool
     every_step_days: int
-    """Scalars are thinned then, by `thinnable.py`; the job stays."""
+    """After so many days scalars are thinned (`thinnable.py`); the job stays."""
     buckets: int
 
     @property
     def remove(self) -> bool:
-        """Whether any of them lets jobs go."""
+        """Whether any policy removes jobs."""
         return bool(self.days or self.jobs or self.store_bytes)
 
 
 def policies_of(settings: Settings) -> Policies | None:
-    """The policies of some settings; None where they name none."""
+    """Return the policies of the settings; None if they have none."""
     found = Policies(
         settings.keep_days,
         settings.keep_jobs,
@@ -92,12 +93,12 @@ class Expired(NamedTuple):
     train_id: str
     state: str
     begun: int
-    """When its newest log file was begun, unix s: by this jobs are older or newer."""
+    """When its newest log file was begun, unix s: the order from old to new jobs."""
     last_wall_time: float | None
     source_present: bool
     log_bytes: int
     revision: int
-    """As it was then: of a job that has changed since, another is true."""
+    """Revision of the job when it was named: shows later whether the job has changed since."""
     samples: int
     store_bytes: int
     policy: str
@@ -114,9 +115,9 @@ def expired(
     shards: Shards = ALL,
     after: Expired | None = None,
 ) -> list[Expired]:
-    """The next jobs of a base dir's shards that are named, the oldest first, behind one that was given out before.
+    """Return the next `limit` jobs of a base dir's shards that a policy names, behind `after`, the oldest first.
 
-    The size is that of the whole store: a base dir loses those of its jobs that are among the oldest of all.
+    `store_bytes` limits the whole store: a base dir loses those of its jobs that are among the oldest of all base dirs.
     """
     if not policies.remove:
         return []
@@ -134,7 +135,7 @@ def expired(
 
 
 def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
-    """Every job with the policy that names it, or NULL."""
+    """Select every job with the policy that names it, or NULL."""
     ranked = _ranked(dialect_name, base_dir_id, policies, now).subquery()
     rules: list[tuple[ColumnElement[bool], Any]] = [(ranked.c.stays, null())]
     if policies.days:
@@ -146,7 +147,7 @@ def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetim
     if not policies.store_bytes:
         return select(*columns, policy)
     first = select(*columns, policy).subquery()
-    # What stays in any case takes its room first, then the newest.
+    # Jobs that stay in any case use up the room first, then the others from the newest on.
     left = case((first.c.policy.is_(None), first.c.store_bytes), else_=0)
     order = (case((first.c.stays, 0), else_=1), first.c.begun.desc(), first.c.id.desc())
     taken = func.sum(left).over(order_by=order, rows=(None, 0)).label("taken")
@@ -162,7 +163,7 @@ def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetim
 
 
 def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
-    """Every job that counts, with its age, its place within its base dir, and its size."""
+    """Select every job with its rank by age within its base dir and its size: of all base dirs if sizes are limited."""
     job, size = train_job.c, _sizes(dialect_name).subquery()
     lineage = _lineage(dialect_name).subquery()
     begun = func.coalesce(job.last_file_time, 0).label("begun")
@@ -196,12 +197,12 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
 LABELLED = and_(
     annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
 )
-"""By this jobs are joined to what people said of them, which `stays` asks."""
+"""The condition that joins jobs to their labels and remarks, for `stays`."""
 
 
 def stays(policies: Policies) -> ColumnElement[bool]:
-    """Whether nothing is done to a job, whatever the policies name: to a live one, and one with a label."""
-    # Of one that was not read yet that is not known either; it does not count among the newest.
+    """Return the condition that no policy touches a job: it is live, was not read yet, or has a label that keeps it."""
+    # `last_file_time` is NULL until a job is first read.
     stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
     if not policies.labelled:
         return stays
@@ -210,7 +211,7 @@ def stays(policies: Policies) -> ColumnElement[bool]:
 
 
 def _sizes(dialect_name: str) -> Select[Any]:
-    """Of each job that has series: its samples, and what they take."""
+    """Select the number of samples of each job that has series, and the bytes that they take in the store."""
     row = _BYTES[dialect_name]
     there, is_thinned = series.c.sample_count - series.c.thinned_count, series.c.thinned_count > 0
     with_buckets = row.scalar + row.bucket // _KEPT_A_BUCKET

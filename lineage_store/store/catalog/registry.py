@@ -1,7 +1,7 @@
-"""Base dirs, jobs and log files as the store knows them.
+"""Look up and register base dirs, jobs and log files.
 
-In: stored names. Out: rows of `base_dir`, `train_job` and `log_file`, made when they are first seen.
-Promises: registering is idempotent; a bookmark begins at 0. Does not know the disk.
+In: stored names. Out: rows of `base_dir`, `train_job` and `log_file`, inserted when they are first seen.
+Promises: registering is idempotent; the bookmark of a new file is 0. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from lineage_store.texts import key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
-"""The conditions of two indexes of log files: SQLite uses those only for queries in these very words."""
+"""The conditions of two partial indexes of log files: SQLite uses them only for queries with exactly this text."""
 JOBS_AT_ONCE = 1_000
-"""Of a page of what is known of a base dir."""
+"""Jobs per page of `next_known`."""
 
 
 def base_dirs(connection: Connection) -> list[tuple[int, str]]:
-    """Every base dir, as (id, stored path), by path."""
+    """Return every base dir, as (id, stored path), by path."""
     there = select(base_dir.c.id, base_dir.c.path).where(~base_dir.c.leaving)
     rows = connection.execute(there.order_by(base_dir.c.path))
     return [(row.id, row.path) for row in rows]
 
 
 def base_dir_id(connection: Connection, path: str) -> int | None:
-    """The id of a base dir by its stored path; None when the store does not know it."""
+    """Return the id of a base dir by its stored path; None if the store does not know it."""
     rows = run(connection, _BY_PATH, asked=key(path))
     return rows[0][0] if rows else None
 
@@ -56,7 +56,7 @@ _BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked")
 
 
 def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
-    """The id of a base dir, made if need be."""
+    """Return the id of a base dir by its stored path; insert the base dir if the store does not know it."""
     connection.execute(
         upsert(connection, base_dir, ["path_key"]), {"path": path, "path_key": key(path), "created_at": now}
     )
@@ -65,7 +65,7 @@ def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
 
 
 def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
-    """The id of a job by its stored train id; None when the store does not know it."""
+    """Return the id of a job by its stored train id; None if the store does not know it."""
     rows = run(connection, _BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
     return rows[0][0] if rows else None
 
@@ -78,7 +78,7 @@ _BY_TRAIN_ID = select(train_job.c.id).where(
 def known_files(
     connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
-    """The newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
+    """Return the newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
     query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
     if only is None:
         return _newest(connection.execute(query))
@@ -88,7 +88,10 @@ def known_files(
 def next_known(
     connection: Connection, base_dir_id: int, after: str, upto: str | None, shards: Shards = ALL
 ) -> tuple[list[KnownFile], str | None]:
-    """The same of the next jobs behind one, up to another, and the last of these jobs; None: there is none left."""
+    """Return the known files of the next jobs behind `after`, up to `upto` if given, and the last of these jobs.
+
+    The last job is the next call's `after`; None if no job is left.
+    """
     behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id > after)
     of_shards = select(train_job.c.id, train_job.c.train_id).where(behind, *shards.conditions())
     jobs = of_shards.order_by(train_job.c.train_id)
@@ -102,14 +105,14 @@ def next_known(
 def register(
     connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
-    """Make rows for files (and jobs) that the store does not know; give back the files as known."""
+    """Insert rows for files (and jobs) that the store does not know; return the files as known."""
     jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
     next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
     rows = [_new_row(file, jobs[file.train_id], next(next_no[jobs[file.train_id]]), now) for file in files]
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
-    # not all files of those jobs: one may have very many, which are registered part by part
+    # Not all files of these jobs: a job may have very many, which are registered part by part.
     these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
     known = connection.execute(_KNOWN.where(these))
     return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
@@ -118,9 +121,10 @@ def register(
 def next_numbers(
     connection: Connection, number: Column[int], job_ids: Collection[int]
 ) -> Mapping[int, Iterator[int]]:
-    """By job, the numbers for new rows of a table that counts its rows within each job; `number` is that column.
+    """Return, by job, an iterator of numbers for new rows of a table whose column `number` counts rows within a job.
 
-    Under the lease nobody else numbers meanwhile. A number is given again only when all that had it has gone.
+    They start behind the greatest number that exists, so a number is used again only after its row was deleted. The
+    lease keeps others from using the same numbers.
     """
     job_id = number.table.c.job_id
     greatest = select(job_id, func.max(number)).where(among(connection, job_id, job_ids)).group_by(job_id)
@@ -129,7 +133,7 @@ def next_numbers(
 
 
 def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
-    """Train ids of the jobs that are growing, or have bytes that make no frame yet."""
+    """Return the train ids of the jobs that are live, or have a file with suspect bytes."""
     of_base_dir = select(train_job.c.train_id).where(
         train_job.c.base_dir_id == base_dir_id, *shards.conditions()
     )
@@ -141,13 +145,16 @@ def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) ->
 
 
 def revision(connection: Connection, base_dir_id: int) -> int:
-    """The number of the last transaction that changed jobs of a base dir; -1 where there is no such base dir."""
+    """Return the revision of a base dir, which grows with each transaction that changes its jobs; -1 if unknown."""
     found = connection.execute(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id)).scalar()
     return -1 if found is None else found
 
 
 def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now: datetime) -> None:
-    """A base dir was searched in full for the jobs of some shards; for all of them, as long ago as for any."""
+    """Store that a base dir was searched in full for the jobs of some shards.
+
+    The base dir's own `discovered_at` becomes the oldest such time of its shards, or NULL if a shard has none.
+    """
     lease = ingest_lease.c
     mine = lease.base_dir_id == base_dir_id
     searched = update(ingest_lease).where(mine, lease.shard.in_(shards.numbers))
@@ -161,20 +168,22 @@ def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What is open in a base dir."""
+    """What ingest has left to do in a base dir."""
 
     pending_bytes: int
+    """Bytes behind the bookmarks of the log files that are there."""
     problems: int
+    """Open problems."""
 
 
 def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
-    """Bytes seen but not dealt with yet, and open problems of a base dir; takes a look at each of these."""
+    """Return a base dir's pending bytes and open problems; reads every pending file and every open problem."""
     mine = train_job.c.base_dir_id == base_dir_id
     pending = (
         select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
         .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
-        # SQLite would look through the files of every job, which lie together.
+        # Without the hint SQLite would scan all files of each job, because these are neighbours in the table.
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
@@ -183,30 +192,30 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
 
 
 def job_count(connection: Connection, base_dir_id: int) -> int:
-    """How many jobs the store has of a base dir; takes the longer, the more there are."""
+    """Return how many jobs the store has of a base dir; scans them all."""
     mine = train_job.c.base_dir_id == base_dir_id
     return connection.execute(select(func.count()).select_from(train_job).where(mine)).scalar_one()
 
 
 def has_jobs(connection: Connection, base_dir_id: int) -> bool:
-    """Whether the store holds any job of a base dir."""
+    """Return whether the store has any job of a base dir."""
     ((first,),) = run(connection, FIRST_JOB, asked=base_dir_id)
     return first is not None
 
 
 FIRST_JOB = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id == bindparam("asked"))
-"""One index alone tells it; for any job, or EXISTS, PostgreSQL may go through the jobs of all base dirs."""
+"""The least train id, found by one index. For LIMIT 1 or EXISTS, PostgreSQL may scan the jobs of all base dirs."""
 
 
 def forget_base_dir(connection: Connection, path: str) -> None:
-    """Drop a base dir that has no jobs, by its stored path."""
+    """Delete a base dir that has no jobs, by its stored path, if the store knows it."""
     found = base_dir_id(connection, path)
     if found is not None:
         drop_base_dir(connection, found)
 
 
 def drop_base_dir(connection: Connection, base_dir_id: int) -> None:
-    """Drop a base dir that has no jobs, with all that says something of it: foreign keys are not relied on."""
+    """Delete a base dir that has no jobs, and its rows in other tables: foreign keys may be missing (Citus)."""
     for table in metadata.sorted_tables:
         if "base_dir_id" in table.c and table is not train_job:
             connection.execute(delete(table).where(table.c.base_dir_id == base_dir_id))
@@ -214,7 +223,7 @@ def drop_base_dir(connection: Connection, base_dir_id: int) -> None:
 
 
 def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
-    """When a base dir was last searched in full."""
+    """Return when a base dir was last searched in full; None if it never was."""
     return connection.execute(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id)).scalar()
 
 
@@ -233,7 +242,7 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 def _ensure_jobs(
     connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
 ) -> dict[str, int]:
-    """The ids of jobs, made if need be. Nobody else makes them under the lease: no constraint need see to it."""
+    """Return the ids of jobs by train id; insert new jobs. The lease keeps others from it, so no upsert is needed."""
     jobs = _job_ids(connection, base_dir_id, train_ids)
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
     fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}

@@ -1,7 +1,7 @@
-"""Which jobs the rules of a clean-up name. Only reads.
+"""Find the jobs that the rules of a clean-up name. Only reads.
 
-In: rules, a base dir, the database's time. Out: jobs a page at a time. Promises: a job that grew lately is never among
-them; what is not known of a job speaks for keeping it. Does not know conditions: they come as SELECTs of job ids.
+In: rules, a base dir, the database's time. Out: jobs, a page at a time. Promises: never names live jobs; a sign of life
+that the store does not know counts as none. Does not know conditions: they are given as SELECTs of job ids.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lineage_store.store.schema.tables import train_job
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What makes a job removable: all that is given must hold, and something must be given."""
+    """The rules of a clean-up: a job must fulfil all that are given; callers give at least one."""
 
     text: str
     """The rules in words, for the tombstone."""
     older_than_s: float | None = None
-    """No event, no growth and no log file begun for so long."""
+    """For so long the job had no event, no growth and no new log file."""
     missing: bool = False
-    """No log file of it is left on disk."""
+    """If true, no log file of the job is left on disk."""
     among: Select[Any] | None = None
     """Ids of the jobs that a condition matches."""
 
@@ -44,7 +44,7 @@ class Removable:
 def removable(
     connection: Connection, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
 ) -> list[Removable]:
-    """The next jobs with an id greater than `after`, by id."""
+    """Return the next `limit` jobs that the rules name with an id greater than `after`, by id."""
     wanted = select(
         train_job.c.id,
         train_job.c.train_id,
@@ -65,13 +65,16 @@ def removable(
 
 
 def any_present(connection: Connection, base_dir_id: int) -> bool:
-    """Whether a log file of any job of the base dir was there at the last look."""
+    """Return whether any log file of the base dir was on disk when ingest last looked."""
     mine = (train_job.c.base_dir_id == base_dir_id) & train_job.c.source_present
     return connection.execute(select(train_job.c.id).where(mine).limit(1)).first() is not None
 
 
 def without_life_since(cutoff: datetime) -> list[ColumnElement[bool]]:
-    """Every sign of life of a job is older. Modification times are none: copying sets them."""
+    """Return conditions that every known sign of life of a job is older than `cutoff`.
+
+    Modification times are no signs of life, because copying a file sets them.
+    """
     times = (
         (train_job.c.last_wall_time, cutoff.timestamp()),
         (train_job.c.last_file_time, int(cutoff.timestamp())),

@@ -1,7 +1,8 @@
-"""Which scalars the policy `keep_every_step_days` names: long ones of jobs without a sign of life for so many days.
+"""Find the scalar series that the policy `keep_every_step_days` names: long ones, of jobs without recent sign of life.
 
-In: policies, a base dir, the database's time. Out: series, by job and number. Promises: only reads; live jobs are never
-named, nor labelled ones where these are kept, nor what was thinned before: a file that grew since is read anew.
+In: policies, a base dir, the database's time. Out: series, by job and number. Promises: only reads; never names series
+of live jobs, of labelled jobs if these are kept, or series that were thinned before (if their file grows, ingest reads
+it again from its first byte).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lineage_store.store.schema.tables import annotation, log_file, of_file, ser
 from lineage_store.store.shards import ALL, Shards
 
 SAMPLES_A_BUCKET = 10
-"""Of a series with fewer there would be little to win: up to seven of a bucket stay, and the bucket itself."""
+"""Series with fewer are not thinned, for little would be won: up to seven samples of a bucket stay, and the bucket."""
 SeriesKey = tuple[int, int]
 """(job id, number of the series within it)."""
 
@@ -33,15 +34,14 @@ class Thinnable(NamedTuple):
     tag: str
     log_file: str
     source_present: bool
-    """Whether a log file of the job was left, from which every step could be read again."""
+    """Whether a log file of the job is left on disk, from which every step could be read again."""
     sample_count: int
     superseded_from: int | None
     revision: int
-    """Of its job, as it was then: of one that has changed since, another is true."""
+    """Revision of the job when the series was named: shows later whether the job has changed since."""
 
     @property
     def key(self) -> SeriesKey:
-        """What names it in the store."""
         return self.job_id, self.series_no
 
 
@@ -56,7 +56,10 @@ def thinnable(
     after: SeriesKey = (0, 0),
     only: SeriesKey | None = None,
 ) -> list[Thinnable]:
-    """The next series of a base dir's shards behind one that was given out before; or `only` this, if it is named."""
+    """Return the next `limit` series of a base dir's shards that the policy names, behind `after`, by key.
+
+    With `only`, return this series if the policy still names it.
+    """
     if not policies.every_step_days:
         return []
     old = without_life_since(now - timedelta(days=policies.every_step_days))

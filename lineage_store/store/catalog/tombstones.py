@@ -1,8 +1,9 @@
-"""Tombstones: jobs that were removed on purpose, and whose log files ingest leaves alone.
+"""Tombstones of jobs that were removed on purpose: ingest leaves their log files alone.
 
-In: a base dir, and log files found there that the store does not know. Out: those that are to be ingested.
-Promises: a tombstone covers what was there when the job was removed; when a log file with a newer timestamp in its name
-shows up, somebody trains there again, and the job comes back whole. Does not know how jobs are removed.
+In: a base dir, and log files in it that the store does not know. Out: those of them that are to be ingested.
+Promises: a tombstone covers the log files that were there when the job was removed; when a log file with a newer
+timestamp in its name appears, somebody trains there again, and the whole job comes back. Does not know how jobs are
+removed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import base_dir, tombstone
 
 BY_POLICY = "policy "
-"""What the reason of a tombstone begins with when a policy named the job; then comes the setting."""
+"""A tombstone's reason begins with this if a policy named the job; the policy's setting follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A removed job, by its stored names."""
+    """A removed job; texts are in their stored form."""
 
     base_dir: str
     train_id: str
@@ -34,7 +35,7 @@ class Tombstone:
 
 
 def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
-    """The files of jobs that have no tombstone, or that have outlived theirs."""
+    """Return the files whose job has no tombstone, or has a newer file among `files` than its tombstone covers."""
     newest: dict[str, int] = {}
     for file in files:
         newest[file.train_id] = max(file.file_time, newest.get(file.train_id, file.file_time))
@@ -50,20 +51,20 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
 
 
 def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> None:
-    """These jobs are there again."""
+    """Delete the tombstones of jobs that are in the store again."""
     mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
     connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids)))
 
 
 def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
-    """The tombstone of a job, if it has one."""
+    """Return the tombstone of a job; None if it has none."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
     row = connection.execute(_ALL.where(mine)).first()
     return None if row is None else Tombstone(*row)
 
 
 def latest(connection: Connection, base_dir_id: int | None = None, *, page: Page = ALL) -> list[Tombstone]:
-    """A page of the tombstones of a base dir, or of all, latest first."""
+    """Return a page of the tombstones of a base dir, or of all base dirs, latest first."""
     here = tombstone.c.base_dir_id == base_dir_id
     query = _ALL.where(_THERE if base_dir_id is None else here)
     ordered = query.order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id, tombstone.c.base_dir_id)
@@ -71,13 +72,13 @@ def latest(connection: Connection, base_dir_id: int | None = None, *, page: Page
 
 
 def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
-    """Those of some jobs that have a tombstone."""
+    """Return which of the jobs have a tombstone."""
     mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
     return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
 
 
 def by_policy(connection: Connection, path: str | None = None) -> list[dict[str, Any]]:
-    """What policies have removed from a base dir (stored path), or from each: how many jobs, and when lately."""
+    """Return, per base dir (or of one stored path) and policy, how many removed jobs there are and the last removal."""
     counted = func.count().label("jobs"), func.max(tombstone.c.removed_at).label("last_removed_at")
     named = func.substr(tombstone.c.reason, len(BY_POLICY) + 1).label("policy")
     wanted = (
@@ -92,7 +93,7 @@ def by_policy(connection: Connection, path: str | None = None) -> list[dict[str,
     return [dict(row) for row in connection.execute(wanted).mappings()]
 
 
-# As a join, SQLite would begin with the base dirs, and sort all their tombstones.
+# A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
 _PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
 _THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
 _ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).where(

@@ -1,1 +1,1 @@
-"""SQLite and PostgreSQL: connections, sessions, failures, and the statements that each spells in its own way."""
+"""SQLite and PostgreSQL: connections, sessions, failures, and the statements that differ between the two."""

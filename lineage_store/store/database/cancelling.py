@@ -1,8 +1,8 @@
-"""Questions that nobody waits for any more: their statements are ended.
+"""Cancel the statements of a question whose answer nobody waits for any more.
 
-In: a question in one thread, and its end in another. Out: the statement at hand fails, as one that takes too long does.
-Promises: only statements of that question are ended; a connection whose statement was ended is not used again, for what
-ends it may arrive late. Knows what SQLite's and PostgreSQL's drivers call it, nothing of statements.
+In: a question that runs in one thread, and `cancel` from another thread. Out: the question's running statement fails
+like one that takes too long. Promises: only statements of that question are cancelled; its connections are not used
+again, because a cancellation may reach the server late. Does not know what the statements are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cancellation:
-    """Whether somebody still waits for a question's answer."""
+    """The handle to cancel one question."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class Cancellation:
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
-        """End what the question runs now, in another thread, and let it run nothing more."""
+        """End the question's running statement, from another thread, and let it run no other statement."""
         with self._lock:
             self._cancelled.set()
             for connection in self._connections:
@@ -37,7 +37,7 @@ class Cancellation:
 
     @contextmanager
     def covers(self) -> Iterator[None]:
-        """The block is the question."""
+        """Make this handle cancel what the block runs."""
         before = _CURRENT.set(self)
         try:
             yield
@@ -69,7 +69,10 @@ _CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 @contextmanager
 def cancellable(connection: Connection) -> Iterator[None]:
-    """What runs in the block ends when the question that it belongs to is cancelled."""
+    """End the block's statements on `connection` when the current question is cancelled.
+
+    Raises DatabaseUnavailableError with the cause "timeout" if the question was cancelled before or meanwhile.
+    """
     current = _CURRENT.get()
     if current is None:
         yield

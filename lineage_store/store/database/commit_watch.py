@@ -1,8 +1,9 @@
-"""Whether anybody may have committed since one looked last, for next to nothing: what who polls asks first.
+"""A cheap check whether anybody may have committed since the last check, to be made before each poll.
 
-In: an engine, and a statement for PostgreSQL whose rows change with what is looked for; SQLite itself tells whether
-anybody has committed. Out: no where nothing has changed; yes where something may have. Promises: no commit goes
-unnoticed, nor that a SQLite file was replaced; no transaction stays open. What fails is a yes: who looks is told why.
+In: an engine, and for PostgreSQL a cheap statement whose rows change whenever the polled rows do (SQLite itself says
+whether anybody has committed). Out: False if nothing has changed, True if something may have. Promises: no such commit
+is missed, nor the replacement of a SQLite file; no transaction stays open; if the check fails it returns True, so that
+the poll itself raises the error.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ _ON_SQLITE = "PRAGMA data_version"
 
 
 class CommitWatch:
-    """One reader's watch. Not for several threads."""
+    """The watch of one reader; not thread-safe."""
 
     def __init__(self, engine: Engine, on_postgresql: str, *, allow_network_filesystem: bool = False) -> None:
         self._path = sqlite_path(engine.url.render_as_string(hide_password=False))
         self._statement = _ON_SQLITE if engine.dialect.name == "sqlite" else on_postgresql
-        # What SQLite tells is of one connection, which is kept; the others would wait for it in vain.
+        # SQLite's data_version can only be compared within one connection. That connection is kept, so it must not come
+        # from the shared pool, whose other users would wait for it in vain.
         self._engine = apart(engine, allow_network_filesystem=allow_network_filesystem)
         self._connection: PoolProxiedConnection | None = None
         self._seen: tuple[Identity | None, list[Any]] | None = None
 
     def may_have_changed(self) -> bool:
-        """Whether it may be worth looking."""
+        """Return whether anything may have changed since the last call; True at the first call."""
         before, file = self._seen, None if self._path is None else identity_of(self._path)
         if self._connection is None or before is None or before[0] != file:
             self.close()
@@ -51,11 +53,10 @@ class CommitWatch:
         return before != self._seen
 
     def forget(self) -> None:
-        """Say yes next time: what was looked for was not found out."""
+        """Return True next time, because the poll after the last check did not succeed."""
         self._seen = None
 
     def close(self) -> None:
-        """Close the connection."""
         if self._connection is not None:
             self._connection.invalidate()
         self._connection = self._seen = None

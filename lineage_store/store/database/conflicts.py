@@ -1,8 +1,8 @@
-"""Questions that a standby ended, because it had to replay what they were reading: they are asked once more.
+"""Retry a question that a standby has ended because it had to replay changes to the rows that the question read.
 
-In: a question, or a class of them. Out: the same, which is asked again where the standby ended it. Promises: once, and
-for no other failure; the second time sees a state of its own. A question that is part of another is not asked again by
-itself: its transaction may be that of the whole. Does not know what is asked.
+In: a function, or a class of methods. Out: the same with a retry. Promises: one retry, for no other failure; the retry
+starts anew, in a snapshot of its own. A question that is part of another question is not retried by itself, because it
+may run in the transaction of the whole. Does not know the questions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from lineage_store.errors import DatabaseUnavailableError
 
 CONFLICT = "conflict"
-"""The cause of the error."""
+"""The cause in the `DatabaseUnavailableError` of a question that a standby has ended."""
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -24,7 +24,7 @@ _IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
 
 
 def asked_again(question: Callable[P, T]) -> Callable[P, T]:
-    """Let a question be asked once more where a standby ended it."""
+    """Retry a question once if a standby has ended it."""
 
     @wraps(question)
     def ask(*arguments: P.args, **named: P.kwargs) -> T:
@@ -44,7 +44,7 @@ def asked_again(question: Callable[P, T]) -> Callable[P, T]:
 
 
 def all_asked_again(room: C) -> C:
-    """Let the public methods of a class be asked again, but for those that answer bit by bit."""
+    """Retry the public methods of a class, except those whose answer is produced bit by bit."""
     for name, method in list(vars(room).items()):
         bit_by_bit = isgeneratorfunction(method) or hasattr(method, "__wrapped__")
         if isfunction(method) and not name.startswith("_") and not bit_by_bit:

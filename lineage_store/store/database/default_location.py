@@ -1,7 +1,7 @@
-"""Where the store is when nobody says: a SQLite file in the user's state directory.
+"""The default location of the store: a SQLite file in the user's state directory.
 
-In: nothing. Out: a database URL. When the home directory is on a network filesystem, as on most clusters, cannot be
-written or is none, the store goes to a private directory below /var/tmp instead, which survives reboots and is local.
+In: nothing. Out: a database URL. If the state directory is on a network filesystem (as on most clusters), is another
+user's or cannot be made, the store is in a private directory below /var/tmp, which is local and survives reboots.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FALLBACK = Path("/var/tmp") / f"lineage-store-{os.getuid()}"  # noqa: S108 - mad
 
 
 def default_url(*, make_directory: bool = True) -> str:
-    """The URL of this user's own store; its directory is made (mode 0700) if need be, and if it may be.
+    """Return the URL of this user's own store; unless `make_directory` is false, make its directory (mode 0700).
 
-    Raises DatabaseUnavailableError when no directory can be made.
+    Raises DatabaseUnavailableError if no directory can be made.
     """
     home = user_directory("state")
     candidates = [FALLBACK] if home is None or is_network(filesystem_type(home)) else [home, FALLBACK]
@@ -41,7 +41,7 @@ def default_url(*, make_directory: bool = True) -> str:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Whether a directory is this user's: anybody may make directories in /var/tmp, and links to others' there."""
+    """Return whether a directory is this user's: in /var/tmp anybody may make directories, and links to others."""
     status = directory.stat(follow_symlinks=directory != FALLBACK)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 

@@ -1,7 +1,7 @@
-"""Why a database refused, and what to do: from the driver's error to one of a few kinds.
+"""Why a database failed, and what to do: turn a driver's error into one of a few causes.
 
-In: an error of the driver, and the SQLite file if it is one. Out: a finding. Its kind tells whoever waits what
-it is waiting for; codes come before words, since only some failures have a code.
+In: an error of the driver, and the SQLite file if there is one. Out: a finding with a cause and a remedy. The cause
+comes from the error's code if the code says it, else from the words of the message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OF_SQLSTATE = {
     "57P03": "down",
 }
 _REMEDIES = (
-    # Words of the message, kind where the codes tell none, remedy.
+    # Words in the message; the cause, if the code says none; the remedy.
     ("locked", "locked", "Another session of this process has it: wait."),
     (
         "lock timeout",
@@ -76,14 +76,14 @@ _REMEDIES = (
     ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
 )
 _OF_CONFLICT = "conflict with recovery"
-"""Its codes are those of deadlocks and of servers that go down, too."""
+"""Needed because the codes of such an error are also those of deadlocks and of servers that shut down."""
 _IS_IT_UP = KINDS["database_down"].remedy
 _IS_IT_WELL = "Is its disk well? The system's log may tell."
 _LITTLE_BYTES = 1 << 20
 
 
 def cause_of(error: BaseException | None, words: str, path: Path | None) -> Finding:
-    """The cause of a driver's error, of which `words` is the first line; `path` is the SQLite file."""
+    """Return why the driver raised `error`; `words` is its message's first line, `path` the SQLite file, if any."""
     kind, remedy = next(
         ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
     )
@@ -100,12 +100,12 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Find
         return of_database(kind, remedy=locked_remedy(path))
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
         return of_database(kind, remedy=remedy)
-    # A full disk is a "disk I/O error" too, where a file beside the database cannot grow.
+    # On a full disk SQLite also says "disk I/O error", when a file beside the database cannot grow.
     return of_disk(path) or of_database(kind, remedy=_IS_IT_WELL if remedy == _IS_IT_UP else remedy)
 
 
 def of_disk(path: Path) -> Finding | None:
-    """What keeps a SQLite file from being written, whoever else uses it."""
+    """Return a finding if the disk or the permissions keep this user from writing a SQLite file; else None."""
     try:
         disk = os.statvfs(path)
     except OSError:
@@ -119,13 +119,13 @@ def _kind_by_code(error: BaseException | None) -> str | None:
     if isinstance(error, sqlite3.Error):
         return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     sqlstate = getattr(error, "sqlstate", None)
-    if sqlstate is None:  # the server did not come to say anything
+    if sqlstate is None:  # there was no answer of a server
         return None if error is None or "password" in str(error) else "down"
     return "down" if sqlstate.startswith("08") else _OF_SQLSTATE.get(sqlstate)
 
 
 def locked_remedy(path: Path) -> str:
-    """Who holds a SQLite file's write lock, and what to do about it."""
+    """Return a text that says who holds a SQLite file's write lock, and what to do about it."""
     pid = writer_of(path)
     if pid is None:
         return f"Another process holds its write lock: wait, or find it with `fuser {path}` or `lsof {path}`."

@@ -1,10 +1,10 @@
-"""A SQLite file, or its write-ahead log, that was removed or replaced while it was open: what is written goes nowhere.
+"""Detect that a SQLite file or its write-ahead log was removed or replaced while open: writes to it would be lost.
 
-In: an engine on a SQLite file. Out: at the next use of a connection, a `DatabaseUnavailableError`: `gone` as long as
-there is no file, `replaced` once. Where snapshots are read, being replaced is the rule: nothing is said. Promises: no
-empty file is made in place of one that is gone; a file is never read with the write-ahead log of the one before it,
-which SQLite would take for its own; what a log held that was removed alone is taken into the file. Does not know what
-the files hold.
+In: an engine on a SQLite file. Out: at the next use of a connection, a `DatabaseUnavailableError` with the cause `gone`
+as long as there is no file, or `replaced`, once. A reader of snapshots connects anew without an error, because they are
+meant to be replaced. Promises: a removed file is not made anew as an empty one; a new file is never read with the
+write-ahead log of the old one, which SQLite would not notice; if the log alone was removed, its content is first
+written into the file if that is safe. Does not know the content of the files.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _NEVER_REMOVE = (
     "is missing of log files is read again."
 )
 Identity = tuple[int, int]
-"""Of a file, whatever its name: device and inode."""
+"""Device and inode of a file."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What an engine knows of a store's file and of the two beside it."""
+    """What an engine knows of a store's file, its write-ahead log (-wal) and the log's index (-shm)."""
 
     path: Path
     log: Path
     index: Path
     opened: bool = False
     old_log: Identity | None = None
-    """The write-ahead log of a file that is gone, still in its place."""
+    """The write-ahead log of a removed or replaced file, if the log is still in its place."""
 
 
 def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
-    """See at each use of a connection whether the file (None: memory) is still the one that was opened."""
+    """Check at each use of a connection that the file is still the one that was opened; None: a database in memory."""
     if path is None:
         return
     log_path, index_path = (Path(f"{os.path.realpath(path)}{suffix}") for suffix in ("-wal", "-shm"))
@@ -78,13 +78,13 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
 def _see_its_log(
     engine: Engine, known: _Known, connection: sqlite3.Connection, record: ConnectionPoolEntry
 ) -> None:
-    """Refuse to go on where the log that a connection writes is not in its place; first take it into the file."""
+    """Raise if the log that a connection writes is not in its place any more; first try to write it into the file."""
     log, index = identity_of(known.log), identity_of(known.index)
     opened = record.info.get("log")
     if opened is None or opened[0] == log:
-        record.info["log"] = log and (log, index)  # SQLite makes it when it first reads
+        record.info["log"] = log and (log, index)  # SQLite makes the log when it first reads
         return
-    if opened[1] == index:  # by which all who have the store open are still of one mind
+    if opened[1] == index:  # all processes still share this index, so a checkpoint is safe
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(FULL)")
     engine.dispose()
@@ -92,7 +92,7 @@ def _see_its_log(
 
 
 def identity_of(path: Path) -> Identity | None:
-    """Which file is at a path now; None where there is none."""
+    """Return the identity of the file that is at a path now; None if there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def _held_open() -> set[Identity | None]:
-    """The files that this process has open, as far as the system tells."""
+    """Return the files that this process has open; none where there is no /proc."""
     try:
         return {identity_of(Path("/proc/self/fd", number)) for number in os.listdir("/proc/self/fd")} - {None}
     except OSError:

@@ -1,8 +1,8 @@
-"""Where a SQLite file may live: on a local filesystem only.
+"""Where a SQLite file may be: on a local filesystem only.
 
-In: a path. Out: the type of the filesystem it is on, or a refusal that says why and what to do. Promises: whatever
-bytes somebody gave a mount for a name, it breaks nothing, and what lies below it is known for what it is.
-SQLite's write-ahead log is shared memory between processes of one host; over NFS and its kin it loses writes.
+In: a path. Out: the type of the filesystem that it is on, or an error that says why not and what to do. Promises: mount
+points with any bytes in their names are read correctly. Why: SQLite's write-ahead log needs memory that the processes
+of one host share; over NFS and the like it loses writes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ NETWORK_FILESYSTEMS = frozenset({
 })
 # fmt: on
 MOUNTINFO = Path("/proc/self/mountinfo")
-"""A line a mount; what would end a field or a line is spelt in octal there, and every other byte of a name as it is."""
+"""One line per mount; in names, blanks, line ends and backslashes are written in octal, all other bytes as they are."""
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str | None:
-    """The type of the filesystem that holds `path` (or its nearest existing parent); None where nothing tells."""
+    """Return the type of the filesystem of `path`, or of its nearest existing parent; None if it is not known."""
     try:
         mounts = mountinfo.read_bytes().split(b"\n")
     except OSError:
@@ -41,12 +41,12 @@ def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str | None:
 
 
 def is_network(kind: str | None) -> bool:
-    """Whether a filesystem type is shared over a network; FUSE counts, for nobody can tell what is behind it."""
+    """Return whether a filesystem type is a network one; FUSE counts as one, because anything may be behind it."""
     return kind is not None and (kind in NETWORK_FILESYSTEMS or kind == "fuse" or kind.startswith("fuse."))
 
 
 def refuse_network_filesystem(path: Path, mountinfo: Path = MOUNTINFO) -> None:
-    """Raise UnsafeStoreLocationError when `path` is on a network filesystem."""
+    """Raise UnsafeStoreLocationError if `path` is on a network filesystem."""
     kind = filesystem_type(path, mountinfo)
     if is_network(kind):
         raise UnsafeStoreLocationError(

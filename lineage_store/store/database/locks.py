@@ -1,6 +1,6 @@
-"""Who writes and who reads a SQLite file now, as far as Linux tells.
+"""Which processes write and read a SQLite file now, by Linux's list of file locks.
 
-In: the database's file. Out: the process, or nothing: no /proc, no lock, or a process that this one cannot see.
+In: the database's file. Out: process ids; none if there is no /proc, no lock, or the process cannot be seen from here.
 Knows where SQLite locks: byte 120 of the -shm file in WAL mode, else the database file itself.
 """
 
@@ -14,11 +14,11 @@ from lineage_store.texts import without_passwords
 
 _WRITER = 120
 _READERS = range(123, 128)
-"""Read marks: each is locked, shared, for as long as somebody reads by it."""
+"""Bytes of the read marks: a reader holds a shared lock on one of them."""
 
 
 def writer_of(path: Path) -> int | None:
-    """The id of the process that has the write lock of a SQLite database now."""
+    """Return the id of the process that has the write lock of a SQLite database now."""
     files = {_inode(Path(f"{path}-shm")): (_WRITER, _WRITER), _inode(path): None}
     return next(
         (
@@ -31,7 +31,7 @@ def writer_of(path: Path) -> int | None:
 
 
 def readers_of(path: Path) -> list[int]:
-    """The ids of other processes that are reading a SQLite database in WAL mode now."""
+    """Return the ids of other processes that are reading a SQLite database in WAL mode now."""
     shared = _inode(Path(f"{path}-shm"))
     found = {
         pid
@@ -42,7 +42,7 @@ def readers_of(path: Path) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process, fit to be shown; empty when it is not told."""
+    """Return the command line of a process without passwords; "" if it cannot be read."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
         return without_passwords(words.strip())
@@ -51,7 +51,7 @@ def command_of(pid: int) -> str:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped (SIGSTOP, or a debugger), so that it lets go of nothing."""
+    """Return whether a process is stopped (by SIGSTOP or a debugger), so that it will not release its locks."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "Tt"
     except OSError:
@@ -59,9 +59,9 @@ def is_stopped(pid: int) -> bool:
 
 
 def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
-    """(process id, inode, first and last byte) of every READ or WRITE lock.
+    """Yield (process id, inode, first and last byte) of every READ or WRITE lock.
 
-    Devices are left out: /proc and stat may differ.
+    Devices are left out, because /proc/locks and stat may show different ones.
     """
     try:
         lines = Path("/proc/locks").read_text().splitlines()
@@ -69,7 +69,7 @@ def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
         return
     for line in lines:
         fields = line.split()
-        if fields[1] == "->" or fields[3] != kind:  # somebody waits for it, or it is of another kind
+        if fields[1] == "->" or fields[3] != kind:  # "->": a process that waits for the lock
             continue
         last = int(fields[7]) if fields[7].isdigit() else -1
         yield int(fields[4]), int(fields[5].rpartition(":")[2]), (int(fields[6]), last)

@@ -1,6 +1,6 @@
-"""Pages of a list: so many rows, from a page number on, of a statement that has an order.
+"""Pages of a list: LIMIT and OFFSET for a statement that has an order.
 
-In: a limit and a page number as callers give them. Out: the statement with both, or a refusal that says what fits.
+In: a limit and a page number as callers give them. Out: the page's statement, or an error that says what is valid.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _MOST_ROWS = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which rows of a list. Raises LineageParamTypeError and LineageParamValueError for what is no page."""
+    """A page of a list. Raises LineageParamTypeError and LineageParamValueError if there can be no such page."""
 
     limit: int | None = None
-    """Rows of a page; None for all, which is one page."""
+    """Rows per page; None: all rows are one page."""
     number: int = 0
+    """From 0."""
 
     def __post_init__(self) -> None:
         _check("limit", 1 if self.limit is None else self.limit, least=1)
@@ -34,7 +35,7 @@ class Page:
             raise LineageParamValueError(f"Page {self.number} of {self.limit} rows is beyond any list.")
 
     def of(self, query: S) -> S:
-        """The page's part of a statement, whose order must tell any two rows apart."""
+        """Return the statement for this page of `query`, whose ORDER BY must be a total order."""
         if self.limit is None:
             return query
         return query.limit(self.limit).offset(self.limit * self.number)

@@ -1,8 +1,8 @@
-"""Connections that wait to be used again: which of them still may be, and which are made anew or closed instead.
+"""The connection pool: when a pooled connection may be used again, and when it is closed or made anew.
 
-In: an engine, by the events of its pool. Out: at each use a connection that answers and is not outdated. Promises: a
-thread that renews an engine's connections neither disturbs nor loses those that other threads use. Does not know what
-connections are for, nor what a database has.
+In: an engine, whose pool's events are handled here. Out: each use gets a connection that answers and is not outdated.
+Promises: a thread that renews an engine's connections neither disturbs nor loses those that other threads use. Does not
+know what connections are used for, nor the kind of database.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 WAIT_S = 30.0
-"""How long a thread waits for a connection while all are in use."""
+"""How long a thread waits for a free connection."""
 _RESTED_AFTER_S = 1.0
 _RENEWED_AT, _CLOSED = "lineage_store_renewed_at", "lineage_store_closed"
 
 
 def bounded(size: int) -> dict[str, Any]:
-    """Arguments of `create_engine`: that many connections at most, and who finds none waits for one."""
+    """Return arguments of `create_engine` for at most `size` connections; a thread waits if none is free."""
     return {"pool_size": size, "max_overflow": 0, "pool_timeout": WAIT_S}
 
 
 def size_of(engine: Engine) -> int:
-    """How many connections an engine opens at most."""
+    """Return how many connections an engine opens at most."""
     assert isinstance(engine.pool, QueuePool)
     return engine.pool.size()
 
 
 def renew(engine: Engine) -> None:
-    """Close the connections that wait; let those in use now be made anew before they are used again.
+    """Close the idle connections of the pool, and make those in use anew before they are used again.
 
-    `Engine.dispose` would lose a connection that another thread is being given: it goes back to a pool that is gone.
-    This pool stays; it only forgets to count those in use, and would open as many more than its limit.
+    `Engine.dispose` would lose a connection that another thread is just acquiring: it would return to a discarded pool.
+    Here the pool stays. But it no longer counts the connections that are in use, so it may exceed its limit by them.
     """
     engine.update_execution_options(**{_RENEWED_AT: time.monotonic()})
     engine.pool.dispose()
 
 
 def look_after(engine: Engine, *, pings: bool) -> None:
-    """See before a connection is used again that it was not outdated by `renew` and, with `pings`, still answers.
+    """Check before a connection is used again that `renew` was not called since and, with `pings`, that it answers.
 
-    Only one that has not been used for a while is asked: at each use (`pool_pre_ping`) that would cost a small question
-    a tenth of its time. One that was made just now is taken as it is.
+    Only a connection that was idle for a while is pinged: a ping at each use (`pool_pre_ping`) costs a tenth of a small
+    question's time. A new connection is not checked.
     """
 
     @event.listens_for(engine, "do_connect")
@@ -72,17 +72,17 @@ def look_after(engine: Engine, *, pings: bool) -> None:
 
 
 def close(engine: Engine) -> None:
-    """Close an engine for good: what another thread still asks of it keeps no connection open."""
+    """Close an engine for good: a connection that another thread still uses is closed when that thread returns it."""
     engine.update_execution_options(**{_CLOSED: True})
     engine.dispose()
 
 
 def close_what_comes_back_late(engine: Engine) -> None:
-    """Close a connection that was in use while `dispose` gave its pool up, which nobody else would close."""
+    """Close each connection that was in use during `dispose` when it is returned: nobody else would close it."""
 
     @event.listens_for(engine, "do_connect")
     def remember(_dialect: Any, record: Any, *_: Any) -> None:
-        # Of the record: its connections change, its pool does not.
+        # Kept in `record_info`, because the record outlives its connections.
         record.record_info.setdefault("pool", engine.pool)
 
     @event.listens_for(engine, "checkin")

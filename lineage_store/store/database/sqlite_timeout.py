@@ -1,8 +1,8 @@
-"""SQLite statements that take too long are ended, as PostgreSQL's `statement_timeout` ends them.
+"""A statement timeout for SQLite, like PostgreSQL's `statement_timeout`.
 
-In: a connection and seconds. Out: `sqlite3.OperationalError` (SQLITE_INTERRUPT) from the statement that took
-longer, its rows included. Promises: a signal that comes while SQLite is at work still ends it with
-KeyboardInterrupt: SQLite swallows what its handlers raise.
+In: a connection and seconds. Out: `sqlite3.OperationalError` (SQLITE_INTERRUPT) from a statement that takes longer,
+fetching its rows included. Promises: a signal during a statement still raises KeyboardInterrupt, although SQLite
+swallows the exceptions of its handlers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _STEPS_BETWEEN_LOOKS = 500_000
-"""Of SQLite's virtual machine, some 10 ms: each look takes the interpreter's lock, which other threads want too."""
+"""Steps of SQLite's virtual machine, some 10 ms: each check takes the interpreter's lock, which other threads need."""
 
 
 class _Deadline:
@@ -30,7 +30,7 @@ class _Deadline:
 
 
 class _TimedCursor(sqlite3.Cursor):
-    """Begins its connection's time with each statement."""
+    """Starts its connection's deadline with each statement."""
 
     connection: TimedConnection
 
@@ -51,19 +51,19 @@ class _TimedCursor(sqlite3.Cursor):
 
 
 class TimedConnection(sqlite3.Connection):
-    """A connection whose statements may be given a time."""
+    """A connection whose statements can have a timeout."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._seconds, self._deadline = math.inf, _Deadline()
 
     def end_statements_after(self, seconds: float) -> None:
-        """Each statement may take so long from now on."""
+        """Set the timeout of each statement from now on."""
         self._seconds = seconds
         self.set_progress_handler(self._deadline.is_over, _STEPS_BETWEEN_LOOKS)
 
     def interrupt(self) -> None:
-        """End the statement at hand as one that takes too long, from another thread; no other may follow."""
+        """Time out the running statement, from another thread, and every later one."""
         self._seconds = self._deadline.at = -math.inf
         super().interrupt()
 
@@ -71,12 +71,12 @@ class TimedConnection(sqlite3.Connection):
         return super().cursor(_TimedCursor)
 
     def timed(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run what begins a statement."""
+        """Run a call that begins a statement."""
         self._deadline.at = time.monotonic() + self._seconds
         return self.interruptible(call, *arguments)
 
     def interruptible(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run a part of a statement."""
+        """Run a call that executes a part of a statement; raise KeyboardInterrupt if a signal ended it."""
         try:
             return call(*arguments)
         except sqlite3.OperationalError as error:

@@ -1,8 +1,9 @@
-"""A hot standby that answers questions, and whether it has what was written to its primary by the engine beside it.
+"""A hot standby that answers questions, and whether it has replayed what this process wrote to the primary.
 
-In: engines of both servers. Out: whether the standby lacks something. Promises: what is read after a write is no older
-than the write, by the place in the write-ahead log; as long as nothing is written, neither server is asked for that.
-While the primary does not answer, the standby is taken as it is. Does not know questions, nor tables.
+In: engines of both servers. Out: whether the standby still lacks a write. Promises: while it lacks none, a question on
+the standby sees every earlier write of the primary's engine, by position in the write-ahead log; as long as nothing is
+written, neither server is queried for that. While the primary does not answer, the standby counts as up to date. Does
+not know questions or tables.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ WRITTEN = """
 SELECT pg_wal_lsn_diff(
   CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END, '0/0')::bigint
 """
-"""Of a primary what is inserted, not what is written: a commit without a sync is seen before it is written."""
+"""On a primary the insert position, not the write position: a commit without a sync is visible before it is written."""
 _LACKS = "SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0') < %s"
-"""Null on a server that never was a standby: the primary itself. One that was promoted gets no further."""
+"""NULL on a server that never was a standby, such as the primary itself. A promoted standby's position stays."""
 _DATABASE = """
 SELECT system_identifier, oid FROM pg_control_system(), pg_database WHERE datname = current_database()
 """
 
 
 class Standby:
-    """A standby beside its primary. Threads may share it."""
+    """A standby and its primary. Thread-safe."""
 
     def __init__(self, primary: Engine, engine: Engine) -> None:
         self.engine, self._primary = engine, primary
@@ -38,7 +39,7 @@ class Standby:
         return safe_url(self.engine.url)
 
     def lacks_writes(self) -> bool:
-        """Whether it has not yet replayed what was written, and the primary answers in its place."""
+        """Return whether the standby has not yet replayed the last write, so that the primary must answer instead."""
         write = last_write(self._primary)
         if write is self._has:
             return False
@@ -55,18 +56,17 @@ class Standby:
         return bool(lacks)
 
     def stay_no_older(self) -> None:
-        """Take what the primary holds now for something that was written here."""
+        """Treat the present state of the primary as a write of this process, which the standby must have replayed."""
         note_write(self._primary)
         write, written = last_write(self._primary), self._written()
         if written is not None:
             self._wanted = write, written
 
     def primary_answers(self) -> bool:
-        """Whether the primary answers now."""
         return self._written() is not None
 
     def is_copy(self) -> bool:
-        """Whether it has the primary's database; also where the primary does not answer, and cannot tell."""
+        """Return whether the standby has the primary's database; True if the primary does not answer."""
         try:
             with reading(self._primary) as connection:
                 wanted = _database(connection)
@@ -76,7 +76,7 @@ class Standby:
             return _database(connection) == wanted
 
     def _written(self) -> int | None:
-        """The place in the log that the primary has come to; None where it does not answer."""
+        """Return the primary's position in the write-ahead log, in bytes; None if it does not answer."""
         try:
             with reading(self._primary) as connection:
                 return int(connection.exec_driver_sql(WRITTEN).scalar_one())

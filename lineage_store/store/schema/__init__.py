@@ -1,1 +1,1 @@
-"""Tables and views, what each column means, and the way from one version to the next."""
+"""Tables and views, the meaning of each column, and upgrades from one version to the next."""

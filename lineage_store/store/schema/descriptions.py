@@ -1,7 +1,7 @@
-"""What every table, view and column means: one list, from the tables' comments and the views' columns.
+"""The meaning of every table, view and column: one list, from the tables' comments and the views' columns.
 
-In: tables/ and views/. Out: relations with their columns; on PostgreSQL COMMENT ON each of them, on SQLite (which has
-no comments) the same as rows of a table `schema_doc`.
+In: tables/ and views/. Out: relations with their columns; stored as COMMENT ON each of them on PostgreSQL, and as rows
+of a table `schema_doc` on SQLite, which has no comments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A column; `type` is PostgreSQL's word."""
+    """A column; `type` is PostgreSQL's name of the type."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Described:
 
     @property
     def unit(self) -> str | None:
-        """The unit that the name ends in."""
+        """The unit, by the end of the column's name; None if it says none."""
         return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), None)
 
 
@@ -51,7 +51,7 @@ class Relation:
 
 
 def relations() -> tuple[Relation, ...]:
-    """Every table, then every view, in the order of their definition."""
+    """Return every table, then every view, in the order of their definition."""
     tables = (
         Relation(
             "table", table.name, table.comment or "", tuple(_described(column) for column in table.columns)
@@ -68,7 +68,7 @@ def relations() -> tuple[Relation, ...]:
 
 
 def store(connection: Connection) -> None:
-    """Write every meaning where readers of the database look for it."""
+    """Store every meaning in the database: as comments on PostgreSQL, in `schema_doc` on SQLite."""
     if connection.dialect.name == "sqlite":
         _fill_schema_doc(connection)
         return

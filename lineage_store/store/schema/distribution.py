@@ -1,9 +1,9 @@
-"""Citus: which tables are spread over the workers by job, the SQL that does it, and what the catalogue says of it.
+"""Citus: which tables are distributed over the workers by job, the SQL that does it, and the present layout.
 
-In: which part of the store, how many shards. Out: statements for the coordinator. Promises: tables of one job lie
-together (one group of colocated shards); what refers from tables that stay to tables that go is dropped before, for no
-removal relies on it; existing rows move with their table.
-Does not know whether the database has the extension (store/admin/distributing.py).
+In: which part of the store, how many shards. Out: statements for the coordinator; the layout that the catalogue shows.
+Promises: the distributed rows of a job are on one worker (one group of colocated shards); foreign keys between
+distributed and other tables are dropped first, because no removal relies on them; existing rows move with their table.
+Does not know whether a store can be distributed (store/admin/distributing.py).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ SHARDS = 32
 
 
 class Part(StrEnum):
-    """What of a store is distributed."""
+    """The part of a store that is distributed."""
 
     SAMPLES = "samples"
     ALL = "all"
-    """The jobs with whatever hangs on them."""
+    """The samples, the jobs, and every other table whose rows belong to a job."""
 
 
 _SAMPLES = (tables.scalar_sample, tables.payload_sample)
-# Whom others refer to comes first.
+# In the order of foreign keys: referenced tables first.
 _JOBS = (
     *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
     *(tables.lineage, tables.metric, tables.metric_summary, tables.user_info, tables.series),
     tables.scalar_bucket,
 )
 _COPIED = (tables.dataset_graph, tables.dataset_node, tables.annotation, tables.ingest_problem)
-"""Small, and joined to jobs: each worker has them all."""
+"""Small tables that are joined to jobs: each worker has a full copy."""
 _IS_THERE = text("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 _DISTRIBUTED = text("""
 SELECT CAST(relname AS text) AS name,
@@ -44,20 +44,22 @@ SELECT CAST(relname AS text) AS name,
 FROM pg_catalog.pg_dist_partition spread JOIN pg_class ON pg_class.oid = logicalrelid
 WHERE relnamespace = current_schema()::regnamespace AND (partmethod = 'h' OR repmodel = 't')
 """)
-"""Distributed by hash, or copied to all: Citus knows tables that stay on the coordinator, too."""
+"""Only tables distributed by hash or copied to all workers: Citus also lists tables that stay on the coordinator."""
 WORKERS = text("SELECT count(*) FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the catalogue says of a store."""
+    """How a store is distributed, by the catalogue of Citus."""
 
     spread: Sequence[str]
     """The tables that are distributed by job."""
     copied: Sequence[str]
+    """The tables that every worker has in full."""
     shards: int
+    """Per distributed table."""
     workers: int
-    """Those that may hold shards."""
+    """Active workers that may hold shards."""
 
     def __str__(self) -> str:
         by_job = f"{', '.join(self.spread)} are distributed by job, {self.shards} shards each"
@@ -66,22 +68,22 @@ class Layout:
 
 
 def by_job(part: Part) -> tuple[Table, ...]:
-    """The tables that are distributed, each by its job."""
+    """Return the tables that are distributed by job."""
     return _SAMPLES if part is Part.SAMPLES else (*_SAMPLES, *_JOBS)
 
 
 def copied(part: Part) -> tuple[Table, ...]:
-    """The tables that every worker has in full."""
+    """Return the tables that every worker has in full."""
     return () if part is Part.SAMPLES else _COPIED
 
 
 def job_column(table: Table) -> str:
-    """The column that says the job."""
+    """Return the name of the column that holds the job id."""
     return "id" if table is tables.train_job else "job_id"
 
 
 def statements(part: Part, shards: int = SHARDS, done: Collection[str] = ()) -> list[str]:
-    """What makes a store a distributed one, in one transaction; tables that are `done` stay as they are."""
+    """Return the statements that distribute a store, to be run in one transaction; tables in `done` are left alone."""
     wanted = [table for table in (*copied(part), *by_job(part)) if table.name not in done]
     return [
         *_dropped(part, wanted),
@@ -91,18 +93,18 @@ def statements(part: Part, shards: int = SHARDS, done: Collection[str] = ()) -> 
 
 
 def clearing(part: Part) -> list[str]:
-    """What gives back the room of the rows that have moved: to be run afterwards, any number of times."""
+    """Return the statements that free the room of the moved rows: to be run afterwards, any number of times."""
     moved = (*reversed(by_job(part)), *reversed(copied(part)))
     return [f"SELECT truncate_local_data_after_distributing_table('{table.name}')" for table in moved]
 
 
 def distributed(connection: Connection) -> set[str]:
-    """The tables that are distributed, or copied to every worker; none where the database has no Citus."""
+    """Return the tables that are distributed or copied to every worker; none if the database has no Citus."""
     return set(_shards(connection))
 
 
 def layout(connection: Connection) -> Layout | None:
-    """How the store is distributed; None where it is not."""
+    """Return how the store is distributed; None if it is not."""
     shards = _shards(connection)
     spread, kept = ([each.name for each in of(Part.ALL) if each.name in shards] for of in (by_job, copied))
     if not spread:
@@ -111,7 +113,7 @@ def layout(connection: Connection) -> Layout | None:
 
 
 def _shards(connection: Connection) -> dict[str, int]:
-    """The tables that Citus knows, each with the number of its shards."""
+    """Return the number of shards of each distributed or copied table."""
     if connection.dialect.name == "sqlite" or not connection.execute(_IS_THERE).scalar():
         return {}
     rows = connection.execute(_DISTRIBUTED)
@@ -119,10 +121,10 @@ def _shards(connection: Connection) -> dict[str, int]:
 
 
 def dropped_references(part: Part) -> Iterator[tuple[Table, ForeignKeyConstraint]]:
-    """The foreign keys between tables that stay, are copied, and are distributed.
+    """Yield the foreign keys between tables of different kinds: local, copied and distributed.
 
-    Citus would take those of distributed tables to copied ones; but then a transaction that has changed the former on
-    several workers must not change the latter, as each does that brings new pipelines.
+    Citus would allow those from distributed to copied tables; but with them, a transaction that has changed distributed
+    tables on several workers may not change copied ones, as every transaction that stores new pipelines does.
     """
     kind = dict.fromkeys(by_job(part), "distributed") | dict.fromkeys(copied(part), "copied")
     for table in metadata.sorted_tables:
@@ -132,7 +134,7 @@ def dropped_references(part: Part) -> Iterator[tuple[Table, ForeignKeyConstraint
 
 
 def dropped_keys(part: Part) -> Iterator[tuple[Table, UniqueConstraint]]:
-    """The unique constraints that do not name the job: no worker could hold them."""
+    """Yield the unique constraints of distributed tables that do not contain the job: no worker could enforce them."""
     for table in by_job(part):
         for constraint in table.constraints:
             if isinstance(constraint, UniqueConstraint) and job_column(table) not in constraint.columns:

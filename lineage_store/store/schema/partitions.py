@@ -1,10 +1,10 @@
-"""The sample tables of PostgreSQL as ranges of jobs: what the catalogue says, made for new jobs, dropped when vacated.
+"""Partitions of PostgreSQL's sample tables by ranges of job ids: show them, make them for new jobs, drop empty ones.
 
-In: a connection. Out: the layout; partitions for jobs that are made; which jobs' samples go with a whole partition.
-Promises: no job is without its partitions, for whoever makes a job makes them in the same transaction: no insert fails,
-and none needs a DEFAULT partition; a partition is dropped only when no job of its range is left. Both are functions of
-the database, run with the rights of the tables' owner: the ingest role owns nothing. Unpartitioned stores have neither.
-Does not know how a store comes to be partitioned (store/admin/partitioning.py).
+In: a connection. Out: the layout; partitions for new jobs; the jobs whose samples can be dropped as whole partitions.
+Promises: every job has its partitions, because each transaction that inserts jobs calls `ensure`: no insert of samples
+fails, and no DEFAULT partition is needed; a partition is dropped only when no job of its range is left. Database
+functions make and drop partitions with the rights of the tables' owner, because the ingest role owns no table; only
+partitioned stores have these functions. Does not know how a store is partitioned (store/admin/partitioning.py).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lineage_store.store.schema.tables import payload_sample, scalar_sample
 SAMPLE_TABLES = (scalar_sample.name, payload_sample.name)
 MAKE, DROP = "make_sample_partitions(integer[])", "drop_sample_partitions(text)"
 FUNCTIONS = (MAKE, DROP)
-"""As GRANT names them."""
+"""The functions with their argument types, as GRANT takes them."""
 
-# Whole numbers are all that stands in the bounds. `first` and `beyond` are its least job id and the next one's.
+# All bounds are whole numbers. A partition holds the job ids from `first` to `beyond` - 1.
 _BOUNDS = r"""
 SELECT CAST(parent.relname AS text) AS parent, CAST(part.relname AS text) AS name,
   bound[1]::bigint AS first, bound[2]::bigint AS beyond
@@ -44,7 +44,7 @@ _NAMES = text(f"SELECT name FROM ({_BOUNDS.format(names=_OURS)}) part ORDER BY n
 _IS_CHANGING = text(f"SELECT to_regclass('{SAMPLE_TABLES[-1]}_next') IS NOT NULL")
 _IS_PARTITIONED = text(f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{scalar_sample.name}'::regclass")
 
-# Attaching a table, unlike making it as a partition, keeps neither readers nor writers waiting.
+# Attaching a table, unlike CREATE TABLE … PARTITION OF, blocks neither readers nor writers.
 _MISSING = f"""{_RANGES}, wanted AS (
       SELECT job_id / jobs * jobs AS first FROM layout CROSS JOIN unnest(job_ids) AS job_id
       UNION SELECT max(job_id) / jobs * jobs + jobs FROM layout CROSS JOIN unnest(job_ids) AS job_id
@@ -52,7 +52,8 @@ _MISSING = f"""{_RANGES}, wanted AS (
     )
     SELECT parent, first, jobs FROM wanted CROSS JOIN layout CROSS JOIN unnest({_OURS}) AS parent
     EXCEPT SELECT parent, first, jobs FROM part CROSS JOIN layout"""
-# The newest job is in the last partition but one: those before it get no new jobs, but for one that is just being made.
+# The newest job is in the last partition but one. Those before it get no new jobs, except from a transaction that is
+# open now.
 _VACATED = f"""{_RANGES}
     SELECT array_agg(format('%I', name)) FROM part CROSS JOIN layout
     WHERE parent = sample_table AND part.beyond <= layout.beyond - 2 * jobs
@@ -99,7 +100,7 @@ WHERE job_id / (SELECT jobs FROM layout) * (SELECT jobs FROM layout) IN (
 
 
 def layouts(connection: Connection, *names: str) -> dict[str, tuple[int, int]]:
-    """(jobs of a partition, how many there are) of those tables that have partitions; by default the sample tables."""
+    """Return (jobs per partition, number of partitions) of each partitioned table, by default of the sample tables."""
     if connection.dialect.name == "sqlite":
         return {}
     rows = connection.execute(_LAYOUT, {"names": list(names or SAMPLE_TABLES)})
@@ -107,22 +108,25 @@ def layouts(connection: Connection, *names: str) -> dict[str, tuple[int, int]]:
 
 
 def names(connection: Connection) -> list[str]:
-    """The partitions of the sample tables."""
+    """Return the names of the sample tables' partitions."""
     return list(connection.execute(_NAMES).scalars())
 
 
 def is_partitioned(connection: Connection) -> bool:
-    """Whether the sample tables are partitioned."""
+    """Return whether the sample tables are partitioned."""
     return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_PARTITIONED).scalar())
 
 
 def is_changing(connection: Connection) -> bool:
-    """Whether a change of the layout is at work, or was interrupted: the new tables are there."""
+    """Return whether a change of the layout is running or was interrupted: whether the new tables exist."""
     return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_CHANGING).scalar())
 
 
 def ensure(connection: Connection, job_ids: Collection[int]) -> None:
-    """Let jobs that this transaction has made have their partitions, and the one after the newest job's be there."""
+    """Make the missing partitions for jobs that this transaction has inserted, and one beyond the newest job's.
+
+    Does nothing if the store is not partitioned.
+    """
     if is_partitioned(connection):
         connection.execute(
             text("SELECT make_sample_partitions(CAST(:job_ids AS integer[]))"), {"job_ids": list(job_ids)}
@@ -130,9 +134,10 @@ def ensure(connection: Connection, job_ids: Collection[int]) -> None:
 
 
 def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> set[int]:
-    """Those of some jobs whose partitions hold none of another base dir: their samples need not be deleted.
+    """Return which of a base dir's jobs lie in partitions that hold no job of another base dir.
 
-    None while the layout changes, which copies what is there; nor does a change begin before this transaction ends.
+    Their samples need not be deleted: the partitions are dropped. Return no job during a change of the layout, because
+    the change copies all samples that exist; no change can begin before this transaction ends.
     """
     if not is_partitioned(connection):
         return set()
@@ -144,19 +149,19 @@ def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[in
 
 
 def drop_vacated(connection: Connection, sample_table: str) -> int:
-    """Drop the partitions of a sample table whose jobs have all gone; how many. Waits for those who read the table."""
+    """Drop the partitions of a sample table whose jobs are all removed; return how many. Waits for readers to end."""
     dropped = connection.execute(text("SELECT drop_sample_partitions(:name)"), {"name": sample_table})
     return int(dropped.scalar_one())
 
 
 def create_functions(connection: Connection) -> None:
-    """Make the functions, for the owner of the tables alone."""
+    """Create the functions; only the tables' owner may call them until others are granted the right."""
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     for statement in _FUNCTIONS:
         execute_as_written(connection, statement.replace("{schema}", schema))
 
 
 def drop_functions(connection: Connection) -> None:
-    """Drop them, where they are."""
+    """Drop the functions if they exist."""
     for function in FUNCTIONS:
         connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {function}")

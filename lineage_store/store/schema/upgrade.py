@@ -1,10 +1,10 @@
-"""Schema versions: what a database has, what this release needs, and the way from one to the other.
+"""Schema versions: which version a database has, which one this release needs, and the upgrade between them.
 
 In: a database URL or an engine. Out: an upgraded database, or an error that says what to do.
-Promises: an upgrade is one transaction on either database (old or new, never between); two at once queue up; views and
-descriptions always belong to the tables beside them; a database of another application is never touched. `check` costs
-two small queries and does not import Alembic.
-Does not know: what the tables are (migrations/, tables/).
+Promises: an upgrade is one transaction, so the schema is the old or the new one, never a mixture; a second upgrade at
+the same time waits for the first, up to the database's lock timeout; views and descriptions always fit the tables; a
+database of another application is never changed. `check` runs two or three small queries and does not import Alembic.
+Does not know the tables (migrations/, tables/).
 """
 
 from __future__ import annotations
@@ -34,15 +34,11 @@ from lineage_store.store.database.statements import execute_as_written
 from lineage_store.store.schema import descriptions, view_ddl
 
 HEAD = "0001"
-"""The newest script in migrations/versions. Versions are four digits, so that they compare as text."""
+"""The schema version that this release needs: that of the newest script in migrations/versions. Versions have four
+digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
 UNFINISHED_COPY = "unfinished_copy"
-"""The table that a store has until all of another one has been copied into it: nobody uses it before."""
-
-
-def head() -> str:
-    """The schema version that this release needs."""
-    return HEAD
+"""A store has this table while another store is being copied into it; until that is finished, nobody may use it."""
 
 
 def upgrade(
@@ -51,10 +47,13 @@ def upgrade(
     allow_network_filesystem: bool = False,
     when_made: Callable[[Connection], None] = lambda _: None,
 ) -> None:
-    """Create or upgrade the store at `url`; nothing happens when it is up to date.
+    """Create or upgrade the store at `url`; do nothing if it is up to date. Grants on views are kept.
 
-    `when_made` is done in the transaction that creates it. Grants on views survive. Raises NotAStoreError,
-    SchemaTooNewError, ConfigError (a database whose text is not UTF-8), DatabaseUnavailableError.
+    Raises NotAStoreError, SchemaTooNewError, ConfigError (a database whose encoding is not UTF-8),
+    DatabaseUnavailableError.
+
+    Args:
+        when_made: called inside the transaction that creates the store.
     """
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     if engine.dialect.name == "sqlite":
@@ -73,17 +72,28 @@ def upgrade(
             when_made(connection)
 
 
+def wait_for_turn(connection: Connection) -> None:
+    """Wait on PostgreSQL, without any timeout, until no upgrade or change of the layout runs; keep others waiting.
+
+    Neither the lock nor the absence of timeouts outlasts the transaction.
+    """
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+
+
 def current(url: str) -> str | None:
-    """The schema version of the store at `url`; None when nothing is there yet. Raises NotAStoreError."""
+    """Return the schema version of the store at `url`; None if there is no table yet. Raises NotAStoreError."""
     engine = open_engine(url, read_only=True, allow_network_filesystem=True)
     with _closing(engine):
         return _current(engine)
 
 
 def check(store: Engine | str) -> None:
-    """Raise an error that tells what to do, unless a store is there and fits this release.
+    """Raise an error that says what to do, unless there is a store that fits this release.
 
-    SchemaTooOldError, SchemaTooNewError or NotAStoreError; DatabaseUnavailableError where there is no SQLite file.
+    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError or UnfinishedCopyError; DatabaseUnavailableError if
+    there is no SQLite file.
     """
     if isinstance(store, str):
         engine = open_engine(store, read_only=True, allow_network_filesystem=True)
@@ -102,7 +112,7 @@ def check(store: Engine | str) -> None:
 
 
 def refuse_newer(version: str, named: str) -> None:
-    """Raise SchemaTooNewError for a version that this release does not know."""
+    """Raise SchemaTooNewError for a version that this release does not know; `named` is the store in the message."""
     if version > HEAD:
         raise SchemaTooNewError(
             f"{named} has schema {version}; this version of lineage_store knows up to {HEAD}.",
@@ -111,12 +121,12 @@ def refuse_newer(version: str, named: str) -> None:
 
 
 def is_empty(store: Engine) -> bool:
-    """Whether there is no table yet (nor, on SQLite, a file). Raises NotAStoreError."""
+    """Return whether the database has no table yet, or there is no SQLite file. Raises NotAStoreError."""
     return _current(store) is None
 
 
 def no_store(url: str | URL) -> SchemaTooOldError | DatabaseUnavailableError:
-    """What is wrong where there is no store yet: the database is empty, or the SQLite file is not there."""
+    """Return the error for a place without a store: the database is empty, or there is no SQLite file."""
     path = sqlite_path(make_url(url).render_as_string(hide_password=False))
     text = f"There is no lineage store at {safe_url(url)}."
     if path is None or path.exists():
@@ -128,14 +138,14 @@ def no_store(url: str | URL) -> SchemaTooOldError | DatabaseUnavailableError:
 
 
 def migrations_path() -> Path:
-    """The folder of migration scripts: inside an installed package, or at the top of a checkout."""
+    """Return the folder of migration scripts: inside an installed package, or at the top of a checkout."""
     package = Path(__file__).resolve().parent.parent.parent
     installed = package / "_migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
 
 
 def _refuse_other_text(connection: Connection) -> None:
-    """One name that the database cannot hold would keep all that is written with it out, for ever."""
+    """Raise ConfigError unless the encoding is UTF-8: a name that it cannot store would fail its batch for ever."""
     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     if encoding != "UTF8":
         raise ConfigError(
@@ -177,7 +187,7 @@ def _current(engine: Engine) -> str | None:
 
 
 def _holds_anything(path: Path) -> bool:
-    """Whether a SQLite file may hold tables: one of a byte is empty too, and SQLite would write into it if it asked."""
+    """Return whether a SQLite file may hold tables. To SQLite a file of one byte is empty: it would write into it."""
     try:
         return path.stat().st_size > 1
     except OSError:
@@ -221,7 +231,7 @@ def _foreign_file_named(engine: Engine) -> Iterator[None]:
 
 
 def _suspend_foreign_keys(connection: sqlite3.Connection, _record: Any) -> None:
-    # SQLite changes a table by making a new one and dropping the old, which must not take referring rows along.
+    # A migration changes a SQLite table by making a new one and dropping the old; that must not delete referring rows.
     connection.execute("PRAGMA foreign_keys = OFF")
 
 

@@ -1,7 +1,7 @@
-"""Views in the database: made, dropped, recognised; and who may read them.
+"""Create, replace and drop the views; find out whether they are this release's, and who may read them.
 
-In: a connection inside a write transaction. A digest of all views and descriptions is stored beside them, so that a
-database that is up to date need not be touched.
+In: a connection inside a write transaction. Out: views, and the GRANT statements of dropped ones. A digest of all views
+and descriptions is stored with them, so that an upgrade leaves a database that is up to date alone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ _STORED = text("SELECT obj_description(to_regclass(:table), 'pg_class')")
 
 
 def create(connection: Connection) -> None:
-    """Make every view."""
     for view in VIEWS:
         connection.exec_driver_sql(f"CREATE VIEW {view.name} AS\n{view.select(connection.dialect.name)}")
 
 
 def replace(connection: Connection, tables: Sequence[str]) -> None:
-    """Let the views of these tables refer to those that have the names now; comments and privileges stay."""
+    """Make the views of `tables` read the tables that have these names now; comments and grants are kept."""
     for view in VIEWS:
         select = view.select(connection.dialect.name)
         if any(table in select for table in tables):
@@ -41,20 +40,19 @@ def replace(connection: Connection, tables: Sequence[str]) -> None:
 
 
 def drop(connection: Connection) -> None:
-    """Drop every view."""
     for view in VIEWS:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
 
 
 def grants(connection: Connection, names: Sequence[str] = NAMES) -> list[str]:
-    """The statements that give back the privileges which others hold on views or tables; what is dropped loses them."""
+    """Return the GRANT statements for the privileges of others on views or tables, to be run after making them anew."""
     if connection.dialect.name == "sqlite":
         return []
     return list(connection.execute(_GRANTS, {"names": list(names)}).scalars())
 
 
 def up_to_date(connection: Connection, version_table: str) -> bool:
-    """Whether the views and descriptions that the database has are this release's."""
+    """Return whether the database's views and descriptions are this release's."""
     if connection.dialect.name == "sqlite":
         stored = connection.exec_driver_sql("PRAGMA user_version").scalar()
     else:
@@ -63,7 +61,7 @@ def up_to_date(connection: Connection, version_table: str) -> bool:
 
 
 def mark_up_to_date(connection: Connection, version_table: str) -> None:
-    """Write down that they are."""
+    """Store that the database's views and descriptions are this release's."""
     digest = _digest(connection.dialect.name)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"PRAGMA user_version = {digest}")
@@ -72,6 +70,6 @@ def mark_up_to_date(connection: Connection, version_table: str) -> None:
 
 
 def _digest(dialect: str) -> int:
-    """31 bits that change whenever a view or a description would be written differently."""
+    """Return 31 bits of a digest of all views and descriptions."""
     everything = repr([relations(), [view.select(dialect) for view in VIEWS]])
     return int.from_bytes(sha256(everything.encode()).digest()[:4]) >> 1

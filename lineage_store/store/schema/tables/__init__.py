@@ -1,11 +1,10 @@
-"""The tables, written to be read: every column says what it means, in the words of the glossary.
+"""The tables: every column has a comment that says what it means, in the words of the glossary.
 
-In: nothing. Out: one SQLAlchemy `MetaData`, from which migrations, documentation and statements are made; all that is
-named here is imported from here.
-Promises: whatever hangs on a job has keys that begin with the job, and is unique by nothing else, so that it can be
-partitioned or distributed by job; log files and series are numbered within their job. Readers see rows of current
-files.
-Does not know: views (views/), how rows come (ingest) or are asked for (query).
+In: nothing. Out: one SQLAlchemy `MetaData`, from which migrations, documentation and statements are made. Import all
+tables from here.
+Promises: the primary key and the unique constraints of every table whose rows belong to a job begin with the job, so
+that the table can be partitioned or distributed by job; log files and series are numbered within their job.
+Does not know views (views/), nor how rows are written (ingest) or read (query).
 """
 
 from __future__ import annotations

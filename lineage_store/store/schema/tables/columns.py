@@ -1,7 +1,7 @@
-"""What the tables share: their `MetaData`, and the columns and references that several of them have.
+"""What the tables share: their `MetaData`, and the columns and foreign keys that several tables have.
 
-In: a comment, and what it refers to. Out: columns and constraints that mean the same in every table. Does not know any
-table.
+In: a comment, and the name of the referenced table. Out: columns and constraints that mean the same in every table.
+Does not know any table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def surrogate_key() -> Column[int]:
 def owner(
     table: str, comment: str, *, primary_key: bool = False, nullable: bool = False, index: bool = False
 ) -> Column[int]:
-    """A reference that goes when its owner goes."""
+    """Return a foreign key column; a row is deleted with the row of `table` that it refers to."""
     return Column(
         f"{table.removeprefix('train_').removeprefix('ingest_')}_id",
         Key,
@@ -48,12 +48,12 @@ def file_no(comment: str, *, primary_key: bool = False, nullable: bool = False) 
 
 
 def job_id() -> Column[int]:
-    """The first part of a key; what it belongs to says that the job exists."""
+    """Return the first column of a key, without a foreign key: `belongs_to` refers to a row that has one."""
     return Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job")
 
 
 def belongs_to(table: str, *columns: str) -> ForeignKeyConstraint:
-    """A row of a job goes when the row of the same job goes to which it belongs."""
+    """Return a foreign key to a row of the same job in `table`; the referring row is deleted with that row."""
     key = ["job_id", *columns]
     return ForeignKeyConstraint(key, [f"{table}.{name}" for name in key], ondelete="CASCADE")
 
@@ -63,6 +63,6 @@ def revision(comment: str) -> Column[int]:
 
 
 def exists_on(dialect: str, item: SchemaItem) -> bool:
-    """Whether databases of that kind have a table, column or index of the schema."""
+    """Return whether databases of this dialect have the table, column or index."""
     only_on: str = item.info.get("only_on", dialect)
     return only_on == dialect

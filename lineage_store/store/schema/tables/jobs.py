@@ -1,6 +1,6 @@
-"""Base dirs, the jobs in them, their log files, and what stays of a job when those go: remarks and tombstones.
+"""Tables of base dirs, jobs and log files, and of what stays when a job is removed: remarks and tombstones.
 
-Out: tables, and how a table of what log files hold is joined to them.
+Out: tables, and the condition that joins a table of log file content to its log files.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from lineage_store.texts import either
 
 _UNSETTLED = text(f"state IN {sql_list(UNSETTLED)}")
 _PARTIAL: dict[str, Any] = {"sqlite_where": _UNSETTLED, "postgresql_where": _UNSETTLED}
-"""Few files are ever in these states, and every pass asks for them."""
+"""Few files are ever in these states, and every pass of ingest queries them."""
 _PENDING = text("size_bytes - byte_offset > 0")
 _PARTIAL_PENDING: dict[str, Any] = {"sqlite_where": _PENDING, "postgresql_where": _PENDING}
-"""Few files have bytes pending, and the history of passes sums them up."""
+"""Few files have pending bytes, and every pass of ingest sums them up for its history."""
 _ANALYSED_WHEN_SMALL = DDL("ALTER TABLE %(table)s SET (autovacuum_analyze_threshold = 0)")  # type: ignore[no-untyped-call]
-"""PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then believes that it has some hundreds."""
+"""By default PostgreSQL gathers no statistics of a table with fewer than 50 rows, and then assumes hundreds of rows."""
 
 STATISTICS = "st_log_file_pending"
 _PENDING_COUNTED = DDL(  # type: ignore[no-untyped-call]
     f"CREATE STATISTICS {STATISTICS} ON (size_bytes - byte_offset) FROM %(table)s"
 )
-"""By itself PostgreSQL takes a third of all files for pending, and goes through all of them."""
+"""Without them PostgreSQL assumes that a third of all files are pending, and scans all of them."""
 
 base_dir = Table(
     "base_dir",
@@ -228,9 +228,9 @@ tombstone = Table(
 )
 
 CURRENT_FILE = log_file.c.current
-"""The condition every reader puts on log files."""
+"""The condition on log files in every reader's query."""
 
 
 def of_file(table: Table) -> ColumnElement[bool]:
-    """The condition by which a table of what log files hold is joined to `log_file`."""
+    """Return the condition that joins a table of log file content to `log_file`."""
     return and_(log_file.c.job_id == table.c.job_id, log_file.c.file_no == table.c.file_no)

@@ -1,6 +1,6 @@
-"""What was trained, on what, with which result: every lineage event, and what the events of a job come to.
+"""Tables of lineage: every lineage event, and the lineage of each job that its events are folded into.
 
-In: the lineage fields (fields.py). Out: tables. Promises: a field is a row there and a column here, by itself.
+In: the lineage fields (fields.py). Out: tables. Promises: every field of TRAINED in fields.py becomes a column here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
-from lineage_store.store.database.prefix import prefix
-from lineage_store.store.database.types import Float64, Key, Name
+from lineage_store.store.database.types import Float64, Key, Name, prefix
 from lineage_store.store.schema.tables.columns import (
     belongs_to,
     file_no,
@@ -120,8 +119,9 @@ lineage = Table(
     comment="what was trained: the fold of the job's lineage events",
 )
 
-# A count scans it in place of the rows with their JSON, in the order of the jobs, so that looking up metrics stays
-# local. SQLite alone: PostgreSQL refuses texts longer than a third of a page in an index, and scans with all cores.
+# A count scans this index instead of the rows with their JSON, in the order of job ids, so that looking up the jobs'
+# metrics reads neighbouring pages. On SQLite only: PostgreSQL refuses texts longer than a third of a page in an index,
+# and scans the table in parallel.
 _searched = [field for field in SEARCHABLE if field.table == "lineage"]
 Index(
     "ix_lineage_fields",
@@ -131,7 +131,8 @@ Index(
     info={"only_on": "sqlite"},
 ).ddl_if(dialect="sqlite")
 
-# Jobs of one network are few or many, and only an index of their own tells. PostgreSQL's B-trees refuse long texts.
+# The jobs of one network may be few or many, and only an index of the field finds few of them quickly. On PostgreSQL it
+# is an index of the texts' beginnings, because its B-trees refuse long texts.
 for _field in _searched:
     if _field.type == "text":
         _name, _text = f"ix_lineage_{_field.column}", lineage.c[_field.column]
@@ -140,7 +141,7 @@ for _field in _searched:
 
 
 def _value_columns(names: str) -> list[Column[Any]]:
-    """A name and a value of any JSON kind."""
+    """Return the columns of a named value of any JSON kind."""
     return [
         Column("position", Integer, nullable=False, comment="place in the order in which they were written"),
         Column("name", Name, nullable=False, comment=names),

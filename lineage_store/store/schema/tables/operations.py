@@ -1,7 +1,4 @@
-"""How ingest goes: its problems, its passes, who leads, and who tells others of it.
-
-Out: tables.
-"""
+"""Tables of the operation of ingest: its problems, its passes, leases, and notifications. Out: tables."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from lineage_store.store.database.types import Float64, Name, UtcTime
 from lineage_store.store.schema.tables.columns import belongs_to, file_no, metadata, owner, surrogate_key
 
 _LASTING = text("resolved_at IS NULL")
-"""Problems that went away stay in the table, and lists of problems leave them out."""
+"""Resolved problems stay in the table, but lists of problems leave them out."""
 
 ingest_problem = Table(
     "ingest_problem",

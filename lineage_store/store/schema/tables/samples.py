@@ -1,7 +1,7 @@
-"""Series and their samples: the largest tables.
+"""Tables of series and their samples: the largest tables.
 
-In: the plugins (plugins.py). Out: tables. Promises: the sample tables have no foreign key, for they are written in
-bulk; whoever removes a job or a file removes its samples first.
+In: the plugins (plugins.py). Out: tables. Promises: the tables of samples and buckets have no foreign key, because that
+would slow bulk writes down; who removes a job or a file must remove its samples and buckets too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lineage_store.store.schema.tables.columns import belongs_to, file_no, job_i
 from lineage_store.texts import either
 
 HALF_OF_IDS = 2**30
-"""Ids and numbers have 31 bits."""
+"""Ids and numbers have 31 bits; people are warned when one reaches this."""
 HALF_USED = text(f"series_no >= {HALF_OF_IDS}")
-"""No series, for all that is foreseen: the index on it is empty, and asking it takes nothing."""
+"""No series is expected to match, so the index on this condition is empty and a query of it costs nothing."""
 _REWRITTEN = text("superseded_from <= last_step")
-"""Whether a series has superseded samples; few have, and views look for them."""
+"""Whether a series has superseded samples: few have, and views look for them."""
 
 
 def _series_no(comment: str) -> Column[int]:
@@ -134,5 +134,5 @@ payload_sample = Table(
 
 
 def samples_of(plugin: str) -> Table:
-    """The table of a plugin's samples."""
+    """Return the table of a plugin's samples."""
     return metadata.tables[PLUGIN_BY_NAME[plugin].table]

@@ -1,4 +1,4 @@
-"""The analysts' contract: every view, in the order in which they are made and documented."""
+"""The views that analysts rely on, in the order in which they are created and documented."""
 
 from __future__ import annotations
 

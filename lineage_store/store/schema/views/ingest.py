@@ -1,7 +1,7 @@
-"""Views of the state of ingest: what was read, what waits, what went wrong.
+"""Views of the state of ingest: what was read, what is pending, what went wrong.
 
-The ledger of a log file: size = ingested + quarantined + pending bytes. A rewritten file has two rows until its new
-generation is read; those of given-up generations are not shown.
+For every log file: size = ingested + quarantined + pending bytes. A rewritten file has two rows until its new
+generation is read; replaced generations are not shown.
 """
 
 from __future__ import annotations

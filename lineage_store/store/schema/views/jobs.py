@@ -1,7 +1,4 @@
-"""Views of jobs and their lineage.
-
-A job's row is its lineage as folded from its log files, of which the current ones count only.
-"""
+"""Views of jobs and their lineage. Only current log files count."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
-# Citus answers a subquery for each row if that is tied by the job, has no LIMIT, and groups by the job what it counts.
-# Where nothing was written again, SQLite must not look through the newer series first: CROSS JOIN keeps the order.
+# Citus allows a subquery that is correlated by the job, has no LIMIT, and groups its count by the job.
+# CROSS JOIN makes SQLite start from the older series: most jobs have no superseded one, so the newer ones are not read.
 _RESTARTS = """coalesce((
     SELECT count(DISTINCT newer.file_no)
     FROM series older CROSS JOIN series newer

@@ -1,4 +1,4 @@
-"""Views of metrics: evaluation by evaluation, the last of each job, the best of each network.
+"""Views of metrics: of every evaluation, of the last one of each job, the extremes of each network.
 
 Rows come from current log files only.
 """

@@ -1,11 +1,11 @@
-"""What a view is: columns that say what they mean, over a FROM clause.
+"""The definition of a view: columns with their meanings, and a FROM clause.
 
-In: SQL fragments that both databases read, with a few macros where they differ.
-Out: `View.select(dialect)`, one SELECT.
-Macros: `{instant:x}` turns unix seconds into a point in time (NULL for NaN and for what no calendar holds), rounded to
-the microsecond; `{age_s:x}` is the seconds since a point in time; `{now}` is the present one; `{total:x}` is the sum of
-whole numbers, as `dialects.total` has it. Points in time are `timestamptz` on PostgreSQL and ISO 8601 text with
-microseconds and a final Z on SQLite.
+In: SQL fragments that both databases understand, with macros where the databases differ. Out: `View.select(dialect)`,
+one SELECT.
+Macros: `{instant:x}` turns unix seconds into a point in time, rounded to the microsecond (NULL for NaN, before 1970 and
+after the year 9999); `{age_s:x}` is the seconds since a point in time; `{now}` is the present time; `{total:x}` is the
+sum of whole numbers, like `dialects.total`. Points in time are `timestamptz` on PostgreSQL and ISO 8601 text with a
+final Z on SQLite.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MACROS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """One column: its name, the SQL it is made of, its type (PostgreSQL's word) and its meaning."""
+    """One column: its name, its SQL expression, PostgreSQL's name of its type, and its meaning."""
 
     name: str
     sql: str
@@ -46,7 +46,7 @@ class ViewColumn:
     meaning: str
 
     def typed(self, dialect: str) -> str:
-        """Its SQL; what SQLite calculates tells nobody its type but by a CAST."""
+        """Return the SQL expression; on SQLite within a CAST if it is calculated, because else it has no type."""
         is_calculated = self.type == "boolean" or re.fullmatch(r"\w+\.\w+", self.sql) is None
         if dialect == "sqlite" and is_calculated and self.type not in ("text", "timestamptz"):
             return f"CAST({self.sql} AS {self.type})"
@@ -63,14 +63,14 @@ class View:
     source: str
 
     def select(self, dialect: str) -> str:
-        """The SELECT for `sqlite` or `postgresql`."""
+        """Return the SELECT for `sqlite` or `postgresql`."""
         lines = ",\n  ".join(f"{column.typed(dialect)} AS {column.name}" for column in self.columns)
         macros = {name: _Macro(template) for name, template in _MACROS[dialect].items()}
         return f"SELECT\n  {lines}\n{self.source.strip()}".format_map(macros)
 
 
 class _Macro:
-    """Lets `str.format` expand `{name:argument}`."""
+    """Makes `str.format` expand `{name:argument}`."""
 
     def __init__(self, template: str) -> None:
         self._template = template
@@ -80,32 +80,31 @@ class _Macro:
 
 
 def text(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of text."""
     return ViewColumn(name, sql, "text", meaning)
 
 
 def integer(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of 32-bit whole numbers."""
+    """Return a column of 32-bit whole numbers."""
     return ViewColumn(name, sql, "integer", meaning)
 
 
 def bigint(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of 64-bit whole numbers."""
+    """Return a column of 64-bit whole numbers."""
     return ViewColumn(name, sql, "bigint", meaning)
 
 
 def double(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of 64-bit floating-point numbers."""
+    """Return a column of 64-bit floating-point numbers."""
     return ViewColumn(name, sql, "double precision", meaning)
 
 
 def boolean(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of true and false (1 and 0 on SQLite)."""
+    """Return a column of true and false (1 and 0 on SQLite)."""
     return ViewColumn(name, sql, "boolean", meaning)
 
 
 def instant(name: str, sql: str, meaning: str) -> ViewColumn:
-    """A column of points in time, UTC."""
+    """Return a column of points in time, UTC."""
     return ViewColumn(name, sql, "timestamptz", meaning)
 
 
@@ -114,15 +113,15 @@ JOB = (
     text("train_id", "j.train_id", "id of the job: ./name below the base dir"),
     integer("job_id", "j.id", "number of the job in this store: what views are joined by"),
 )
-"""The first columns of every view about jobs; its source calls the tables `b` and `j`."""
+"""The first columns of every view about jobs; the view's source must name `base_dir` `b` and `train_job` `j`."""
 
 VALUE_KIND = "int, float, nan, +inf, -inf, text, bool, null or json"
-"""What a value is that users name: a metric, what they recorded."""
+"""The kinds of a metric or user-defined value."""
 
 JOIN_BASE_DIR = "JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving"
-"""Join jobs `j` to their base dirs; what is being removed is not seen."""
+"""Join jobs `j` to their base dirs; leave out base dirs that hold what is being removed."""
 
 
 def join_job(alias: str) -> str:
-    """Join a table that has a `job_id` to its job and base dir."""
+    """Return the SQL that joins a table with a `job_id` to its job and base dir."""
     return f"JOIN train_job j ON j.id = {alias}.job_id {JOIN_BASE_DIR}"

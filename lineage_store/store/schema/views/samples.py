@@ -1,7 +1,7 @@
-"""Views of what was recorded step by step.
+"""Views of series and their samples.
 
-A sample is effective unless a newer log file of the same device holds its tag at its step or at a lower one: the job
-was started again from a checkpoint. NaN is NULL. Rows come from current log files only.
+A sample is effective unless a newer log file of the same device has its tag at the same step or at a lower one: then
+the job was restarted from a checkpoint. NaN is NULL. Rows come from current log files only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOIN log_file f ON f.job_id = r.job_id AND f.file_no = r.file_no AND f.current
 
 
 def _samples(table: str) -> str:
-    """Samples `s` with their series. SQLite keeps to the order of a CROSS JOIN: there is no way but from the series."""
+    """Return the FROM clause of samples `s` with their series. CROSS JOIN makes SQLite start from the series."""
     return f"FROM series r CROSS JOIN {table} s {_CURRENT} WHERE s.job_id = r.job_id AND s.series_no = r.series_no"
 
 
@@ -85,8 +85,8 @@ SCALAR_SERIES = View(
     f"FROM series r {_CURRENT} WHERE r.plugin = '{SCALAR}'",
 )
 
-# PostgreSQL refuses what goes beyond a type's range, and with it the whole question: what any file can say is compared
-# before it is calculated with.
+# PostgreSQL fails the whole query if a result is out of its type's range. A log file may hold any number, so values are
+# checked before they are used in a calculation.
 _STEPS_PER_S = f"""CASE
     WHEN r.first_wall_time BETWEEN 0 AND {CALENDAR_END} AND r.last_wall_time BETWEEN 0 AND {CALENDAR_END} THEN CASE
       WHEN r.last_wall_time - r.first_wall_time > 1e-9 THEN
