@@ -21,13 +21,13 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.fields import GROUPS, TRAINED, LineageField
+from lineage_store.query.search.literals import WORD_BY_KIND
 from lineage_store.store.schema import tables
 
 SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")
 """The parts that `get_lineage` shows without keys; `user_defined` must be asked for."""
 
 _ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
-_WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
 def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:
@@ -97,6 +97,6 @@ def _part(name: str, row: Any) -> dict[str, Any]:
 def _shown(row: Any, field: LineageField) -> Any:
     value = getattr(row, field.column)
     kind = getattr(row, field.kind_column) if field.kind_column else None
-    if kind in _WORD_BY_KIND:
-        return _WORD_BY_KIND[kind]
+    if kind in WORD_BY_KIND:
+        return WORD_BY_KIND[kind]
     return texts.from_stored(value) if isinstance(value, str) else value

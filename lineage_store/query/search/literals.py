@@ -23,8 +23,9 @@ MAX_PATTERN_LENGTH = 1_000
 PATTERN_ESCAPE = "#"
 """In SQL; the caller writes a backslash, which servers quote in different ways."""
 
-_KIND_BY_WORD = {"NaN": "nan", "Infinity": "+inf", "-Infinity": "-inf"}
-"""How MindInsight spells a float field that is not finite."""
+WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+"""How MindInsight spells the value of a float field that is not finite."""
+_KIND_BY_WORD = {word: kind for kind, word in WORD_BY_KIND.items()}
 _PATTERN_TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL
 )
