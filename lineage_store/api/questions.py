@@ -42,8 +42,8 @@ class Questions(OpenedStore):
         Args:
             condition: the documented search_condition; None for all jobs.
             base_dir: None for all base dirs; if there are several, each object then names its own as `base_dir`.
-            count: False leaves `count` None unless the page tells it: among very many jobs, counting the matches takes
-                much longer than finding a page.
+            count: False leaves `count` None unless it follows from the page: among very many jobs, counting the matches
+                takes much longer than finding a page.
 
         Raises:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.

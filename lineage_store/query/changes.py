@@ -138,15 +138,15 @@ def read_changes(
         here = found.get(path)
         is_there = here is not None and here.now.known_since == end.known_since
         rows = _rows(connection, here.id, place, end, left + 1) if here is not None and is_there else []
-        told = rows[:left]
-        matching = None if condition is None else _matching(connection, condition, told)
-        for row in told:
+        page = rows[:left]
+        matching = None if condition is None else _matching(connection, condition, page)
+        for row in page:
             cursor[path] = Place(end.known_since, row.revision, row.train_id)
             if matching is None or row.job_id is None or row.job_id in matching:
                 changes.append(_change(path, row, dict(cursor)))
         if len(rows) > left:
             return Changes(changes, cursor, more=True)
-        cursor[path], left = end, left - len(told)
+        cursor[path], left = end, left - len(page)
     return Changes(changes, cursor, more=False)
 
 

@@ -62,36 +62,34 @@ def read_status(
     problems: int = 10,
 ) -> StoreStatus:
     """Return the status of one base dir (stored path, and its id), or of all, with the newest `problems` problems."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
-    unresolved = {**here, "resolved_at": None}
-    newest = "v_ingest_problem", unresolved, "-first_seen_at", "path"
-    opened = view_rows(connection, *newest, page=Page(problems)) if problems else []
-    cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    shards = read_shards(connection, base_dir)
-    last_cycles = [row for found in cycles for row in found]
-    twice = list(moved.known_twice(connection, base_dir_id))
-    removed = tombstones.by_policy(connection, base_dir)
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice, removed)
+    base_dirs = view_rows(connection, "v_base_dir", _within(base_dir), "base_dir")
+    return StoreStatus(
+        base_dirs=base_dirs,
+        problems=read_problems(connection, base_dir, page=Page(problems)) if problems else [],
+        cycles=[row for each in base_dirs for row in read_cycles(connection, each["base_dir"], limit=1)],
+        shards=read_shards(connection, base_dir),
+        known_twice=list(moved.known_twice(connection, base_dir_id)),
+        removed_by_policy=tombstones.by_policy(connection, base_dir),
+    )
 
 
 def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
     """Return the rows of v_shard, which name the leaders, of one base dir (stored path) or of all."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    return view_rows(connection, "v_shard", here, "base_dir", "shard")
+    return view_rows(connection, "v_shard", _within(base_dir), "base_dir", "shard")
 
 
 def read_problems(
     connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = ALL
 ) -> list[Finding]:
     """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    wanted = here if resolved else {**here, "resolved_at": None}
-    rows = view_rows(connection, "v_ingest_problem", wanted, *_PROBLEMS_NEWEST, page=page)
-    return list(map(problem_of, rows))
+    wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
+    newest = "-first_seen_at", "path", "base_dir", "kind", "range_start"
+    return list(map(problem_of, view_rows(connection, "v_ingest_problem", wanted, *newest, page=page)))
 
 
-_PROBLEMS_NEWEST = ("-first_seen_at", "path", "base_dir", "kind", "range_start")
+def _within(base_dir: str | None) -> dict[str, object]:
+    """Return the values that columns of a view must equal: a base dir, or none for all."""
+    return {} if base_dir is None else {"base_dir": base_dir}
 
 
 def problem_of(row: Row) -> Finding:

@@ -142,8 +142,8 @@ class Table:
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         size = f"{len(self):,} rows, {len(self.by_name):,} columns"
         is_cut = len(self) > SHOWN_ROWS or len(self.by_name) > SHOWN_COLUMNS
-        told = f"{size}; shown are the first {SHOWN_ROWS} and {SHOWN_COLUMNS}" if is_cut else size
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{told}</p>"
+        caption = f"{size}; shown are the first {SHOWN_ROWS} and {SHOWN_COLUMNS}" if is_cut else size
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{caption}</p>"
 
     def _first(self, most: int | None) -> list[tuple[Any, ...]]:
         columns = list(self.by_name.values())[: None if most is None else SHOWN_COLUMNS]

@@ -43,7 +43,7 @@ class Plan:
     everything: Select[Any] | None
     """The ids of all matches; None when a page is asked for."""
     count: Select[Any] | None
-    """Counts the matches; None if nobody asks or `everything` tells. Not run if a page tells that is not full."""
+    """Counts the matches; None if not asked for, or if `everything` gives it. Not run after a page that is not full."""
     counted: int | None = None
     """The result of `count`, if the choice needed it."""
 

@@ -35,7 +35,7 @@ def filter_lineage(
 
     Args:
         base_dir_ids: None means all base dirs. When the answer covers several, each object names its base dir.
-        count: False leaves the number None unless the page itself tells it.
+        count: False leaves the number None unless it follows from the page itself.
     """
     scope = scope_of(connection, base_dir_ids)
     plan = choose(connection, condition, scope.base_dirs, count=count)
@@ -79,7 +79,7 @@ def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> lis
 
 
 def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
-    """Return the number of matching jobs if the page tells it: it is the last page, or there is no page."""
+    """Return the number of matching jobs if it follows from the page: the last one, or no page at all."""
     if condition.page is None:
         return shown
     take, skip = condition.cut
