@@ -107,7 +107,7 @@ def _end(job: Row, is_whole: bool) -> str | None:
 def _fields(job: Row, fields: Sequence[LineageField]) -> Row:
     """Return those of the lineage fields that are known, by public name."""
     values = {
-        field.name: WORD_BY_KIND.get(job.get(field.kind_column or ""), job[str(field.view_column)])
+        field.name: WORD_BY_KIND.get(job.get(field.kind_column or "", ""), job[str(field.view_column)])
         for field in fields
     }
     return {name: value for name, value in values.items() if value is not None}
