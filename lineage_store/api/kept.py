@@ -101,7 +101,7 @@ def _file_of(key: _Key) -> Identity | None:
 
 def _begin_as_child() -> None:
     global _LOCK
-    _LOCK = threading.Lock()  # a thread that is not here may have held it
+    _LOCK = threading.Lock()  # a thread of the parent may have held the old one
     _OF_PARENT.extend(_KEPT.values())
     _KEPT.clear()
 

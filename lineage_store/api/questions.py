@@ -150,8 +150,9 @@ class Questions(OpenedStore):
         Raises:
             LineageSearchConditionParamError: no job has one of them; the message names the closest.
         """
-        from lineage_store.query.names import named_by, require
+        from lineage_store.query.names import require
         from lineage_store.query.search.subjects import read_subject
+        from lineage_store.query.search.tree import named_by
 
         wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]

@@ -56,7 +56,7 @@ def filter_summary_lineage(
     path = real_path(summary_base_dir)
     with _opened(store) as opened:
         if refresh is not False:
-            parse(search_condition, base_dir=str(path))  # a question that is refused changes nothing
+            parse(search_condition, base_dir=str(path))  # raises before anything is written
             _require_jobs(opened, path)
             _refresh(opened, path, refresh)
         try:

@@ -19,13 +19,13 @@ from lineage_store.errors import (
     SampleNotFoundError,
 )
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
-from lineage_store.query.names import all_names, named_by, require
+from lineage_store.query.names import all_names, require
 from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.search.columns import decoded, job_columns
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.subjects import read_subject
-from lineage_store.query.search.tree import SearchCondition, Subject
+from lineage_store.query.search.tree import SearchCondition, Subject, named_by
 from lineage_store.query.status import read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.views import VIEW_COLUMNS

@@ -48,8 +48,11 @@ class TrainJob:
     updated_at: datetime
     """Greatest modification time of its log files, UTC, to the second."""
     first_started_at: datetime | None
+    """Least timestamp in the names of its log files; None if unknown, or beyond the year 9999."""
     last_started_at: datetime | None
+    """Greatest timestamp in the names of its log files."""
     last_event_at: datetime | None
+    """Greatest wall time of its events."""
     log_bytes: int
     cursor: str
     """The place of this job in the list: pass it as `after` to get the jobs behind it."""

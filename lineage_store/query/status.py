@@ -27,7 +27,7 @@ class StoreStatus:
     base_dirs: Sequence[Row]
     """v_base_dir."""
     problems: Sequence[Finding]
-    """The open ones of v_ingest_problem, newest first."""
+    """The open problems of v_ingest_problem, newest first."""
     cycles: Sequence[Row]
     """v_ingest_cycle, the last pass over each base dir."""
     shards: Sequence[Row]
@@ -35,7 +35,7 @@ class StoreStatus:
     known_twice: Sequence[Finding]
     """Base dirs that hold the same jobs as another base dir, for example after a mount was renamed."""
     removed_by_policy: Sequence[Row]
-    """base_dir, policy, jobs, last_removed_at."""
+    """Removals by policy: base_dir, policy, jobs (their number), last_removed_at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class JobReport:
     """v_series, sorted by plugin and tag."""
     log_files: Sequence[Row]
     problems: Sequence[Finding]
-    """The open ones of v_ingest_problem."""
+    """The open problems of v_ingest_problem."""
 
 
 def read_status(

@@ -75,14 +75,13 @@ def job_columns(
     """
     scope = scope_of(connection, base_dir_ids)
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
-    statement = compile_columns(
-        condition.where, condition.sort, scope.base_dirs, (*_ABOUT, *_columns_of(tuple(fields))), every=every
-    )
+    columns = (*_ABOUT, *_columns_of(tuple(fields)))
+    statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
     rows = run(connection, statement, **condition.values, most=most)
-    found = zip(*rows, strict=True) if rows else _nothing(fields)
-    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *shown = found
-    columns = iter(shown)
-    of_fields = {subject: _decoded(subject, columns) for subject in fields}
+    found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
+    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
+    next_values = iter(values)
+    of_fields = {subject: _decoded(subject, next_values) for subject in fields}
     named = {subject: _named(connection, subject, ids) for subject in asked.values() if subject.type in NAMED}
     said = {(base, name): (tag, remark) for base, name, tag, remark in run(connection, _ANNOTATED)}
     annotations = [said.get(job, (None, None)) for job in zip(base_dirs, train_ids, strict=True)]
@@ -112,10 +111,6 @@ def _columns_of(fields: tuple[Subject, ...]) -> tuple[Any, ...]:
         for subject in fields
         for column in (field_column(subject), *([kind_column(subject)] if subject.type == "float" else []))
     )
-
-
-def _nothing(fields: Sequence[Subject]) -> list[tuple[Any, ...]]:
-    return [()] * (1 + len(_ABOUT) + len(_columns_of(tuple(fields))))
 
 
 def _decoded(subject: Subject, columns: Any) -> list[Any]:

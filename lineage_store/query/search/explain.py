@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select
 from lineage_store import texts
 from lineage_store.query.search.chooser import Plan, choose
 from lineage_store.query.search.scope import scope_of
-from lineage_store.query.search.tree import NAMED, SearchCondition, subjects
+from lineage_store.query.search.tree import SearchCondition, named_by
 from lineage_store.store.database.statements import statement_of
 
 
@@ -40,9 +40,9 @@ class Explanation:
     """Names of metrics and user-defined values by the key that SQL has for each."""
 
     def __str__(self) -> str:
-        return "\n\n".join(map(self._told, self.statements))
+        return "\n\n".join(map(self._text_of, self.statements))
 
-    def _told(self, statement: ExplainedStatement) -> str:
+    def _text_of(self, statement: ExplainedStatement) -> str:
         parameters = "\n".join(f"  {name} = {self._shown(value)}" for name, value in statement.parameters)
         text = f"-- {statement.purpose}\n{statement.sql}\n\nParameters:\n{parameters}"
         return f"{text}\n\nPlan ({self.dialect}):\n{statement.plan}"
@@ -68,7 +68,8 @@ def explain(
         _explained(connection, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)
     )
-    return Explanation(connection.dialect.name, explained, _names(condition))
+    names = {texts.key(each.name): texts.from_stored(each.name) for each in named_by(condition)}
+    return Explanation(connection.dialect.name, explained, names)
 
 
 def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
@@ -101,11 +102,6 @@ def _explained(
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
     return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
-
-
-def _names(condition: SearchCondition) -> dict[int, str]:
-    found = *subjects(condition.where), *(key.subject for key in condition.sort)
-    return {texts.key(each.name): texts.from_stored(each.name) for each in found if each.type in NAMED}
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

@@ -40,7 +40,7 @@ def filter_lineage(
     scope = scope_of(connection, base_dir_ids)
     plan = choose(connection, condition, scope.base_dirs, count=count)
     rows = _rows(connection, condition, plan)
-    found = _told_by_page(condition, len(rows)) if plan.counted is None else plan.counted
+    found = _count_by_page(condition, len(rows)) if plan.counted is None else plan.counted
     if found is None and plan.count is not None:
         found = _number(connection, plan.count, condition)
     return to_answer(rows, found, condition, scope.labels)
@@ -78,7 +78,7 @@ def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> lis
     return found
 
 
-def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
+def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
     """Return the number of matching jobs if it follows from the page: the last one, or no page at all."""
     if condition.page is None:
         return shown

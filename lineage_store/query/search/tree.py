@@ -7,7 +7,7 @@ Does not know how users write conditions, nor SQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lineage_store.query.search.literals import Number
@@ -103,6 +103,12 @@ def subjects(node: Node) -> Iterator[Subject]:
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
                 yield from subjects(part)
+
+
+def named_by(condition: SearchCondition) -> Iterable[Subject]:
+    """Return the metrics and user-defined values that a condition compares or sorts by, each once."""
+    asked = [*subjects(condition.where), *(key.subject for key in condition.sort)]
+    return dict.fromkeys(subject for subject in asked if subject.type in NAMED)
 
 
 def mentions(node: Node, name: str) -> bool:
