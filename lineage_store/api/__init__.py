@@ -1,8 +1,8 @@
-"""The Python API: `LineageStore`, MindInsight's two functions, and what needs no open store.
+"""The Python API: `LineageStore`, MindInsight's two functions, and functions that need no open store.
 
-In: paths, conditions, tags. Out: plain dicts in MindInsight's shapes, frozen rows, numpy arrays.
-Promises: what is asked wrongly raises an error of errors.py that says what to do, and changes nothing; the two
-functions refresh lineage first. Nobody reaches past it: the command line and the server import from here alone.
+In: paths, conditions, tags. Out: plain dicts in MindInsight's shapes, frozen rows, numpy arrays, tables.
+Promises: a wrong argument raises an error of errors.py that says what to do, and changes nothing; MindInsight's two
+functions read new lineage first. The command line and the server use the store only through this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which base dir is meant: what the caller gave becomes an id, or the one error that lists what the store knows."""
+"""Which base dir is meant: a path becomes the base dir with its id, or an error that lists the known base dirs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BaseDir:
 
 
 def find(connection: Connection, base_dir: PathLike) -> BaseDir:
-    """The base dir at a path. Raises LineageParamSummaryPathError when the store does not know it."""
+    """Return the base dir at a path. Raises LineageParamSummaryPathError when the store does not know it."""
     from lineage_store.store.catalog import registry
 
     path = real_path(base_dir)
@@ -34,7 +34,7 @@ def find(connection: Connection, base_dir: PathLike) -> BaseDir:
 
 
 def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]:
-    """The one that is named, or (None) all that the store knows. Raises as `find` does."""
+    """Return the base dir at a path as a list of one; None: all base dirs of the store. Raises as `find` does."""
     from lineage_store.store.catalog import registry
 
     if base_dir is not None:
@@ -43,12 +43,12 @@ def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]
 
 
 def ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
-    """The id of the one that is asked about; None: all of them. Raises as `find` does."""
+    """Return the id of the base dir at a path as a list of one, or None for None, which means all. Raises as `find`."""
     return None if base_dir is None else [find(connection, base_dir).id]
 
 
 def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
-    """The error that names a base dir which the store does not know: where it is now, or those that are known."""
+    """Return the error for a base dir that the store does not know: where it was moved to, or the known base dirs."""
     from lineage_store.store.catalog import moved, registry
 
     if found := moved.moved_to(connection, to_stored(str(path))):

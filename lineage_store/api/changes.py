@@ -1,8 +1,8 @@
-"""What changes in a store, told once to whoever goes on from token to token.
+"""The changes of a store, for readers who follow them from token to token.
 
-In: the token of an earlier answer. Out: pages of changes, each with the token to go on with. Promises: nothing is
-missed and nothing told twice, over restarts of whoever asks, of ingest and of the database, and beside any number of
-writers; no transaction is open between two pages.
+In: the token of an earlier answer. Out: pages of changes, each with the token of the next page. Promises: a reader gets
+every change exactly once, whichever of reader, ingest and database restarts, and with any number of writers; no
+transaction is open between two pages.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Following(OpenedStore):
         condition: Mapping[str, Any] | None = None,
         limit: int = 1000,
     ) -> Changes:
-        """What has changed since an earlier answer: jobs that are new or changed, and those that were removed.
+        """Return what has changed since an earlier answer: jobs that are new, changed or removed.
 
-        A job that changed several times is told once, as it is now. Labels, remarks and problems of a job are
-        changes of it. A base dir that was forgotten is told as a whole, and anew if it is there again.
+        A job that changed several times is reported once, in its present state. A new label, remark or problem is a
+        change of the job. A base dir that was forgotten is one change; if it is there again, its jobs follow.
 
         Args:
-            since: the `since` of an earlier answer, or of one of its changes; None: everything there is; "now":
-                nothing yet, only the token to go on with.
-            until: no further than this token, for who takes over from another reader.
-            condition: a search_condition; of the jobs that are there, only those that match now are told.
-            limit: so many at most, up to 10,000; the answer says whether there are `more` already.
+            since: the `since` of an earlier answer, or of one of its changes; None: report everything in the store;
+                "now": report nothing yet, and return the token with which to go on.
+            until: a token at which to stop, for a reader who takes over from another one.
+            condition: a search_condition; existing jobs that do not match it now are left out.
+            limit: the most changes of one answer, 1 to 10,000; its `more` says whether further changes are waiting.
 
         Raises:
-            LineageParamValueError: a token is none, or the limit is out of bounds.
+            LineageParamValueError: `since` or `until` is no token, or `limit` is out of bounds.
             LineageSearchConditionParamError: the condition is refused.
         """
         from lineage_store.query import changes
@@ -68,17 +68,18 @@ class Following(OpenedStore):
             else:
                 answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
         if engine is not self._followed:
-            self.see_latest()  # to a standby that is behind the token, the store would have gone back
+            self.see_latest()  # a standby that is behind this token would report base dirs as forgotten
         return answer
 
     def now(self) -> Now:
-        """Somebody who is asked for the token of now again and again; close it."""
+        """Return an object that gives the present token whenever it is asked; close it when done."""
         return Now(self)
 
     def follow(self, since: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
-        """Somebody who looks again and again; close it, best by `with`. Arguments as for `changes`.
+        """Return an object that looks for changes whenever it is asked; close it, best by `with`.
 
-        Raises LineageSearchConditionParamError: the condition is refused; the rest is told by `look`.
+        Arguments as for `changes`. Raises LineageSearchConditionParamError when the condition is refused; a token that
+        is invalid raises in `look`.
         """
         from lineage_store.query.search.condition import parse
 
@@ -87,17 +88,17 @@ class Following(OpenedStore):
 
 
 class Now:
-    """Tells `changes("now").since` again and again, for next to nothing where nothing changed. Threads may share it."""
+    """Gives the token of `changes("now")`, at almost no cost while nothing changes. Threads may share it."""
 
     def __init__(self, store: Following) -> None:
         self._store, self._watch = store, _watch(store)
         self._asking, self._since = threading.Lock(), ""
 
     def since(self) -> str:
-        """The token behind all that was committed before it is asked for. Raises as `changes` does."""
+        """Return the token behind everything that was committed before this call. Raises as `changes` does."""
         with self._asking:
             known, self._since = self._since, ""
-            with suppress(DatabaseUnavailableError):  # the store tells what is wrong itself
+            with suppress(DatabaseUnavailableError):  # `changes` below raises what is wrong
                 changed = self._watch.may_have_changed() or not self._store.answers_as_followed()
                 self._since = "" if changed else known
             self._since = self._since or self._store.changes(NOW).since
@@ -110,19 +111,20 @@ class Now:
 
 
 class Follower:
-    """Looks for changes as often as it is told to. Not for several threads."""
+    """Looks for changes whenever `look` is called. Threads must not share it."""
 
     def __init__(
         self, store: Following, since: str | None, condition: Mapping[str, Any] | None = None
     ) -> None:
         self._store, self._condition, self._watch = store, condition, _watch(store)
         self.since = store.changes(NOW).since if since == NOW else since
-        """The token behind what was given last."""
+        """The token behind the last page that `look` yielded."""
 
     def look(self) -> Iterator[Changes]:
-        """What has changed since the last look, page by page; nothing where nothing has.
+        """Yield what has changed since the last look, page by page; nothing if nothing has changed.
 
-        Raises DatabaseUnavailableError, LineageQuerySummaryDataError: look again later, nothing is lost.
+        Raises DatabaseUnavailableError or LineageQuerySummaryDataError when the database fails: look again later,
+        nothing is lost. Raises LineageParamValueError when the first token is invalid.
         """
         if not self._watch.may_have_changed():
             return

@@ -1,7 +1,7 @@
-"""What is in a store, as files for others.
+"""Export the contents of a store as files.
 
-In: a view, a statement or nothing for all views, a format, where to. Out: files with a manifest, or one stream. Knows
-no SQL and no format: `query/export/` does the work.
+In: a view, a statement or nothing for all views; a format; a target. Out: files with a manifest, or one stream. Does
+not know SQL nor formats: `query/export/` does the work.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class Exports(Operations):
         """Write views, or the answer to a statement, as files.
 
         Args:
-            what: a view, or an SQL statement that only reads; None: all views, as of one moment.
-            to: a new or empty directory, which has a manifest.json when the export is whole; or a binary stream,
-                which takes one view or statement.
-            format: parquet or arrow (with the extra `export`), csv, jsonl; openlineage: run events of all jobs.
-            since: of views about jobs, only jobs that changed behind this revision; or behind an earlier export, by
-                its directory or manifest.json. Other views are written whole.
-            timeout_s: how long a statement may take to its first row.
+            what: a view, or an SQL statement that only reads; None: all views, from one snapshot.
+            to: a new or empty directory, which has a manifest.json once the export is complete; or a binary stream,
+                which takes one view or statement, or the run events.
+            format: parquet or arrow (with the extra `export`), csv, jsonl; openlineage: run events of jobs.
+            since: a revision, or the directory or manifest.json of an earlier export: views about jobs and run events
+                are restricted to jobs that changed behind it; other views are written whole.
+            timeout_s: how long a statement may take until its first row.
             progress: called after every batch of rows.
 
         Raises:
             LineageParamValueError: there is no such view or format, or the directory is not empty.
             LineageStoreError: pyarrow is missing, or a statement's column holds values of several types.
-            LineageQuerySummaryDataError: the statement is refused.
+            LineageQuerySummaryDataError: the database refuses the statement, or fails.
         """
         from lineage_store.query.export import exporting, formats
         from lineage_store.query.export.sources import of_view
@@ -95,7 +95,7 @@ class Exports(Operations):
 
     @contextmanager
     def _long_reading(self) -> Iterator[Connection]:
-        """A read transaction whose statements may take as long as they like."""
+        """Open a read transaction without a statement timeout."""
         from lineage_store.store.database import engine as engines
         from lineage_store.store.database import pool
 
@@ -109,7 +109,10 @@ class Exports(Operations):
 
 
 def _since(since: int | PathLike | None) -> Since | None:
-    """A revision, or those of an earlier export's manifest. Raises LineageParamTypeError, LineageParamValueError."""
+    """Return a revision, or the revisions in the manifest of an earlier export.
+
+    Raises LineageParamTypeError, LineageParamValueError.
+    """
     if isinstance(since, bool):
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
     if since is None or isinstance(since, int):
@@ -129,7 +132,7 @@ def _since(since: int | PathLike | None) -> Since | None:
 
 
 def _lack(since: str, error: Exception) -> str:
-    """What an export has and this has not, by how reading its manifest failed."""
+    """Return what is missing for a complete export, according to the error of reading its manifest."""
     from lineage_store.query.export.directory import MANIFEST
 
     if isinstance(error, FileNotFoundError):

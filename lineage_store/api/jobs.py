@@ -1,7 +1,7 @@
 """Which base dirs and jobs the store knows.
 
-In: base dirs, train ids, pages. Out: paths, frozen rows. Promises: of a store that holds a million jobs nothing but a
-page is read. Knows no SQL.
+In: base dirs, train ids, pages. Out: paths, frozen rows. Promises: `train_jobs` returns a page of jobs, a thousand
+unless `limit` says otherwise. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Jobs(OpenedStore):
     """A store that lists what it knows."""
 
     def base_dirs(self) -> list[str]:
-        """The base dirs that the store knows."""
+        """Return the paths of all base dirs of the store, sorted."""
         from lineage_store.store.catalog import registry
 
         with self._reading() as connection:
             return [from_stored(path) for _, path in registry.base_dirs(connection)]
 
     def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
-        """The base dirs that have a job of this id; with `removed`, those too from which it was removed."""
+        """Return the base dirs that have a job of this id; `removed`: also those from which it was removed."""
         from lineage_store.store.catalog import registry, tombstones
 
         stored = to_stored(train_id)
@@ -60,22 +60,23 @@ class Jobs(OpenedStore):
         page: int = 0,
         after: str | None = None,
     ) -> list[TrainJob]:
-        """A page of the jobs of a base dir, or of all, most recently updated first.
+        """Return a page of the jobs of a base dir, or of all, most recently updated first.
 
-        Page after page by cursor, each job that does not change meanwhile is told once; one that does goes to the
-        beginning of the list.
+        A reader who goes from page to page by `after` gets each job once, unless the job changes meanwhile: then it
+        moves to the beginning of the list.
 
         Args:
-            state: only those that are live, stalled, finished or missing.
-            outcome: only those whose training completed, failed or was interrupted (`interrupted`).
-            train_ids: only those of these ids.
-            with_samples: only those that recorded scalars, histograms, images and the like.
-            limit: so many a page.
-            page: which page, from 0; finding one far down takes as long as all before it.
-            after: the `cursor` of the last job of the page before: the page behind it, found at once.
+            state: only jobs in this state: live, stalled, finished or missing.
+            outcome: only jobs with this outcome: completed, failed or interrupted.
+            train_ids: only jobs with one of these ids.
+            with_samples: only jobs that recorded scalars, histograms, images and the like.
+            limit: the number of jobs in a page.
+            page: the number of the page, from 0; finding a page takes as long as reading all pages before it.
+            after: the `cursor` of the last job of the page before; finds the next page at once.
 
         Raises:
-            LineageParamValueError: `limit`, `page`, `state` or `outcome` is none, or `after` no cursor.
+            LineageParamTypeError, LineageParamValueError: `limit`, `page`, `state`, `outcome` or `after` is invalid.
+            LineageParamSummaryPathError: the store does not know the base dir.
         """
         from lineage_store.query import jobs
         from lineage_store.store.database.paging import Page
@@ -99,21 +100,21 @@ class Jobs(OpenedStore):
             )
 
     def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
-        """The jobs of all base dirs that have one of these ids, in no order."""
+        """Return the jobs of all base dirs that have one of these ids, in no order."""
         from lineage_store.query import jobs
 
         with self._reading() as connection:
             return jobs.named_jobs(connection, map(to_stored, train_ids))
 
     def count_jobs(self, base_dir: PathLike | None = None) -> int:
-        """How many jobs a base dir has, or all of them."""
+        """Return the number of jobs of a base dir, or of all."""
         from lineage_store.query import jobs
 
         with self._reading() as connection:
             return jobs.count_jobs(connection, base_dirs.ids(connection, base_dir))
 
     def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
-        """What the log files of some jobs hold: files, tags; nothing of jobs that the store does not know."""
+        """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks."""
         from lineage_store.query import contents
 
         with self._reading() as connection:

@@ -1,8 +1,9 @@
-"""Stores that stay open from one question of a process to the next, where nobody opened one for it.
+"""A cache of open stores, for MindInsight's functions, whose callers open none.
 
-In: a URL, or none for the settings' store. Out: an open LineageStore for the length of a block. Promises: threads share
-them; at most MOST are kept; one is opened anew when its SQLite file was replaced or is gone, when a question to it
-failed, and in a forked child, which leaves its parent's connections alone; all are closed when the process ends.
+In: a URL, or None for the store of the settings. Out: an open LineageStore for the length of a block. Promises: threads
+share the stores; at most MOST are kept open; a store is opened again when its SQLite file was replaced or is missing,
+when a question to it failed in the database, and in a forked child, which does not touch connections of its parent; all
+are closed when the process ends.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ _Key = tuple[str, Settings]
 class _Kept:
     store: LineageStore
     file: Identity | None
-    """Which file it is of; None on PostgreSQL."""
+    """The identity of its SQLite file; None on PostgreSQL."""
     users: int = 0
 
 
 _KEPT: dict[_Key, _Kept] = {}
-"""The one that was used last comes last."""
+"""The open stores; the one that was used last comes last."""
 _OF_PARENT: list[_Kept] = []
-"""Held, so that nobody closes them here."""
+"""Stores of the parent process: referenced, so that garbage collection does not close their connections here."""
 _LOCK = threading.Lock()
 
 
 @contextmanager
 def kept_store(url: str | None) -> Iterator[LineageStore]:
-    """A store that is open already, if this process has asked it before. Raises as `LineageStore` does."""
+    """Give the store of a URL for the length of a block, open already if possible. Raises as `LineageStore` does."""
     settings = setting_sources.load().settings
     named = url or settings.database_url
     key = (named or default_url(), settings)
@@ -100,7 +101,7 @@ def _file_of(key: _Key) -> Identity | None:
 
 def _begin_as_child() -> None:
     global _LOCK
-    _LOCK = threading.Lock()  # a thread that is not here may have held it
+    _LOCK = threading.Lock()  # a thread of the parent may have held the old one
     _OF_PARENT.extend(_KEPT.values())
     _KEPT.clear()
 

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus, where its client is installed.
+"""Metrics for Prometheus.
 
-In: what measures a store. Out: a collector for a registry, or an endpoint of this process. Promises: without the extra
-`[web]` a ConfigError says what to install.
+In: a function that measures a store. Out: a collector for a registry, or an HTTP endpoint of this process. Promises: if
+the Prometheus client of the extra `[web]` is missing, a ConfigError says what to install.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
-    """Tell metrics at a port of this host for the length of the block; 0: do not. Raises ConfigError."""
+    """Serve metrics at a port of this host for the length of the block; 0: do nothing. Raises ConfigError."""
     if not port:
         yield
         return
@@ -31,7 +31,7 @@ def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
 
 
 def collector(measure: Callable[[], Measures]) -> StoreCollector:
-    """What tells a registry of prometheus_client how a store stands: of `store.measures`. Raises ConfigError."""
+    """Return a collector for a registry of prometheus_client; `measure` is `store.measures`. Raises ConfigError."""
     _require_client()
     from lineage_store.operations.metrics import StoreCollector
 

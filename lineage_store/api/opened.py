@@ -1,9 +1,9 @@
-"""An opened store: its connections, and the transactions in which every method asks.
+"""An opened store: its connections, and the transactions in which every method reads and writes.
 
-In: a URL or settings. Out: engines, of the primary and of a standby beside it; transactions whose failures are errors
-of errors.py. Promises: a store that was refused holds nothing open; one with a standby opens and answers while its
-primary is away; whoever writes by it sees that in what is read next. Knows no question: those are in `questions`,
-`jobs`, `samples` and `operations`.
+In: a URL or settings. Out: engines of the primary and of an optional standby; transactions whose failures are errors of
+errors.py. Promises: if a store cannot be opened, all its connections are closed; a store with a standby opens and
+answers while its primary is unavailable; reads see what the store has written before, unless the primary has become
+unavailable. Does not know questions: these are in `questions`, `jobs`, `samples` and `operations`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class OpenedStore:
-    """A database that holds a store of this version, and its settings."""
+    """A database with a store of this version, and the settings."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OpenedStore:
                 raise
             log.warning("%s Questions are answered by %s.", error, self._standby)
         except BaseException:
-            self.close()  # a store that was refused holds nothing open
+            self.close()
             raise
 
     def _new_engine(self, url: str, *, read_only: bool) -> Engine:
@@ -96,7 +96,7 @@ class OpenedStore:
         )
 
     def _beside_primary(self) -> Standby | None:
-        """The standby of the settings; nothing is connected yet. Raises ConfigError."""
+        """Return the standby of the settings, not yet connected; None without one. Raises ConfigError."""
         if not self.settings.read_database_url:
             return None
         from lineage_store.store.database.standby import Standby
@@ -111,7 +111,7 @@ class OpenedStore:
         return standby
 
     def close(self) -> None:
-        """Close the database connections; one that another thread uses closes when its question is answered."""
+        """Close the database connections; a connection in use by another thread closes when that thread is done."""
         from lineage_store.store.database import pool
 
         pool.close(self._primary)
@@ -134,37 +134,40 @@ class OpenedStore:
 
     @property
     def read_engine(self) -> Engine:
-        """The engine that questions are put to now: the standby's, if there is one and it has what was written here."""
+        """The engine for the next question: the standby's, if there is one, unless it lacks what was written here."""
         standby = self._standby
         if standby is None or (self._require_copy(standby) and standby.lacks_writes()):
             return self._engine
         return standby.engine
 
     def answers_as_followed(self) -> bool:
-        """Whether questions are put to the one that is watched for changes."""
+        """Whether the next question goes to the engine that is watched for changes."""
         return self._standby is None or self.read_engine is self._followed
 
     def see_latest(self) -> None:
-        """Let what is read from now on be no older than what the primary holds now, also where a standby answers."""
+        """Make sure that later reads see everything that is in the primary now, even if a standby answers."""
         if self._standby is not None:
             self._standby.stay_no_older()
 
     @property
     def _engine(self) -> Engine:
-        """The primary's. Raises where that does not fit, or does not answer before this was found out."""
+        """The primary's engine. Raises if its schema does not fit, or if it does not answer the first check of that."""
         self._require_fit()
         return self._primary
 
     @property
     def _informed(self) -> Engine:
-        """Of who knows how ingest stands now: on a standby that lags, leads have run out; it is asked in need only."""
+        """The engine for the status of ingest: the primary's, because leases look expired on a standby that lags.
+
+        While the primary does not answer, it is the engine for questions.
+        """
         if self._standby is None or self._standby.primary_answers():
             return self._engine
         return self.read_engine
 
     @property
     def _followed(self) -> Engine:
-        """Of who is watched for changes: the one that tells them, unless it lacks what was written here."""
+        """The engine that is watched for changes: the standby's, if there is one."""
         return self._engine if self._standby is None else self._standby.engine
 
     def _require_fit(self) -> None:
@@ -176,7 +179,7 @@ class OpenedStore:
         self._is_fit = True
 
     def _require_copy(self, standby: Standby) -> bool:
-        """Raise what is wrong with a standby that cannot answer for the store; else it is one from then on."""
+        """Check once that the standby is a copy of the store; return True, or raise what is wrong with it."""
         if self._is_copy:
             return True
         from lineage_store.store.schema import upgrade
@@ -206,7 +209,7 @@ class OpenedStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What this thread asks in the block is answered as of one moment; for blocks that wait for nothing else."""
+        """Answer all questions of this thread in the block from one snapshot; the block must not wait for others."""
         with self._reading() as connection:
             self._here.connection = connection
             try:
@@ -216,7 +219,7 @@ class OpenedStore:
 
     @contextmanager
     def _reading(self, engine: Engine | None = None) -> Iterator[Connection]:
-        """A transaction on an engine; None: on the one that questions are put to, or the snapshot's own."""
+        """Open a read transaction on an engine; None: use the snapshot's transaction, or else `read_engine`."""
         from lineage_store.store.database import engine as engines
 
         here = getattr(self._here, "connection", None)
@@ -230,14 +233,17 @@ class OpenedStore:
     def _job(
         self, base_dir: PathLike, train_id: str, engine: Engine | None = None
     ) -> Iterator[tuple[Connection, BaseDir, int]]:
-        """A transaction, a base dir, and the id of a job below it. Raises TrainJobNotFoundError."""
+        """Open a read transaction, and find a base dir and the id of a job in it. Raises as `job_id`.
+
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
         with self._reading(engine) as connection:
             found = base_dirs.find(connection, base_dir)
             yield connection, found, job_id(connection, found, train_id)
 
 
 def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
-    """The id of a job below a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
+    """Return the id of a job of a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
     from lineage_store.store.catalog import registry
 
     if not isinstance(train_id, str):
@@ -249,7 +255,7 @@ def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
 
 
 def no_such_job(train_id: str, base_dir: Path) -> TrainJobNotFoundError:
-    """The error that says that the store knows no such job, and what to do."""
+    """Return the error for a job that the store does not know."""
     return TrainJobNotFoundError(
         f"The store knows no train job {train_id!r} below {base_dir}.",
         hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",

@@ -1,7 +1,7 @@
-"""What people who run a store ask of it: how it stands, what is wrong and how to mend it, its SQL and backups.
+"""Methods for people who run a store: status, problems and retries, SQL, backups.
 
-In: base dirs, paths, rules, as people write them. Out: frozen reports. Promises: what a method changes is said by its
-name and its docstring. Knows no SQL: `operations` and `query` do the work.
+In: base dirs, paths, rules, as people write them. Out: frozen reports. Promises: the name and docstring of a method say
+what it changes. Does not know SQL: `operations` and `query` do the work.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ Row = Mapping[str, Any]
 
 @all_asked_again
 class Operations(Removals):
-    """A store that can be looked after.
+    """A store with methods for its operator.
 
-    What compares the store with the disk, or tells how ingest stands, asks the primary: a standby shows what was.
+    Methods that compare the store with the disk, or report on ingest, ask the primary, because a standby may lag.
     """
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------------------------
 
     def status(self, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
-        """Lag, jobs by state, leader, last pass, open problems, and jobs known twice, of one base dir or of all.
+        """Return lag, jobs by state, leader, last pass, the newest open problems, and jobs known twice.
 
-        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        They are those of one base dir, or of all. Raises LineageParamSummaryPathError when the store does not know the
+        base dir.
         """
         from lineage_store.query import status as statuses
 
@@ -56,12 +57,12 @@ class Operations(Removals):
             return statuses.read_status(connection, to_stored(str(place.path)), place.id, problems=problems)
 
     def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
-        """What is not well with ingest, of one base dir or of all; nothing when it is.
+        """Return what is wrong with ingest, of one base dir or of all; empty when all is well.
 
-        A base dir, of the store or of the settings, is well when an ingester leads it or has searched it `within_s`,
-        and no daemon of this host is kept from reading it. Where nothing is read and something keeps the store from
-        being written, that is told too; and a standby that lags by more than `within_s`, or cannot answer. Raises
-        LineageParamSummaryPathError when the store does not know the base dir.
+        A base dir, of the store or of the settings, is well when an ingester leads it or has searched it in the last
+        `within_s` seconds, and no daemon of this host fails to read it. Also reported are the reason why the store
+        cannot be written, when nothing is read, and a standby that lags by more than `within_s` or does not answer.
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
         """
         from lineage_store.operations import health
 
@@ -79,9 +80,10 @@ class Operations(Removals):
         return [*found, standby.finding] if standby and standby.finding else found
 
     def measures(self, *, within_s: float = 60.0) -> Measures:
-        """How the store stands, in numbers for a monitor; also that the database does not answer. `findings` as above.
+        """Return the status of the store as numbers for a monitor, also while the database does not answer.
 
-        `lineage_store.operations.metrics.StoreCollector(store.measures)` tells them to a Prometheus registry.
+        Its `findings` are those of the method `findings`.
+        `lineage_store.operations.metrics.StoreCollector(store.measures)` serves them to a Prometheus registry.
         """
         from lineage_store.operations import measures
 
@@ -92,7 +94,7 @@ class Operations(Removals):
         return replace(found, findings=[*found.findings, *more], standby=standby)
 
     def standby(self, *, within_s: float = 60.0) -> Replay | None:
-        """How far the standby of `read_database_url` is behind, with a finding above `within_s`; None where none is."""
+        """Return how far the standby of `read_database_url` lags, with a finding above `within_s`; None without one."""
         from lineage_store.store.admin import replay
 
         if self._standby is None:
@@ -100,13 +102,13 @@ class Operations(Removals):
         return replay.look(self._primary, self._standby.engine, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
-        """How large the write-ahead log of a SQLite store is, and whether that is a worry; None on PostgreSQL."""
+        """Return the size of the write-ahead log of a SQLite store, and whether it is too large; None on PostgreSQL."""
         from lineage_store.store.admin import wal
 
         return wal.look(self._primary)
 
     def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
-        """Everything that the views say of one job. Raises TrainJobNotFoundError."""
+        """Return everything that the views show of one job. Raises TrainJobNotFoundError."""
         from lineage_store.query import status as statuses
 
         path = real_path(base_dir)
@@ -117,20 +119,20 @@ class Operations(Removals):
         return found
 
     def evaluation_rows(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
-        """Rows of v_metric: what every evaluation of a job measured, in their order. Raises TrainJobNotFoundError."""
+        """Return the rows of v_metric of a job, in the order of its evaluations. Raises TrainJobNotFoundError."""
         from lineage_store.query import status as statuses
 
         with self._job(base_dir, train_id) as (connection, place, _):
             return statuses.read_evaluations(connection, to_stored(str(place.path)), to_stored(train_id))
 
     def why(self, path: PathLike) -> Verdict:
-        """Why a file or job is, or is not, in the store. Raises LineageParamSummaryPathError for what is no path."""
+        """Say why a file or job is or is not in the store. Raises LineageParamSummaryPathError for an invalid path."""
         from lineage_store.operations.why import why
 
         return why(self._engine, absolute_path(path), self.settings)
 
     def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
-        """Rows of v_ingest_cycle: the last passes over one base dir, or over each, newest first."""
+        """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir (or one), newest first."""
         from lineage_store.query import status as statuses
 
         with self._reading() as connection:
@@ -138,7 +140,7 @@ class Operations(Removals):
             found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
         return [row for of_base_dir in found for row in of_base_dir]
 
-    # --- what is wrong, and trying again ----------------------------------------------------------------------------
+    # --- problems and retries ---------------------------------------------------------------------------------------
 
     def problems(
         self,
@@ -148,7 +150,7 @@ class Operations(Removals):
         limit: int | None = None,
         page: int = 0,
     ) -> Sequence[Finding]:
-        """What ingest could not do, newest first: what is open of one base dir or of all, and what is `resolved` too.
+        """Return the open problems of ingest, of one base dir or of all, newest first; `resolved`: resolved ones too.
 
         `limit` and `page` as for `train_jobs`. Raises LineageParamSummaryPathError when the store does not know the
         base dir.
@@ -163,7 +165,7 @@ class Operations(Removals):
             return statuses.read_problems(connection, path, resolved=resolved, page=part)
 
     def problems_below(self, path: PathLike | None = None) -> Sequence[Finding]:
-        """The open problems of a log file, or of a job or base dir and all in it; None: all there are."""
+        """Return the open problems of a log file, or of a job or base dir with everything in it; None: all problems."""
         found = self.problems()
         if path is None:
             return found
@@ -171,12 +173,12 @@ class Operations(Removals):
         return [each for each in found if each.subject == place or each.subject.startswith(f"{place}/")]
 
     def retry(self, path: PathLike | None = None) -> Reread:
-        """Try again what is in trouble: one log file, or a job or base dir with all in it; None: all base dirs.
+        """Retry log files with problems: one log file, or those of a job or base dir; None: of all base dirs.
 
-        Files that lost bytes are read from the start. A daemon gives way meanwhile.
+        Files that lost bytes are read from the start. A daemon yields its lease meanwhile.
 
-        Raises LineageParamSummaryPathError for a path outside the store's base dirs, LeaseHeldError while an ingester
-        that is no daemon is at work.
+        Raises LineageParamSummaryPathError for a path outside the store's base dirs, LeaseHeldError while another
+        ingester that is no daemon is running.
         """
         from lineage_store.operations import reread
 
@@ -196,7 +198,7 @@ class Operations(Removals):
         return total
 
     def reingest(self, base_dir: PathLike, train_id: str) -> Reread:
-        """Forget what was read of a job and read it again from the first byte; readers see the old until then.
+        """Read the log files of a job again from the first byte; readers see the old contents until that is done.
 
         Labels and remarks stay; a job that was removed comes back. Raises TrainJobNotFoundError,
         LineageParamSummaryPathError, LeaseHeldError.
@@ -207,9 +209,9 @@ class Operations(Removals):
         return reread.reingest(self._engine, place.path, place.id, to_stored(train_id), self.settings)
 
     def choose_best(self) -> int:
-        """Choose the best result of each metric anew by what `less_is_better` says now; in how many jobs it is another.
+        """Choose the best result of each metric again by the setting `less_is_better`; return how many jobs changed.
 
-        A daemon gives way meanwhile. Raises LeaseHeldError while an ingester that is no daemon is at work.
+        A daemon yields its lease meanwhile. Raises LeaseHeldError while an ingester that is no daemon is running.
         """
         from lineage_store.operations.choose_best import choose_best
 
@@ -218,9 +220,10 @@ class Operations(Removals):
     def verify(
         self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
     ) -> Iterator[FileVerdict]:
-        """Read the log files of one job, of a base dir, or of all, and compare; `sample` files of each at random.
+        """Read the log files of one job, of a base dir, or of all base dirs, and compare them with the store.
 
-        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        `sample`: only so many files of each base dir, chosen at random. Raises LineageParamSummaryPathError when the
+        store does not know the base dir.
         """
         from lineage_store.operations.verify.verifying import verify
 
@@ -232,9 +235,9 @@ class Operations(Removals):
 
     @contextmanager
     def sql(self, statement: str, *, timeout_s: float = 60.0) -> Iterator[Answer]:
-        """Run one SQL statement that can only read; `.columns` and `.rows` of the answer while the block lasts.
+        """Run one SQL statement that only reads; `.columns` and `.rows` of the answer are valid during the block.
 
-        It may take `timeout_s` to its first row; those that follow are read for as long as the block lasts.
+        The first row may take `timeout_s`; there is no timeout for the rows that follow.
         """
         from lineage_store.store.admin import read_only_sql
 
@@ -251,16 +254,16 @@ class Operations(Removals):
     def publish(
         self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
     ) -> int:
-        """Write a snapshot of a SQLite store for others to read; returns its size in bytes."""
+        """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
         from lineage_store.store.admin.publish import publish
 
         return publish(self._engine, absolute_path(file), mode, told)
 
     def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
-        """Write a backup of the store as of one moment, checked, in place of an older one; returns its size in bytes.
+        """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
 
-        `told` is told how far it has come, of SQLite. On PostgreSQL it is an archive of `pg_dump -Fc`, which must be on
-        the PATH. Raises LineageStoreError.
+        `told` is called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which
+        must be on the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 

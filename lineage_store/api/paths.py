@@ -11,16 +11,22 @@ from lineage_store.errors import LineageParamSummaryPathError
 
 PathLike = str | os.PathLike[str]
 LONGEST_BYTES, LONGEST_NAME_BYTES = 4095, 255
-"""What Linux takes of a path, and of each name in it."""
+"""The longest path, and the longest name in a path, that Linux accepts."""
 
 
 def real_path(path: PathLike) -> Path:
-    """The one spelling of a path that the store uses. Raises LineageParamSummaryPathError for what is no path."""
+    """Return the one spelling of a path that the store uses: absolute, with symbolic links resolved.
+
+    Raises LineageParamSummaryPathError for an invalid path.
+    """
     return Path(resolved(absolute_path(path)))
 
 
 def absolute_path(path: PathLike) -> Path:
-    """A path as it was named, from the root; unlike `real_path` it asks no disk, which might not answer."""
+    """Return a path made absolute. Unlike `real_path`, this does not access the disk, which might not answer.
+
+    Raises LineageParamSummaryPathError for an invalid path.
+    """
     try:
         text = os.fspath(path)
     except TypeError as error:
@@ -32,9 +38,9 @@ def absolute_path(path: PathLike) -> Path:
 
 
 def place_of(path: PathLike, known: Container[str]) -> tuple[str, str] | None:
-    """The base dir that holds a path, of those known, and the train id there; raises as `real_path` does.
+    """Return which of the `known` base dirs contains a path, and the train id of the path; None if none does.
 
-    A symbolic link in the base dir stands for what it leads to, if that is in the base dir too, and else for itself.
+    A symbolic link in the base dir is resolved if its target is in the base dir too. Raises as `real_path` does.
     """
     if (found := base_dir_above(absolute_path(path), known)) is None:
         return None
@@ -45,7 +51,7 @@ def place_of(path: PathLike, known: Container[str]) -> tuple[str, str] | None:
 
 
 def _can_be(text: str) -> bool:
-    """Whether a file can have this path at all."""
+    """Whether Linux allows a file to have this path."""
     try:
         path = os.fsencode(text)
     except UnicodeEncodeError:

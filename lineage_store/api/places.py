@@ -1,8 +1,9 @@
 """Which job an argument means: a directory, an id below a base dir, a pair of both, or a job of the store's own lists.
 
-In: what the user gave, perhaps a base dir. Out: (base dir, train id) of a job that the store may know.
-Promises: a path that leads below a base dir of the store is that job; `./name` or `name` is looked up where there is
-one base dir, or one that has such a job; anything else is an error that lists what is known.
+In: the user's argument, and perhaps a base dir. Out: (base dir, train id), which the store need not know.
+Promises: an absolute path, or a path to an existing directory, means the job there if it is below a base dir of the
+store; `./name` or `name` means the job in the store's only base dir, or in the only one that has such a job; anything
+else is an error that says what is known.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
-    """(base dir, train id) of each, once; a table, of ours or a library's, has `base_dir` and `summary_dir` of them.
+    """Return (base dir, train id) of each job, without repetitions.
 
-    Raises as `find_one`.
+    `jobs` may be a table, of ours or of pandas, polars or Arrow, with the columns `base_dir` and `summary_dir`. Raises
+    as `find_one`.
     """
     if isinstance(jobs, str | os.PathLike):
         raise LineageParamTypeError(f"jobs = {jobs!r} must be a list of jobs.", hint="Write [job].")
@@ -41,7 +43,10 @@ def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
 
 
 def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
-    """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError."""
+    """Return (base dir, train id) of a job.
+
+    Raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError.
+    """
     match job:
         case str() | os.PathLike():
             return find_job(store, os.fspath(job))
@@ -53,17 +58,17 @@ def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
 
 
 def find_job(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
-    """(base dir, train id); raises TrainJobNotFoundError, LineageParamSummaryPathError."""
+    """Return (base dir, train id) of a text. Raises TrainJobNotFoundError, LineageParamSummaryPathError."""
     return _find(store, text, base_dir, removed=False)
 
 
 def find_removed(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
-    """(base dir, train id) of a job that was removed, or is there; raises as `find_job` does."""
+    """Return (base dir, train id) of a job that is in the store or was removed from it; raises as `find_job`."""
     return _find(store, text, base_dir, removed=True)
 
 
 def find_base_dir(base_dir: str | None) -> str | None:
-    """The base dir that was named; None for all."""
+    """Return the real path of a base dir; None, which means all, stays None."""
     return None if base_dir is None else str(real_path(base_dir))
 
 
@@ -91,7 +96,7 @@ def _train_id(text: str) -> str:
 
 
 def _only_one_with(store: Jobs, train_id: str, *, removed: bool) -> str:
-    """The one base dir that has such a job."""
+    """Return the only base dir that has such a job; raises if there is none or several."""
     having = store.base_dirs_with(train_id, removed=removed)
     if len(having) == 1:
         return having[0]

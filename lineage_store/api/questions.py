@@ -1,7 +1,7 @@
-"""What people ask about trainings: which match a condition, what one was trained with, labels and remarks.
+"""Questions about trainings: which match a condition, the lineage of one, names and values; labels and remarks.
 
-In: conditions, base dirs, train ids. Out: plain dicts in MindInsight's shapes, frozen rows. Promises: a question that
-is asked wrongly raises before anything is read. Knows no SQL.
+In: conditions, base dirs, train ids. Out: plain dicts in MindInsight's shapes, frozen rows. Promises: an invalid
+condition raises before anything is read. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         count: bool = True,
     ) -> dict[str, Any]:
-        """The lineage of the jobs that match, in MindInsight's shape: `{"customized", "object", "count"}`.
+        """Return the lineage of the matching jobs, in MindInsight's shape: `{"customized", "object", "count"}`.
 
         Args:
-            condition: the documented search_condition; None for all.
-            base_dir: None for all base dirs; where there are several, each object then says which (`base_dir`).
-            count: False leaves `count` None where the page does not tell it: of very many jobs, counting those that
-                match takes much longer than finding a page of them.
+            condition: the documented search_condition; None for all jobs.
+            base_dir: None for all base dirs; if there are several, each object then names its own as `base_dir`.
+            count: False leaves `count` None unless it follows from the page: among very many jobs, counting the matches
+                takes much longer than finding a page.
 
         Raises:
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
@@ -58,11 +58,11 @@ class Questions(OpenedStore):
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Every object that matches, in order, without limit; paging keys are ignored.
+        """Yield the object of every matching job, in order; paging keys of the condition are ignored.
 
-        Take as long as you like over each: no transaction is open meanwhile. Which jobs match, and their order, is as
-        of the first moment, and kept, sixteen bytes a job. What is shown of them is read 500 jobs at a time, each time
-        as it is then; jobs that were removed by then are left out.
+        No transaction is open while the caller works, so it may take its time. Which jobs match, and their order, is
+        determined at the first step, and kept in sixteen bytes per job. Their data is read 500 jobs at a time, in its
+        state at that moment; jobs that were removed by then are left out.
         """
         from lineage_store.query.search import listing
 
@@ -80,13 +80,13 @@ class Questions(OpenedStore):
         most: int = 100_000,
         every: bool = False,
     ) -> JobColumns:
-        """The first `most` jobs that match, column by column, as of one moment: for tables and plots of very many.
+        """Return the first `most` matching jobs as columns, from one snapshot: for tables and plots of very many jobs.
 
         Args:
             condition: the documented search_condition; paging keys are ignored.
-            names: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`, `user_defined/NAME`: a column of
-                values for each.
-            every: with jobs of which no lineage was written (yet); not where an order is asked for.
+            names: the names of the value columns: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`,
+                `user_defined/NAME`.
+            every: also return jobs that have no lineage (yet), unless the condition has an order.
         """
         from lineage_store.query.search.columns import job_columns
         from lineage_store.query.search.subjects import read_subject
@@ -100,16 +100,17 @@ class Questions(OpenedStore):
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """One job's lineage in the shape of MindInsight 0.7.
+        """Return one job's lineage in the shape of MindInsight 0.7.
 
         Args:
-            keys: which of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
+            keys: some of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
                 user_defined; None for all but the last.
 
         Raises:
             TrainJobNotFoundError: the store knows no such job.
+            LineageParamSummaryPathError: the store does not know the base dir.
             LineageFileNotFoundError: the job has no lineage.
-            LineageParamTypeError, LineageParamValueError: `keys` is no list of those names.
+            LineageParamTypeError, LineageParamValueError: `keys` is no list of these names.
         """
         from lineage_store.query import job_lineage
 
@@ -124,7 +125,7 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         count: bool = True,
     ) -> Explanation:
-        """The SQL that `filter_lineage` runs, with its parameters and the database's plans; prints well."""
+        """Return the SQL that `filter_lineage` runs, with parameters and the database's plans; print it to read it."""
         from lineage_store.query.search.explain import explain
 
         wanted = checked(condition, base_dir)
@@ -138,19 +139,20 @@ class Questions(OpenedStore):
         *,
         base_dir: PathLike | None = None,
     ) -> None:
-        """Refuse metrics and user-defined values that no job of the store has, as misspelt ones.
+        """Raise an error for metrics and user-defined values that no job of the store has, such as misspelt ones.
 
-        `filter_lineage` takes them as missing, as MindInsight does; ask here first where people type.
+        `filter_lineage` treats them as missing values, as MindInsight does. Call this first if a person typed them.
 
         Args:
-            condition: a search_condition, what it sorts by included.
-            names: further ones, such as `metric/accuracy`, or fields.
+            condition: a search_condition; names of its comparisons and its order are checked.
+            names: further names to check, such as `metric/accuracy`; fields are allowed.
 
         Raises:
             LineageSearchConditionParamError: no job has one of them; the message names the closest.
         """
-        from lineage_store.query.names import named_by, require
+        from lineage_store.query.names import require
         from lineage_store.query.search.subjects import read_subject
+        from lineage_store.query.search.tree import named_by
 
         wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
@@ -158,9 +160,9 @@ class Questions(OpenedStore):
             require(connection, asked)
 
     def names(self) -> dict[str, list[str]]:
-        """Names by what stands before them in conditions and columns, those that most jobs have first.
+        """Return the names of metrics and user-defined values by prefix, the most frequent first.
 
-        Of metrics (`metric`; `metric_best` and `metric_first`) and user-defined values (`user_defined`).
+        The prefixes are `metric`, `metric_best`, `metric_first` and `user_defined`, without the slash.
         """
         from lineage_store.query.names import all_names
 
@@ -168,9 +170,10 @@ class Questions(OpenedStore):
             return dict(all_names(connection))
 
     def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
-        """The values that jobs have of a field, `metric/NAME` or `user_defined/NAME`, each with how many have it.
+        """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
 
-        The most frequent come first; of texts, only those with `part` in them, whatever the case of A to Z.
+        The most frequent come first. Of texts, only those that contain `part` are returned; the case of A to Z does not
+        matter.
         """
         from lineage_store.query.known_values import known_values
         from lineage_store.query.search.subjects import read_subject
@@ -182,15 +185,16 @@ class Questions(OpenedStore):
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
     ) -> None:
-        """Put a label (0 to 10) or a remark (up to 128 characters) on a job, for good; None leaves it as it is.
+        """Set the label (0 to 10) or the remark (up to 128 characters) of a job; None leaves the old one.
 
         When this returns, they are on the disk.
 
         Raises:
-            LineageParamValueError: outside those bounds, or neither is given.
+            LineageParamTypeError, LineageParamValueError: a value is not allowed, or neither is given.
             TrainJobNotFoundError: the store knows no such job.
+            LineageParamSummaryPathError: the store does not know the base dir.
             ReadOnlyStoreError: the store is open for reading only.
-            DatabaseUnavailableError: it cannot be written to now, also where a standby answers questions.
+            DatabaseUnavailableError: the primary cannot be written to now, even if a standby answers questions.
         """
         from lineage_store.store.database import engine as engines
         from lineage_store.store.writes import remarks
@@ -199,19 +203,19 @@ class Questions(OpenedStore):
         changes = _annotation(tag, remark)
         try:
             with self._job(base_dir, train_id, self._engine) as (_, place, _):
-                pass  # it is there
+                pass  # raises if there is no such job
             with self._named_failures(), engines.writing(self._engine) as connection:
                 now = engines.database_time(connection)
                 remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
         except DatabaseUnavailableError as error:
             if self._standby is not None:
-                told = f"Labels and remarks are written there; questions are answered by {self._standby}."
-                error.hint = f"{error.hint or ''} {told}".lstrip()
+                more = f"Labels and remarks are written there; questions are answered by {self._standby}."
+                error.hint = f"{error.hint or ''} {more}".lstrip()
             raise
 
 
 def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
-    """What is asked, checked."""
+    """Parse a search_condition; absolute paths in it must be below the base dir."""
     from lineage_store.query.search.condition import parse
 
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))

@@ -1,7 +1,7 @@
-"""What may go from a store, what went, and base dirs that go or are at another path.
+"""Remove jobs from a store, thin scalars, forget base dirs, and move base dirs to another path.
 
-In: base dirs, rules, as people write them. Out: frozen reports. Promises: what a method removes is said by its name and
-its docstring; log files stay. Knows no SQL: `operations` does the work.
+In: base dirs, rules, as people write them. Out: frozen reports. Promises: the name and docstring of a method say what
+it removes; log files are never touched. Does not know SQL: `operations` does the work.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @all_asked_again
 class Removals(OpenedStore):
-    """A store from which jobs and base dirs can go."""
+    """A store from which jobs and base dirs can be removed."""
 
     def removable_jobs(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Iterator[RemovableJob]:
-        """The jobs that `remove_jobs` would remove, of one base dir or of all.
+        """Yield the jobs that `remove_jobs` would remove, of one base dir or of all.
 
         Raises:
-            LineageParamValueError: nothing is given that could name a job.
+            LineageParamValueError: the clean-up has no rule.
             LineageSearchConditionParamError: the condition is refused.
-            LineageParamSummaryPathError: the store does not know the base dir; or `missing` is asked for, and all its
-                jobs are, as when a share is not mounted.
+            LineageParamSummaryPathError: the store does not know the base dir; or the rule is `missing` and the log
+                files of all its jobs are missing, as when a share is not mounted.
         """
         from lineage_store.operations import remove
 
@@ -56,11 +56,12 @@ class Removals(OpenedStore):
         *,
         progress: Callable[[Total], None] = lambda _: None,
     ) -> Total:
-        """Remove jobs from the store, and leave tombstones, so that ingest does not bring them back.
+        """Remove jobs from the store, and leave tombstones, so that ingest does not read them again.
 
-        It may be killed at any moment: a job is there, or out of everybody's sight, or gone. What is left of those that
-        are out of sight goes with the next removal. Raises as `removable_jobs` does, and LeaseHeldError while an
-        ingester that is no daemon, or another removal, is at work.
+        The process may be killed at any moment: each job is then either untouched, invisible to readers, or removed.
+        The next removal deletes the rows of invisible jobs. Returns the number of jobs and the bytes of their log
+        files, which `progress` gets after each page of jobs. Raises as `removable_jobs` does, and LeaseHeldError while
+        an ingester that is no daemon, or another removal, is running.
         """
         from lineage_store.operations import remove
 
@@ -73,9 +74,9 @@ class Removals(OpenedStore):
         return done
 
     def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
-        """The jobs that the policies of the settings (`keep_…`) name, of one base dir or of all, the oldest first.
+        """Yield the jobs that `remove_expired_jobs` would remove, of each base dir or of one, the oldest first.
 
-        `remove_expired_jobs` would remove them, as a daemon does. Raises ConfigError where the settings have no policy,
+        They are named by the policies of the settings (`keep_…`). Raises ConfigError if the settings have no policy,
         LineageParamSummaryPathError when the store does not know the base dir.
         """
         from lineage_store.operations import policies
@@ -88,7 +89,11 @@ class Removals(OpenedStore):
     def remove_expired_jobs(
         self, base_dir: PathLike | None = None, *, progress: Callable[[Total], None] = lambda _: None
     ) -> Total:
-        """Remove the jobs that the policies of the settings name. All else as for `remove_jobs`; raises likewise."""
+        """Remove the jobs that the policies of the settings name, as a daemon does.
+
+        Tombstones, interruptions, result and `progress` as for `remove_jobs`. Raises as `expired_jobs` does, and
+        LeaseHeldError as `remove_jobs` does.
+        """
         from lineage_store.operations import policies, remove
 
         done, wanted = remove.Total(), policies.required(self.settings)
@@ -99,7 +104,7 @@ class Removals(OpenedStore):
         return done
 
     def long_series(self, base_dir: PathLike | None = None) -> Iterator[LongSeries]:
-        """The scalars that `thin_series` would thin, of one base dir or of all; raises as `expired_jobs` does."""
+        """Yield the scalars that `thin_series` would thin, of one base dir or of all; raises as `expired_jobs` does."""
         from lineage_store.ingest.thinning import named_series
         from lineage_store.operations import policies
 
@@ -111,10 +116,11 @@ class Removals(OpenedStore):
     def thin_series(
         self, base_dir: PathLike | None = None, *, progress: Callable[[ThinTotal], None] = lambda _: None
     ) -> ThinTotal:
-        """Thin the scalars that the setting `keep_every_step_days` names: buckets tell of them, few samples stay.
+        """Thin the scalars that the setting `keep_every_step_days` names: keep buckets and a few samples of each.
 
-        It may be killed at any moment: a series is whole or thinned. `reingest` reads every step again, while the log
-        file is there. Raises as `expired_jobs` does, and LeaseHeldError while an ingester that is no daemon is at work.
+        The process may be killed at any moment: each series is then either complete or thinned. `reingest` reads every
+        step again while the log file exists. Raises as `expired_jobs` does, and LeaseHeldError while an ingester that
+        is no daemon is running.
         """
         from lineage_store.operations import policies
 
@@ -128,7 +134,7 @@ class Removals(OpenedStore):
     def removed_jobs(
         self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
     ) -> list[RemovedJob]:
-        """The jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
+        """Return the jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
         from lineage_store.operations.remove import RemovedJob
         from lineage_store.store.catalog import tombstones
         from lineage_store.store.database.paging import Page
@@ -143,9 +149,9 @@ class Removals(OpenedStore):
         ]
 
     def restore_job(self, base_dir: PathLike, train_id: str) -> None:
-        """Take a job's tombstone away: the next ingest reads its log files.
+        """Delete a job's tombstone, so that the next ingest reads its log files.
 
-        Raises TrainJobNotFoundError without one, LeaseHeldError while another ingest is at work.
+        Raises TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
         """
         from lineage_store.operations import remove
 
@@ -157,14 +163,14 @@ class Removals(OpenedStore):
             )
 
     def holdings(self, base_dir: PathLike) -> Holdings:
-        """What `forget` would take away. Raises LineageParamSummaryPathError when the store does not know it."""
+        """Return what `forget` would remove. Raises LineageParamSummaryPathError for an unknown base dir."""
         from lineage_store.operations import forget
 
         path = real_path(base_dir)
         return self._known(path, forget.holdings(self._engine, path))
 
     def forget(self, base_dir: PathLike) -> Holdings:
-        """Remove a base dir and everything of its jobs, remarks and labels included; log files stay.
+        """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
 
         Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
         """
@@ -174,18 +180,18 @@ class Removals(OpenedStore):
         return self._known(path, forget.forget(self._engine, path, self.settings))
 
     def plan_move(self, old: PathLike, new: PathLike) -> Move:
-        """What `move` would do. Raises as it does, but for what is led or lacks log files."""
+        """Return what `move` would do. Raises as `move` does, but not for a lease or for missing log files."""
         from lineage_store.operations import move
 
         place = self._left(old)
         return move.plan(self._engine, place.id, place.path, real_path(new))
 
     def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
-        """Tell the store that a base dir is at another path: all that it holds of it stays, and nothing is read again.
+        """Change the path of a base dir in the store, in one transaction; nothing is read again.
 
-        In one transaction. `force`: also where log files that were read are not there. Raises
-        LineageParamSummaryPathError when the store does not know `old`, or knows `new`, or `new` is no directory, lies
-        in another base dir or lacks log files; LeaseHeldError when an ingester leads `old`.
+        `force`: even if log files that were read are missing below `new`. Raises LineageParamSummaryPathError when the
+        store does not know `old`, or knows `new`, or `new` is no directory, lies in another base dir or lacks log
+        files; LeaseHeldError when an ingester leads `old`.
         """
         from lineage_store.operations import move
 
@@ -193,7 +199,7 @@ class Removals(OpenedStore):
         return move.move(self._engine, place.id, place.path, real_path(new), self.settings, force=force)
 
     def _left(self, old: PathLike) -> BaseDir:
-        """The base dir at a path that may be a link to its new one by now."""
+        """Return the base dir at a path that may have become a symbolic link to the new place."""
         named = Path(os.path.normpath(absolute_path(old)))
         with self._reading(self._engine) as connection:
             known = base_dirs.find_all(connection, None)

@@ -1,4 +1,4 @@
-"""What methods of the store take and give, by name: for annotations, and for those who make one (`CleanUp`)."""
+"""The types of arguments and results of `LineageStore`: for annotations, and to make an argument (`CleanUp`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What was recorded step by step: the tags of a job, its scalars, and what is read from its log files.
+"""What was recorded step by step: the tags of a job, its scalars, and payloads that are read from its log files.
 
-What reads samples, and NumPy with it, is imported when it is first asked for: whoever only asks about lineage does not
-wait for it.
+In: base dirs, train ids, tags, ranges of steps. Out: numpy arrays, payloads. Methods import the modules that read
+samples, and NumPy, on first use: questions about lineage do not wait for these imports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_POINTS = 100_000
 
 
 class Chosen(TypedDict, total=False):
-    """Which samples: from step `start` up to but not including `stop`, of one device; None is no bound."""
+    """Which samples: from step `start` up to but not including `stop`, of one device; None means no restriction."""
 
     start: int | None
     stop: int | None
@@ -33,10 +33,10 @@ class Chosen(TypedDict, total=False):
 
 @all_asked_again
 class Samples(OpenedStore):
-    """A store that gives out samples."""
+    """A store that returns samples."""
 
     def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
-        """The tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
+        """Return the tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
         from lineage_store.query import samples
 
         with self._job(base_dir, train_id) as (connection, _, job_id):
@@ -52,17 +52,20 @@ class Samples(OpenedStore):
         stop: int | None = None,
         device: int | None = None,
     ) -> samples.Scalars:
-        """Every step of a scalar, from step `start` up to but not including `stop`.
+        """Return every step of a scalar, from step `start` up to but not including `stop`.
+
+        Samples that a restart wrote again replace the older ones. Several devices interleave unless `device` names one;
+        if several wrote the same step, the sample of the later file name is returned.
 
         Returns:
             `.steps` int64[n] ascending, `.wall_times` float64[n] in unix seconds, `.values` float64[n] (NaN and
-            infinities as written); `.to_pandas()`, `.to_arrow()`. What a restart wrote again replaces what was
-            superseded. Several devices interleave unless `device` names one: of a step that several wrote the later
-            file name's sample is there, `.replaced_count`: how many are not. `.thinned_count`: how many samples are
-            no longer there, where old scalars are thinned; v_scalar_bucket tells of them.
+            infinities as written); `.to_pandas()`, `.to_polars()`, `.to_arrow()`. `.replaced_count`: the number of
+            samples left out for those of other devices. `.thinned_count`: the number of samples that the store no
+            longer has, because old scalars are thinned; v_scalar_bucket summarizes them.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
+            TrainJobNotFoundError: there is no such job.
+            SampleNotFoundError: there is no such tag; the error names close ones.
         """
         from lineage_store.query import samples
 
@@ -72,7 +75,7 @@ class Samples(OpenedStore):
     def recorded_scalars(
         self, base_dir: PathLike, train_id: str, tag: str
     ) -> list[samples.Recorded[samples.Scalars]]:
-        """What each log file holds of a scalar, oldest first, what a restart wrote again included.
+        """Return the samples of a scalar in each log file, oldest first, including superseded samples.
 
         Raises TrainJobNotFoundError, SampleNotFoundError.
         """
@@ -84,7 +87,7 @@ class Samples(OpenedStore):
     def recorded_payloads(
         self, base_dir: PathLike, train_id: str, plugin: str, tag: str
     ) -> list[samples.Recorded[list[samples.PayloadSample]]]:
-        """The same of a histogram, image, tensor, graph or landscape."""
+        """Return the same for a histogram, image, tensor, graph or landscape."""
         from lineage_store.query import samples
 
         with self._job(base_dir, train_id) as (connection, place, job_id):
@@ -101,17 +104,20 @@ class Samples(OpenedStore):
         superseded: bool = False,
         skip_unknown: bool = False,
     ) -> list[samples.Curve]:
-        """Scalars for a screen: the curves of some tags, on one grid of steps; every spike is in them.
+        """Return scalars for a screen: the curves of some tags on one grid of steps, without losing any spike.
 
         Args:
-            tags: base dir, train id and tag of each.
-            start, stop, device: as for `scalars`; devices do not interleave here, each has a curve of its own.
-            points: how many buckets a curve may have; twice as many samples come as they are.
-            superseded: with what a restart wrote again, as curves of their own.
-            skip_unknown: leave out what is not there, instead of raising.
+            tags: (base dir, train id, tag) of each.
+            start, stop, device: as for `scalars`; but each device has a curve of its own.
+            points: the most buckets of a curve, 2 to 100,000; a curve of up to twice as many samples is not divided
+                into buckets.
+            superseded: also return the samples that a restart wrote again, as curves of their own.
+            skip_unknown: leave out unknown jobs and tags, instead of raising.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
+            LineageParamValueError: `points` is out of bounds.
+            TrainJobNotFoundError: there is no such job.
+            SampleNotFoundError: there is no such tag; the error names close ones.
         """
         from lineage_store.plugins import SCALAR
         from lineage_store.query import samples
@@ -131,37 +137,37 @@ class Samples(OpenedStore):
                     found[-1] = samples.find_series(connection, job, SCALAR, tag, device)
             return samples.curves(connection, found, first, end, points=points, superseded=superseded)
 
-    # Payloads: what is listed is metadata; `.read()` of each reads the log file, and raises PayloadUnavailableError
-    # when that is gone or has changed. `start`, `stop` and `device` choose as for scalars.
+    # Payloads: these methods return metadata; `.read()` of each item reads the log file, and raises
+    # PayloadUnavailableError if the file is missing or has changed. `start`, `stop` and `device` as for scalars.
 
     def histograms(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
-        """The histograms of a tag; `.read()` gives buckets as arrays."""
+        """Return the histograms of a tag; `.read()` returns buckets as arrays."""
         return self._payloads("histogram", base_dir, train_id, tag, chosen)
 
     def images(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
-        """The images of a tag; `.read()` gives the PNG bytes with height and width."""
+        """Return the images of a tag; `.read()` returns the PNG bytes with height and width."""
         return self._payloads("image", base_dir, train_id, tag, chosen)
 
     def tensors(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
-        """The tensors of a tag; `.read()` gives a numpy array."""
+        """Return the tensors of a tag; `.read()` returns a numpy array."""
         return self._payloads("tensor", base_dir, train_id, tag, chosen)
 
     def graphs(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
-        """The computational graphs of a job; the tag is the name of the log file."""
+        """Return the computational graph in a log file; the tag is the name of the log file."""
         return self._payloads("graph", base_dir, train_id, tag, chosen)
 
     def landscapes(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
-        """The loss landscapes of a tag."""
+        """Return the loss landscapes of a tag."""
         return self._payloads("landscape", base_dir, train_id, tag, chosen)
 
     def _payloads(

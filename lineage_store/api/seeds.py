@@ -1,7 +1,7 @@
-"""MindInsight's two functions, with its conditions and in its shapes.
+"""MindInsight's two functions, with its conditions and the shapes of its answers.
 
 In: a directory and a condition, or a directory and keys. Out: plain dicts. Promises: new lineage is read first, unless
-a daemon does that or nothing may be written; a question never fails because the store could not be refreshed.
+a daemon does that or the store is read-only; if reading it fails, the answer comes from what the store has.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ def filter_summary_lineage(
     refresh: bool | None = None,
     count: bool = True,
 ) -> dict[str, Any]:
-    """The lineage of all jobs below a base dir that match, as MindInsight answered it.
+    """Return the lineage of all matching jobs below a base dir, in the shape of MindInsight's answer.
 
     Args:
         summary_base_dir: the directory of the job directories.
         search_condition: filters, `sorted_name`, `sorted_type`, `limit`, `offset` (a page number), `lineage_type`.
-        store: a LineageStore or its URL; None for the default store. What is opened for a question stays open for the
-            next ones of this process.
-        refresh: None reads new lineage first, if no daemon does and we may; True reads everything; False nothing.
+        store: a LineageStore or its URL; None for the default store. A store that is opened here stays open for further
+            calls in this process.
+        refresh: None reads new lineage first, if no daemon does and the store can be written; True reads everything;
+            False reads nothing.
         count: as for `LineageStore.filter_lineage`.
 
     Raises:
-        LineageParamSummaryPathError: no directory, and nothing the store knows.
-        LineageFileNotFoundError: no log file in it, neither now nor in the store.
+        LineageParamSummaryPathError: there is no such directory, and the store does not know it.
+        LineageFileNotFoundError: the directory has no log file, neither on disk nor in the store.
         LineageSearchConditionParamError: the condition is refused.
         LineageQuerySummaryDataError: the database failed.
     """
@@ -55,13 +56,13 @@ def filter_summary_lineage(
     path = real_path(summary_base_dir)
     with _opened(store) as opened:
         if refresh is not False:
-            parse(search_condition, base_dir=str(path))  # a question that is refused changes nothing
+            parse(search_condition, base_dir=str(path))  # raises before anything is written
             _require_jobs(opened, path)
             _refresh(opened, path, refresh)
         try:
             answer = opened.filter_lineage(search_condition, base_dir=path, count=count)
         except LineageParamSummaryPathError:
-            _require_jobs(opened, path)  # which may say more of why the store does not know it
+            _require_jobs(opened, path)  # may raise a more specific error
             raise
         if not answer["object"]:
             _require_jobs(opened, path)
@@ -76,11 +77,11 @@ def get_summary_lineage(
     store: LineageStore | str | None = None,
     refresh: bool | None = None,
 ) -> dict[str, Any]:
-    """The lineage of the job in one directory, as MindInsight 0.7 answered it.
+    """Return the lineage of the job in one directory, in the shape of MindInsight 0.7's answer.
 
     Args:
         summary_dir: the job's directory. Its base dir is the nearest one that the store knows, else the parent.
-        keys: which parts; see `LineageStore.get_lineage`.
+        keys: parts of the lineage; see `LineageStore.get_lineage`.
         store, refresh: as for `filter_summary_lineage`.
 
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
@@ -101,7 +102,7 @@ def get_summary_lineage(
 
 
 def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
-    """Why there is no lineage of this job's directory."""
+    """Return the error that says why there is no lineage of this job's directory."""
     from lineage_store.ingest.scan.depth import holds_log_files
 
     path = base_dir / train_id
@@ -137,7 +138,7 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
     try:
         engine = store.engine
     except DatabaseUnavailableError:
-        return  # away since the store was opened, which said so; a standby answers
+        return  # the store has logged that the primary does not answer; a standby does
     if wanted:
         refreshing.refresh_all(engine, path, store.settings)
     else:
@@ -146,7 +147,7 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
 
 
 def _require_jobs(store: LineageStore, path: Path) -> None:
-    """A base dir must be known with jobs, or hold a log file; a question about anything else changes nothing."""
+    """Raise unless the store has jobs of the base dir, or there is a log file below it on disk."""
     from lineage_store.ingest import base_dirs
     from lineage_store.store.catalog import registry
     from lineage_store.store.database.engine import reading
@@ -169,16 +170,15 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
 
 
 def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:
-    """(base dir, train id) of a job's directory."""
+    """Return (base dir, train id) of a job's directory."""
     from lineage_store.ingest import base_dirs
 
     place = place_of(summary_dir, set(store.base_dirs()))
     if place is None:
         above = real_path(os.path.dirname(os.path.normpath(absolute_path(summary_dir))))
         if base_dirs.overlapping(store.read_engine, above) is not None:
-            return real_path(
-                summary_dir
-            ), "./"  # beside a base dir that is known, a job can only be one of its own
+            # the parent cannot become a base dir, as it overlaps with a known one: the directory is one itself
+            return real_path(summary_dir), "./"
         place = place_of(summary_dir, {str(above)})
         assert place is not None
     return Path(place[0]), place[1]

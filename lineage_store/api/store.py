@@ -1,7 +1,7 @@
-"""`LineageStore`: one store, opened; the façade in front of ingest, query and operations.
+"""`LineageStore`: an open store, the façade of ingest, query and operations.
 
-Knows no SQL and no log format: it opens transactions and calls ingest, query and operations. Importing this class loads
-neither SQLAlchemy nor NumPy: methods import what they call, so that a program waits only for what it uses.
+Does not know SQL nor log formats: it opens transactions and calls ingest, query and operations. Importing this class
+loads neither SQLAlchemy nor NumPy: methods import what they call, so that a program waits only for what it uses.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class LineageStore(Tables, Following, Exports):
 
     Args:
         url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
-            the user's state directory. The hot standby that the setting `read_database_url` names answers what only
-            asks; what is written by this store is in what is read from it next.
-        settings: all settings at once, instead of those from environment and configuration file.
-        create: whether a missing or empty database becomes a store; where not, that is an error.
-        read_only: nothing is ever written, made or upgraded, neither in the database nor in a file (SQLite itself has
-            two beside its own); a role that may only read will do, and so will a PostgreSQL standby. Methods that
-            write raise ReadOnlyStoreError.
+            the user's state directory. The hot standby of the setting `read_database_url` answers questions if it has
+            everything that this store has written, or if the primary does not answer.
+        settings: all settings, in place of those from environment and configuration file.
+        create: whether to make a store in a missing or empty database; otherwise that is an error.
+        read_only: never write, create or upgrade anything, neither in the database nor in a file (except the two files
+            that SQLite itself puts beside its database). A role that may only read suffices, and so does a PostgreSQL
+            standby. Methods that write raise ReadOnlyStoreError.
 
     Threads may share a store; it opens `pool_size` connections at most.
 
     Raises:
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
         SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
-        PermissionDeniedError: the role or user may not read it.
-        DatabaseUnavailableError: it is unreachable or locked, or there is no such file; where a standby is named, that
-            is told when something is written.
+        PermissionDeniedError: the role or user may not read the database.
+        DatabaseUnavailableError: the database is unreachable or locked, or there is no such file. With a standby, the
+            store opens, and methods that need the primary raise this.
     """
 
     def ingest(
@@ -53,18 +53,19 @@ class LineageStore(Tables, Following, Exports):
         progress: Callable[[Progress], None] | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
-        """Bring one base dir up to date: read what its log files have gained.
+        """Bring one base dir up to date: read the new contents of its log files.
 
         Args:
             base_dir: the directory of the job directories.
             progress: called after every transaction.
-            should_stop: asked between transactions; True ends early with everything so far stored.
+            should_stop: called between transactions; True ends early, and everything read so far stays stored.
 
         Raises:
-            LineageParamSummaryPathError: no directory, not listable, or overlapping with a base dir of the store.
-            LeaseHeldError: a daemon leads this base dir (and does this work).
+            LineageParamSummaryPathError: `base_dir` is no directory, cannot be listed, or overlaps with a base dir of
+                the store.
+            LeaseHeldError: a daemon (which does this work) or another ingester leads this base dir.
             ReadOnlyStoreError: the store is open for reading only.
-            DatabaseUnavailableError: the database failed; call again, nothing is lost or doubled.
+            DatabaseUnavailableError: the database failed; call again, nothing is lost or duplicated.
         """
         from lineage_store.ingest import refresh
 
@@ -75,7 +76,7 @@ class LineageStore(Tables, Following, Exports):
             )
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
-        """What `ingest` would do, without doing it."""
+        """Return what `ingest` would do, without doing it."""
         from lineage_store.ingest.plan import plan
 
         return plan(self._engine, real_path(base_dir), self.settings)
@@ -89,13 +90,13 @@ class LineageStore(Tables, Following, Exports):
     ) -> None:
         """Follow base dirs (none given: those of the settings) until SIGTERM, SIGINT or `stop`; then return.
 
-        On SIGHUP it goes on with the settings that `reload` gives; where that raises ConfigError, which is logged, with
-        those before. With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` tells Prometheus how it stands;
-        with notify_url or notify_command those are told what happens.
+        On SIGHUP, the settings become those that `reload` returns; if it raises ConfigError, the error is logged and
+        the old settings stay. With the setting `metrics_port`, `http://127.0.0.1:PORT/metrics` serves metrics to
+        Prometheus; with `notify_url` or `notify_command`, events are sent there.
 
-        Raises ConfigError when there is no base dir to follow, or the port cannot be had. Ends the whole process, with
-        exit code 7, when a base dir makes no progress for `progress_deadline_s`: it needs a process of its own, and
-        someone who starts it anew.
+        Raises ConfigError when there is no base dir to follow, or the port cannot be used. Ends the whole process with
+        exit code 7 when a base dir makes no progress for `progress_deadline_s`: run it in a process of its own, under a
+        supervisor that restarts it.
         """
         from lineage_store.ingest.daemon import scheduler
         from lineage_store.ingest.daemon.crew import Wanted

@@ -1,6 +1,7 @@
-"""Answers for notebooks: jobs, evaluations and curves as tables that pandas, polars and Arrow take.
+"""Answers for notebooks: jobs, evaluations and curves as tables, which convert to pandas, polars and Arrow.
 
-In: conditions, jobs, names. Out: `Table`. Promises: as `questions`: what is asked wrongly raises, and says what to do.
+In: conditions, jobs, names. Out: `Table`. Promises: an invalid condition, job or name raises an error that says what to
+do.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @all_asked_again
 class Tables(Questions, Jobs, Samples, Operations):
-    """A store that answers with tables."""
+    """A store that returns tables."""
 
     def jobs(
         self,
@@ -37,18 +38,19 @@ class Tables(Questions, Jobs, Samples, Operations):
         base_dir: PathLike | None = None,
         limit: int | None = None,
     ) -> Table:
-        """The jobs that match, a row each: `.to_pandas()`, `.to_polars()`, `.to_arrow()`, `.rows`.
+        """Return the matching jobs, one per row: `.to_pandas()`, `.to_polars()`, `.to_arrow()`, `.rows`.
 
-        Jobs of which no lineage was written (yet) are among them, unless the condition names an order.
+        Jobs without lineage are included, unless the condition has an order.
 
         Args:
             condition: the documented search_condition, whose paging keys are ignored; None for all jobs.
             columns: `base_dir`, `summary_dir`, `state`, `outcome`, `tag`, `remark`, `host`, `first_started_at`,
                 `last_started_at`, `last_event_at`, `updated_at`, fields, `metric/NAME`, `metric_best/NAME`,
-                `metric_first/NAME`, `user_defined/NAME`. None for all of these but the best and the first, of names
-                the hundred that most jobs have, where any of the jobs has a value.
+                `metric_first/NAME`, `user_defined/NAME`. None: the columns of every job, MindInsight's fields, and
+                those of the hundred most frequent metrics and of the hundred most frequent user-defined values of
+                which a returned job has a value.
             base_dir: None for all base dirs.
-            limit: so many jobs at most; None for all.
+            limit: the most jobs; None for all.
 
         Raises:
             LineageSearchConditionParamError, LineageParamValueError: the condition is refused, there is no such
@@ -63,13 +65,13 @@ class Tables(Questions, Jobs, Samples, Operations):
         with self._reading() as connection:
             return job_table(connection, wanted, base_dirs.ids(connection, base_dir), named, page.limit)
 
-    # A job is its directory, its id ./name where one base dir has it, (base dir, id), or a TrainJob; several are a list
-    # of these, or a table that `jobs` gave, or what became of that in pandas or polars.
+    # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a TrainJob.
+    # Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
 
     def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
-        """What every evaluation of a job measured, in their order: a row for each metric, with number and time.
+        """Return the results of every evaluation of a job, in order: a row for each metric, with number and time.
 
-        Raises TrainJobNotFoundError, SampleNotFoundError: no such job; no such metric, with the closest.
+        Raises TrainJobNotFoundError, SampleNotFoundError: there is no such job, or no such metric (with the closest).
         """
         from lineage_store.query.job_tables import evaluation_table
 
@@ -78,14 +80,15 @@ class Tables(Questions, Jobs, Samples, Operations):
             return evaluation_table(connection, place, metric)
 
     def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
-        """What jobs differ in, side by side: a row for each field, metric and user-defined value, a column a job.
+        """Return in what jobs differ: a row for each field, metric and user-defined value, a column for each job.
 
         Args:
             jobs: two or more.
-            alike: with what they have in common.
+            alike: also return the rows in which all jobs are equal.
 
         Raises:
-            TrainJobNotFoundError, LineageFileNotFoundError: the store knows no such job, or no lineage of it.
+            LineageParamValueError: there are fewer than two jobs.
+            TrainJobNotFoundError, LineageFileNotFoundError: there is no such job, or it has no lineage.
         """
         from lineage_store.query.job_tables import comparison
 
@@ -96,21 +99,22 @@ class Tables(Questions, Jobs, Samples, Operations):
             found = {}
             for place in places:
                 base_dir = base_dirs.find(connection, place[0])
-                job_id(connection, base_dir, place[1])  # it is there
+                job_id(connection, base_dir, place[1])  # raises if there is no such job
                 found[place] = base_dir.id
             return comparison(connection, found, alike=alike)
 
     def curves(
         self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]
     ) -> Table:
-        """Every step of a scalar of several jobs, as one long table: base_dir, summary_dir, step, wall_at, value.
+        """Return every step of a scalar of several jobs as one long table: base_dir, summary_dir, step, wall_at, value.
 
         Args:
             start, stop, device: as for `scalars`.
-            skip_unknown: leave out jobs that have no such tag, instead of raising.
+            skip_unknown: leave out unknown jobs, and jobs that have no such tag, instead of raising.
 
         Raises:
-            TrainJobNotFoundError, SampleNotFoundError: no such job; no such tag, with those that come close.
+            TrainJobNotFoundError: there is no such job.
+            SampleNotFoundError: there is no such tag; the error names close ones.
         """
         from lineage_store.query import samples
         from lineage_store.query.job_tables import curve_table

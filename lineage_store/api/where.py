@@ -1,9 +1,9 @@
 """`--where` texts become a search_condition. Pure.
 
 In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`, `updated_at last
-7 days`. Out: the documented dict. Promises: fields of text and times take the text as it stands, but for unix seconds;
-elsewhere JSON values keep their type (`3`, `true`, `"3"`) and the rest is text. What is allowed for a field is settled
-later, by the condition's own reader.
+7 days`. Out: the documented dict. Promises: values of text fields and of times (except unix seconds) stay texts; other
+values are parsed as JSON (`3`, `true`, `"3"`), and stay texts if they are none. Does not know which values a field
+allows: `query.search.condition` checks that.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ _WORDS = re.compile(
     r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)",
     re.DOTALL | re.IGNORECASE,
 )
-
-
 _UNIX_SECONDS = re.compile(r"\d{9,}(\.\d+)?")
-"""Fewer digits are a date, or nothing."""
+"""A text of fewer digits may be a date, such as 20261101."""
 _SINCE = re.compile(
     r"(?P<name>\S+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)", re.IGNORECASE
 )
 
 
 def read_where(text: str) -> dict[str, Any]:
-    """The condition of one text; raises LineageSearchConditionParamError when it is none."""
+    """Return the condition of one text. Raises LineageSearchConditionParamError when it is no comparison."""
     text = text.strip()
     if (match := _SINCE.fullmatch(text)) and _type(match["name"]) in (None, "time"):
         return {match["name"]: {"lt" if match["not"] else "ge": match["value"]}}
@@ -53,7 +51,7 @@ def read_where(text: str) -> dict[str, Any]:
 
 
 def read_sort(text: str) -> list[str]:
-    """`NAME`, `NAME:asc` or `NAME:desc` as a pair of sorted_by."""
+    """Turn `NAME`, `NAME:asc` or `NAME:desc` into a pair of sorted_by."""
     name, colon, direction = text.rpartition(":")
     directions = {
         "asc": "ascending",
@@ -67,7 +65,7 @@ def read_sort(text: str) -> list[str]:
 def combined(
     condition: Mapping[str, Any] | None, wheres: Sequence[str], sorts: Sequence[str]
 ) -> dict[str, Any]:
-    """One condition of a given one, which is not changed, with --where and --sort texts added."""
+    """Return a copy of a condition with --where and --sort texts added."""
     whole = dict(condition or {})
     if wheres:
         leaves = {name: whole.pop(name) for name in list(whole) if name not in CONTROL_KEYS}
@@ -79,7 +77,7 @@ def combined(
 
 
 def counts_from_now(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition may name a time by how long ago it is: what it finds changes while the store does not."""
+    """Whether a condition may have a time relative to now, so that its matches change while the store does not."""
     from lineage_store.query.search.time_literals import is_before_now
 
     waiting: list[Any] = [condition]
@@ -102,7 +100,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _type(name: str) -> str | None:
-    """Of a field; None of any other name."""
+    """Return the type of a field; None for any other name."""
     return SPELLINGS[name].type if name in SPELLINGS else None
 
 

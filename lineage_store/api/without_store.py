@@ -1,6 +1,7 @@
-"""What is asked where no store is open: is everything in place, the schema, roles, one log file, the daemons of a host.
+"""Functions that need no open store: schema, roles, layout, copies and backups, doctor, the daemons of this host.
 
-In: settings, paths. Out: frozen reports; `upgrade` and `grant` change the database.
+In: settings, paths. Out: frozen reports. `upgrade_schema`, `grant`, `partition`, `distribute`, `copy_store` and
+`restore` change a database. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -26,40 +27,43 @@ if TYPE_CHECKING:
 
 
 def database_url(settings: Settings) -> str:
-    """The database in force: of the settings, or the default one."""
+    """Return the database URL of the settings, or the default one."""
     return settings.database_url or default_url()
 
 
 def shown_url(settings: Settings) -> str:
-    """The same without a password."""
+    """Return the same URL without a password."""
     return engines.safe_url(database_url(settings))
 
 
 def schema_needed() -> str:
-    """The schema version that this release needs."""
+    """Return the schema version that this release needs."""
     from lineage_store.store.schema import upgrade
 
     return upgrade.HEAD
 
 
 def schema_found(settings: Settings) -> str | None:
-    """The schema version of the database; None while it is empty. Raises NotAStoreError."""
+    """Return the schema version of the database; None while it is empty. Raises NotAStoreError."""
     from lineage_store.store.schema import upgrade
 
     return upgrade.current(database_url(settings))
 
 
 def check_schema(settings: Settings) -> None:
-    """Raise SchemaTooOldError, SchemaTooNewError, NotAStoreError or DatabaseUnavailableError unless it fits."""
+    """Raise unless the schema of the database fits this release.
+
+    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError, DatabaseUnavailableError.
+    """
     from lineage_store.store.schema import upgrade
 
     upgrade.check(database_url(settings))
 
 
 def upgrade_schema(settings: Settings, *, create: bool = True) -> None:
-    """Upgrade the store, or (`create`) make it.
+    """Upgrade the store; `create`: make a store if the database is empty, instead of raising.
 
-    Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError, also where there is none to upgrade.
+    Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
     """
     from lineage_store.store.schema import upgrade
 
@@ -78,9 +82,10 @@ def grant(
     *,
     dry_run: bool = False,
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Let PostgreSQL roles do what is theirs: the roles, and the statements that are left (`dry_run`: all of them).
+    """Grant PostgreSQL roles their rights. Return the roles, and the statements that still have to be run.
 
-    Left is at most one, which sets the limits of readers and analysts: only who may alter these roles can run it.
+    That is at most one statement, which sets the limits of readers and analysts and needs the right to alter these
+    roles. `dry_run`: run nothing, and return all statements.
     """
     from lineage_store.store.admin import roles
     from lineage_store.store.schema import upgrade
@@ -95,9 +100,9 @@ def grant(
 
 
 def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
-    """Partition the samples by so many jobs, or (None) undo that; whether anything was to be done.
+    """Partition the samples, `by_jobs` jobs in each partition, or (None) undo that. Return whether anything was to do.
 
-    Readers and ingest go on. After an interruption, the same call goes on where it was. Raises LineageStoreError.
+    Readers and ingest go on meanwhile. After an interruption, the same call resumes the work. Raises LineageStoreError.
     """
     from lineage_store.store.admin import partitioning
     from lineage_store.store.schema import upgrade
@@ -108,9 +113,9 @@ def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], Non
 
 
 def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = False) -> Sequence[str]:
-    """Distribute `samples` or `all` over the workers of Citus: the statements that do it (`dry_run`: would).
+    """Distribute `samples` or `all` over the workers of Citus. Return the statements; `dry_run`: do not run them.
 
-    Raises LineageStoreError where that cannot be, such as without the extension.
+    Raises LineageStoreError when that is impossible, such as without the extension.
     """
     from lineage_store.store.admin import distributing
     from lineage_store.store.schema import upgrade
@@ -129,10 +134,10 @@ def copy_store(
     anew: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> StoreCopy:
-    """Copy a whole store into an empty database, and compare all rows; interrupted, the same call goes on.
+    """Copy a whole store into an empty database, and compare all rows. If interrupted, the same call resumes the copy.
 
-    Raises LineageStoreError where the target holds other data, or the source has changed since the copy was begun;
-    `anew` removes what an unfinished copy has left, and begins again.
+    `anew`: remove what an unfinished copy has left, and begin again. Raises LineageStoreError if the target has other
+    data, or if the source has changed since the copy was begun.
     """
     from lineage_store.operations import store_copy
 
@@ -152,7 +157,7 @@ def restore(
     replace: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> Restored:
-    """Let the store be what a backup says; contents that it has are replaced only if that is wanted.
+    """Restore the store from a backup; `replace`: even if the store is not empty.
 
     Raises LineageStoreError, LeaseHeldError while an ingester leads, DatabaseUnavailableError while it is in use.
     """
@@ -165,7 +170,7 @@ def restore(
 
 
 def layout(settings: Settings) -> str:
-    """How the store is laid out, in a sentence; empty where that is as usual."""
+    """Return a sentence about partitions and distribution of the store; empty without them."""
     from lineage_store.operations.doctor import layout_of
 
     with _engine(settings) as engine:
@@ -173,14 +178,14 @@ def layout(settings: Settings) -> str:
 
 
 def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:
-    """Whether everything is in place for ingest to work; one finding per question."""
+    """Yield a finding for each check of what ingest needs."""
     from lineage_store.operations.doctor import examine
 
     return examine(database_url(settings), settings, [real_path(path) for path in paths])
 
 
 def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[DaemonStatus]:
-    """What the daemons of this host do with one base dir, or with each, whether the database answers or not."""
+    """Return the status of the daemons of this host for one base dir, or for each; needs no answer of the database."""
     from lineage_store.operations import health
 
     return health.daemons(database_url(settings), None if base_dir is None else real_path(base_dir))
@@ -189,7 +194,7 @@ def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[Da
 def findings_without_database(
     settings: Settings, base_dir: PathLike | None, error: DatabaseUnavailableError
 ) -> Sequence[Finding]:
-    """What is not well where the store does not open, and why that is."""
+    """Return what is wrong with ingest while the store cannot be opened, including `error`."""
     from lineage_store.operations import health
 
     path = None if base_dir is None else real_path(base_dir)
@@ -197,7 +202,7 @@ def findings_without_database(
 
 
 def measures_without_store(settings: Settings, error: Exception) -> Measures:
-    """How a store stands that does not open, in numbers for a monitor."""
+    """Return the status of a store that cannot be opened, as numbers for a monitor."""
     from lineage_store.operations import measures
 
     return measures.measure_without(database_url(settings), error)

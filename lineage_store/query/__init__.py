@@ -1,1 +1,1 @@
-"""Questions to the store: a condition becomes SQL, and its rows become the answer. Only reads."""
+"""Questions to the store: a condition becomes SQL, and its rows become the answer. Nothing here writes."""

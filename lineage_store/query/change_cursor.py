@@ -1,7 +1,8 @@
-"""How far somebody has followed the changes of a store: a place in the revisions of each base dir, and its token.
+"""The cursor of a reader of changes: a place in the revisions of each base dir, encoded as a token.
 
-In: places by base dir. Out: a token, text that fits into a URL or a header, and the places again. Promises: a token
-needs no memory of who gave it, so it outlives every process; one that is none is refused in words. Pure.
+In: places by base dir, or a token. Out: a token, which is text that fits into a URL or a header, or the places of one.
+Promises: a token holds everything that is needed to go on, so it stays valid when processes restart; text that is no
+token raises LineageParamValueError. Pure.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from typing import NamedTuple
 from lineage_store.errors import LineageParamValueError
 
 _MOST_CHARACTERS = 1 << 24
-"""Of an unpacked token, so that a short one cannot fill the memory: a hundred thousand base dirs."""
+"""The size limit of an unpacked token, so that a short one cannot fill the memory: room for 100,000 base dirs."""
 
 
 class Place(NamedTuple):
-    """A place in the changes of one base dir, in their order: by revision, then by train id."""
+    """A place in the changes of one base dir, which are ordered by revision, then by train id."""
 
     known_since: int
-    """Since when the store knows the base dir, unix us: one that was forgotten and came back is another one."""
+    """When the store first saw the base dir, unix us; a base dir that was forgotten and came back has a new time."""
     revision: int
     train_id: str
-    """Of this revision all has been told up to this train id (stored), and of those before everything."""
+    """The reader has all earlier revisions, and of this one the changes of jobs up to this train id (stored)."""
 
 
 Cursor = Mapping[str, Place]
@@ -33,13 +34,13 @@ Cursor = Mapping[str, Place]
 
 
 def encode(cursor: Cursor) -> str:
-    """The token of some places."""
+    """Return the token of a cursor."""
     text = json.dumps(cursor, separators=(",", ":"))
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 1)).decode().rstrip("=")
 
 
 def decode(token: str) -> Cursor:
-    """The places of a token. Raises LineageParamValueError."""
+    """Return the cursor of a token. Raises LineageParamValueError when it is no token."""
     try:
         packed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         found = json.loads(zlib.decompressobj().decompress(packed, _MOST_CHARACTERS))

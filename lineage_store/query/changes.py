@@ -1,10 +1,11 @@
-"""What has changed since somebody looked last: jobs that are new, grew, or got a remark, and those that went.
+"""What has changed behind a cursor: jobs that are new, grew or got a remark, and jobs that were removed.
 
-In: an open read transaction, and a cursor. Out: changes in the order of each base dir's revisions, and the cursor
-behind them. Promises: who goes on from there meets every change once, in whatever order transactions commit, for a base
-dir's revisions become visible in their order (`store/writes/revisions.py`), and each base dir has a place of its own. A
-job that changed twice meanwhile is told once, as it is now. Where the store went back behind a cursor (a base dir was
-forgotten, a backup put in place), the base dir is told as forgotten, and then anew.
+In: an open read transaction and a cursor. Out: changes in the order of each base dir's revisions, and the next cursor.
+Promises: a reader who always goes on from the last cursor gets every change once, in whatever order transactions
+commit: a base dir's revisions become visible in order (`store/writes/revisions.py`), and the cursor has a place for
+each base dir. A job that changed several times in between is reported once, in its present state. When the store is
+older than the cursor (a base dir was forgotten, a backup was restored), the base dir is reported as forgotten, followed
+by all its jobs.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from lineage_store.times import instant
 
 
 class ChangeKind(StrEnum):
-    """What has become of a job."""
+    """What happened to a job or base dir."""
 
     CHANGED = "changed"
-    """It is new, or something of it changed: log files, samples, lineage, state, problems, label, remark."""
+    """The job is new, or its log files, samples, lineage, state, problems, label or remark changed."""
     REMOVED = "removed"
-    """It was removed from the store."""
+    """The job was removed from the store."""
     RESTORED = "restored"
-    """It was removed, and may come back: there is no such job until it is told as changed."""
+    """The job's removal was undone: it does not exist again until it is reported as changed."""
     FORGOTTEN = "forgotten"
-    """The base dir, with all its jobs. What is there again is told anew."""
+    """The base dir was forgotten with all its jobs. If it is there again, its jobs follow as changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,22 @@ class Change:
     kind: ChangeKind
     base_dir: str
     train_id: str | None
-    """None where it is about the base dir."""
+    """None when a base dir was forgotten."""
     state: str | None
-    """The job's state now; None where there is none."""
+    """The job's present state; None when there is no such job."""
     revision: int | None
-    """Of its base dir; None where that was forgotten."""
+    """The revision of the base dir with this change; None when the base dir was forgotten."""
     cursor: Cursor = field(repr=False, compare=False)
-    """Everything up to this change."""
+    """The cursor behind this change."""
 
     @property
     def since(self) -> str:
-        """The token to go on with behind this change."""
+        """The token with which to go on behind this change."""
         return encode(self.cursor)
 
     @property
     def at(self) -> datetime | None:
-        """When, to the millisecond; None where a base dir was forgotten, of which nothing is left to tell."""
+        """The time of the change, to the millisecond; None when a base dir was forgotten."""
         return None if self.revision is None else instant(self.revision / 1000)
 
 
@@ -72,27 +73,27 @@ class Changes:
     changes: Sequence[Change]
     cursor: Cursor = field(repr=False)
     more: bool
-    """Whether there are more already."""
+    """Whether further changes are waiting."""
 
     @property
     def since(self) -> str:
-        """The token to go on with."""
+        """The token with which to go on."""
         return encode(self.cursor)
 
 
 SIGN = "SELECT id, created_at, revision FROM base_dir WHERE NOT leaving ORDER BY id"
-"""Its rows change whenever there is a change to tell."""
+"""The rows of this statement change whenever there is a new change."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class _BaseDir(NamedTuple):
     id: int
     now: Place
-    """Behind all of its changes."""
+    """The place behind all of its changes."""
 
 
 class _Row(NamedTuple):
-    """A job or tombstone, in the order in which changes are told."""
+    """A job or a tombstone; rows of one base dir are sorted by revision and train id."""
 
     revision: int
     train_id: str
@@ -102,7 +103,7 @@ class _Row(NamedTuple):
 
 
 def current(connection: Connection) -> Cursor:
-    """The cursor behind everything that there is."""
+    """Return the cursor behind everything in the store."""
     return {path: found.now for path, found in _base_dirs(connection).items()}
 
 
@@ -114,9 +115,9 @@ def read_changes(
     condition: SearchCondition | None = None,
     limit: int,
 ) -> Changes:
-    """At most `limit` changes behind `since`; `until` is where another reader stands, None for all there is.
+    """Return at most `limit` changes behind `since` and up to `until` (None: up to the newest).
 
-    With a condition, of the jobs that are there those that match now; those that are gone match any.
+    With a condition, leave out existing jobs that do not match it now. Removed jobs are always reported.
     """
     found = _base_dirs(connection)
     ends = {path: each.now for path, each in found.items()} if until is None else until
@@ -127,7 +128,7 @@ def read_changes(
             forgotten = ChangeKind.FORGOTTEN, from_stored(path), None, None, None
             changes.append(Change(*forgotten, cursor=dict(cursor)))
     left = limit
-    # Those that are furthest behind come first: one that changes all the time does not keep the others waiting.
+    # Base dirs with the oldest places come first: one that changes all the time must not starve the others.
     for path, end in sorted(
         ends.items(), key=lambda item: cursor[item[0]][1:] if item[0] in cursor else (0, "")
     ):
@@ -137,15 +138,15 @@ def read_changes(
         here = found.get(path)
         is_there = here is not None and here.now.known_since == end.known_since
         rows = _rows(connection, here.id, place, end, left + 1) if here is not None and is_there else []
-        told = rows[:left]
-        matching = None if condition is None else _matching(connection, condition, told)
-        for row in told:
+        page = rows[:left]
+        matching = None if condition is None else _matching(connection, condition, page)
+        for row in page:
             cursor[path] = Place(end.known_since, row.revision, row.train_id)
             if matching is None or row.job_id is None or row.job_id in matching:
                 changes.append(_change(path, row, dict(cursor)))
         if len(rows) > left:
             return Changes(changes, cursor, more=True)
-        cursor[path], left = end, left - len(told)
+        cursor[path], left = end, left - len(page)
     return Changes(changes, cursor, more=False)
 
 
@@ -158,12 +159,12 @@ def _base_dirs(connection: Connection) -> Mapping[str, _BaseDir]:
 
 
 def _goes_on(place: Place, end: Place | None) -> bool:
-    """Whether what was told of a base dir is still true of it."""
+    """Whether the store still has all that was reported up to this place."""
     return end is not None and place.known_since == end.known_since and place <= end
 
 
 def _rows(connection: Connection, base_dir_id: int, place: Place, end: Place, most: int) -> list[_Row]:
-    """The first changes of a base dir behind a place, in order."""
+    """Return the first `most` changes of a base dir behind `place` and up to `end`, in order."""
     given = {"base_dir_id": base_dir_id, "revision": place.revision, "train_id": place.train_id}
     given |= {"last": end.revision, "most": most}
     parts = [[_Row(*row) for row in connection.execute(part, given)] for part in (_JOBS, _TOMBSTONES)]
@@ -189,7 +190,7 @@ _BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.created_at, base_
 
 
 def _behind(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
-    """The first rows of a base dir behind a place, as `_Row`."""
+    """Return the SELECT of a base dir's first rows behind a place, in the columns of `_Row`."""
     revision, train_id = table.c.revision, table.c.train_id
     at = bindparam("revision", type_=revision.type)
     mine = table.c.base_dir_id == bindparam("base_dir_id"), revision.between(at, bindparam("last"))

@@ -1,4 +1,4 @@
-"""What the log files of jobs hold: how many there are, whether all could be read, and which tags.
+"""What the log files of jobs hold: how many files there are, whether all could be read, and their tags.
 
 In: an open read transaction, ids of jobs. Out: a frozen `JobContents` for each job that the store knows.
 """
@@ -32,15 +32,15 @@ class JobContents:
     summary_files: int
     lineage_files: int
     is_intact: bool
-    """Whether nothing of its summary files is damaged or cannot be read."""
+    """Whether all of its summary files could be read, without damage."""
     tags: Sequence[tuple[str, str]]
-    """(plugin, tag), in the order in which the store first saw them."""
+    """(plugin, tag) pairs in the order in which the store first saw them."""
 
 
 def job_contents(
     connection: Connection, base_dir_id: int, train_ids: Sequence[str]
 ) -> dict[str, JobContents]:
-    """What the jobs with these ids hold; nothing of those that the store does not know."""
+    """Return the contents of these jobs by train id, without jobs that the store does not know."""
     jobs, files, tags_of = _statements(dialect := connection.dialect.name)
     wanted = listed(dialect, map(to_stored, train_ids))
     names = {
@@ -65,7 +65,10 @@ def job_contents(
 
 @cache
 def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """Jobs by train id; their log files; their tags, for a job's series are numbered as they came."""
+    """Return three SELECTs: jobs by train id, their log files, and their tags.
+
+    A job's series are numbered in the order of arrival, so the least number of a tag's series orders the tags.
+    """
     wanted: Any = bindparam("wanted")
     damaged = or_(log_file.c.state.in_(_DAMAGED), log_file.c.quarantined_bytes > 0)
     jobs = select(train_job.c.id, train_job.c.train_id).where(

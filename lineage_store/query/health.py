@@ -1,7 +1,7 @@
-"""Is all well? What a monitor should hear of: base dirs that nobody reads, log files that cannot be read.
+"""What a monitor should report: base dirs that nobody reads, log files that cannot be read, ids that run out.
 
 In: an open read transaction. Out: findings; none when all is well. Text is in its stored form.
-Knows only what is in the store: a daemon that cannot write there shows as one that does not lead.
+Does not know anything outside the store: a daemon that cannot write to the store looks like one that does not lead.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from lineage_store.store.database.paging import Page
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, metadata, series
 
 LONGEST_SEARCH_S = 900.0
-"""A base dir with very many directories on a slow disk takes minutes to be searched, and rests between two searches."""
+"""How old the last search of a led base dir may be: very many directories on a slow disk take minutes to search."""
 
 
 def read_findings(connection: Connection, base_dir: str | None, within_s: float) -> list[Finding]:
-    """What is not well in one base dir (stored path), or in all; a base dir should have been led `within_s` ago."""
+    """Return what is wrong with one base dir (stored path; None: with all).
+
+    A base dir without a leader is reported when its last search is more than `within_s` seconds ago.
+    """
     here = {} if base_dir is None else {"base_dir": base_dir}
     base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
     if not base_dirs:
@@ -51,7 +54,7 @@ def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float)
 
 
 def _of_ids(connection: Connection) -> Iterator[Finding]:
-    """Numbers that are given once and come to an end; the greatest of each is at the end of an index."""
+    """Yield a finding for each kind of number of which half is used up; an index finds the greatest quickly."""
     given = {
         f"rows of {each.name}": select(func.max(each.c.id))
         for each in metadata.sorted_tables
@@ -65,7 +68,7 @@ def _of_ids(connection: Connection) -> Iterator[Finding]:
 
 
 def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Finding]:
-    """The problems that are more than a note: of each kind and base dir how many, and the newest."""
+    """Yield a finding for each base dir and kind of open problem worse than a note: their count and the newest."""
     base_dir, kind = column("base_dir", Text()), column("kind", Text())
     wrong = [
         each.name for each in KINDS.values() if each.severity in (Severity.SOME_FILES, Severity.STANDSTILL)

@@ -1,7 +1,7 @@
 """The lineage of one job, in the shape of MindInsight 0.7.
 
-In: an open read transaction, a job by its base dir and train id, the parts asked for. Out: a plain dict. Promises: what
-is unknown of a job is left out. Does not know conditions, nor whether the store is up to date.
+In: an open read transaction, a job by its base dir and train id, the parts asked for. Out: a plain dict. Promises:
+fields whose value is unknown are left out. Does not know conditions, nor whether the store is up to date.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.fields import GROUPS, TRAINED, LineageField
+from lineage_store.query.search.literals import WORD_BY_KIND
 from lineage_store.store.schema import tables
 
 SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")
-"""What `get_lineage` shows without keys; `user_defined` is shown when asked for."""
+"""The parts that `get_lineage` shows without keys; `user_defined` must be asked for."""
 
 _ALLOWED_KEYS = (*SUMMARY_KEYS, "user_defined")
-_WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
 def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:
-    """Which parts of a job's lineage are asked for.
+    """Check `keys` and return the parts of a job's lineage that they ask for.
 
     Raises:
         LineageParamTypeError: not a list of str.
@@ -54,7 +54,7 @@ def get_lineage(
     train_id: str,
     keys: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """One job's lineage in the shape of MindInsight 0.7, parameters that are unknown left out.
+    """Return one job's lineage in the shape of MindInsight 0.7, without fields whose value is unknown.
 
     Args:
         base_dir_path: absolute path, for `summary_dir` of the answer.
@@ -63,7 +63,8 @@ def get_lineage(
 
     Raises:
         TrainJobNotFoundError: the store knows no such job.
-        LineageFileNotFoundError: it knows the job, but no lineage of it.
+        LineageFileNotFoundError: the job has no lineage.
+        LineageParamTypeError, LineageParamValueError: as for `read_keys`.
     """
     wanted = read_keys(keys)
     job, lineage = tables.train_job, tables.lineage
@@ -96,6 +97,6 @@ def _part(name: str, row: Any) -> dict[str, Any]:
 def _shown(row: Any, field: LineageField) -> Any:
     value = getattr(row, field.column)
     kind = getattr(row, field.kind_column) if field.kind_column else None
-    if kind in _WORD_BY_KIND:
-        return _WORD_BY_KIND[kind]
+    if kind in WORD_BY_KIND:
+        return WORD_BY_KIND[kind]
     return texts.from_stored(value) if isinstance(value, str) else value

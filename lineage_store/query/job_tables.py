@@ -1,7 +1,7 @@
-"""Tables about jobs: those that match, what evaluations of one measured, several side by side, curves.
+"""Tables about jobs: jobs that match a condition, evaluations of one job, a comparison of several, curves.
 
-In: an open read transaction, a checked condition, or jobs. Out: a `Table`. Promises: a name that no job has is refused
-with the closest; times are points in time. Does not know which libraries take the table.
+In: an open read transaction, and a checked condition or jobs. Out: a `Table`. Promises: a column or metric that no job
+has is refused with the closest name; times are datetimes in UTC. Does not know which libraries read the table.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lineage_store.errors import (
     SampleNotFoundError,
 )
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
-from lineage_store.query.names import all_names, named_by, require
+from lineage_store.query.names import all_names, require
 from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.search.columns import decoded, job_columns
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.subjects import read_subject
-from lineage_store.query.search.tree import SearchCondition, Subject
+from lineage_store.query.search.tree import SearchCondition, Subject, named_by
 from lineage_store.query.status import read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.views import VIEW_COLUMNS
@@ -46,12 +46,13 @@ ABOUT: Mapping[str, Kind] = {
     "last_event_at": "time",
     "updated_at": "time",
 }
-"""What is known of every job, whatever was trained: the first columns, and their kinds."""
+"""The columns that every job has, whatever was trained, with their kinds; they come first."""
 MOST_NAMES = 100
-"""Of metrics, and of user-defined values, that are columns where nobody says which."""
+"""The most metrics, and the most user-defined values, that become columns when the caller names no columns."""
 _ATTRIBUTES = {"summary_dir": "train_id", "tag": "label"}
+"""Attributes of `JobColumns` that are not named like the column."""
 _KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "float", "time": "time"}
-"""Of fields, by their type; of named values, what they are says the kind."""
+"""Kinds of fields by field type. Metrics and user-defined values have no fixed type: their values decide."""
 _EVERY_JOB = 2**31 - 1
 
 
@@ -62,7 +63,16 @@ def job_table(
     columns: Sequence[str] | None,
     limit: int | None,
 ) -> Table:
-    """The first `limit` jobs that match (None: all) with these columns; None: with all that any of them has."""
+    """Return the first `limit` matching jobs (None: all) as a table.
+
+    Args:
+        columns: names of the columns; None: all fields, and the most frequent metrics and user-defined values that
+            any of these jobs has.
+
+    Raises:
+        LineageParamValueError: there is no such column.
+        LineageSearchConditionParamError: no job has such a metric or user-defined value.
+    """
     names = all_names(connection)
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
@@ -83,7 +93,10 @@ def job_table(
 
 
 def evaluation_table(connection: Connection, place: tuple[str, str], metric: str | None) -> Table:
-    """What evaluations of a job (base dir, train id) measured, of one metric or all. Raises SampleNotFoundError."""
+    """Return the results of every evaluation of a job (base dir, train id), of one metric or of all.
+
+    Raises SampleNotFoundError when the job has no such metric.
+    """
     rows = read_evaluations(connection, *map(to_stored, place))
     names = [from_stored(row["name"]) for row in rows]
     wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
@@ -93,17 +106,21 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
             hint=f"There are {', '.join(dict.fromkeys(names))}." if names else "It was never evaluated.",
         )
     chosen = [(name, row) for name, row in zip(names, rows, strict=True) if wanted in (None, name)]
-    told = {
+    about = {
         column: column_of([row[column] for _, row in chosen], _KIND_OF_TYPE[type_])
         for column, type_ in _ABOUT_EVALUATIONS.items()
     }
     values = [decoded(row["kind"], row["value"], row["text"]) for _, row in chosen]
     value = column_of(values, None if values else "float")
-    return Table({"metric": column_of([name for name, _ in chosen], "text"), **told, "value": value})
+    return Table({"metric": column_of([name for name, _ in chosen], "text"), **about, "value": value})
 
 
 def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
-    """Jobs (base dir and train id; the base dir's id) side by side, a column each: what differs, or (`alike`) all.
+    """Compare jobs: a row for each field, metric and user-defined value that differs, a column for each job.
+
+    Args:
+        jobs: ids of base dirs by (base dir, train id).
+        alike: also show rows in which all jobs are equal.
 
     Raises LineageFileNotFoundError for a job that has neither lineage nor user-defined values.
     """
@@ -118,7 +135,7 @@ def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, a
 
 
 def curve_table(found: Sequence[tuple[tuple[str, str], Scalars]]) -> Table:
-    """Scalars of jobs (base dir and train id), one below the other."""
+    """Return the scalars of several jobs, each with its (base dir, train id), as one long table."""
     steps, wall_times, values = joined((each.steps, each.wall_times, each.values) for _, each in found)
     counts = np.array([len(each) for _, each in found], np.int64)
     base_dirs, ids = (np.array([place[i] for place, _ in found], object).repeat(counts) for i in (0, 1))
@@ -137,7 +154,7 @@ def curve_table(found: Sequence[tuple[tuple[str, str], Scalars]]) -> Table:
 
 
 def _left_out(thinned: int, replaced: int) -> str:
-    """What was written and is not in a table of curves, and where it is."""
+    """Return the note of a table of curves: how many samples are left out, and where to find them."""
     notes = []
     if thinned:
         notes.append(f"Thinned: {thinned:,} more samples were written; v_scalar_bucket tells of them.")
@@ -165,7 +182,7 @@ _ABOUT_EVALUATIONS = {
 
 
 def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[str, Any]:
-    """What a job was trained with and came to, by public names."""
+    """Return the fields, metrics and user-defined values of a job by public name."""
     answer = filter_lineage(connection, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
     if answer["object"]:
         return dict(_flat(answer["object"][0]["model_lineage"]))
@@ -182,14 +199,14 @@ def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[st
 def _flat(lineage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in lineage.items():
         if name not in PREFIXES:
-            is_word = BY_NAME[name].type == "float" and isinstance(value, str)  # NaN and infinities
+            is_word = BY_NAME[name].type == "float" and isinstance(value, str)  # NaN or an infinity
             yield name, float(value) if is_word else value
     for group, prefix in PREFIXES.items():
         yield from ((f"{prefix}{name}", value) for name, value in lineage[group].items())
 
 
 def _titles(places: Sequence[tuple[str, str]]) -> list[str]:
-    """Ids, with the base dir where ids alone would be ambiguous."""
+    """Return the column titles of jobs: train ids, with the base dir where several jobs have the same id."""
     ids = [train_id for _, train_id in places]
     return [
         f"{base_dir}/{train_id[2:]}" if ids.count(train_id) > 1 else train_id for base_dir, train_id in places
@@ -197,8 +214,8 @@ def _titles(places: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _everything(names: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every column, of names those that most jobs have."""
-    # What is named by an empty text has no column: no condition can name it either.
+    """Return the default columns: of metrics and user-defined values, the names that most jobs have."""
+    # A value whose name is empty gets no column, as no condition can name it.
     named = [f"{PREFIXES[group]}{name}" for group in PREFIXES for name in names[group][:MOST_NAMES] if name]
     return [*ABOUT, *(field.name for field in MINDINSIGHTS if field.name not in ABOUT), *named]
 

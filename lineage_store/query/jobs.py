@@ -1,7 +1,7 @@
 """The train jobs that the store knows, a frozen row each.
 
-In: an open read transaction, a page or a cursor. Out: TrainJob, newest first. Promises: a page that a cursor finds
-costs what it shows, however many jobs are before it. Does not read what was trained (`search` does).
+In: an open read transaction, a page or a cursor. Out: TrainJob, newest first. Promises: a page behind a cursor takes
+the same time, however many jobs come before it. Does not read lineage (`search` does).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
 _END = 1 << 63
+"""Integers in a cursor must be below this to fit into a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,21 @@ class TrainJob:
     state: str
     """live, stalled, finished or missing."""
     outcome: str | None
-    """completed, failed or interrupted; None while it is live, or where nobody knows."""
+    """completed, failed or interrupted; None while it is live, or when it is unknown."""
     source_present: bool
     """Whether its log files are still on disk."""
     host: str | None
     updated_at: datetime
     """Greatest modification time of its log files, UTC, to the second."""
     first_started_at: datetime | None
+    """Least timestamp in the names of its log files; None if unknown, or beyond the year 9999."""
     last_started_at: datetime | None
+    """Greatest timestamp in the names of its log files."""
     last_event_at: datetime | None
+    """Greatest wall time of its events."""
     log_bytes: int
     cursor: str
-    """Where a list goes on behind it."""
+    """The place of this job in the list: pass it as `after` to get the jobs behind it."""
 
     @property
     def path(self) -> PurePath:
@@ -70,9 +74,9 @@ def train_jobs(
     after: str | None = None,
     page: Page = ALL,
 ) -> list[TrainJob]:
-    """A page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
+    """Return a page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
 
-    `train_ids`, as stored, None: all. `after`: of those behind the job of that cursor.
+    `train_ids`: stored ids of the jobs to choose from; None: all. `after`: only jobs behind the job with this cursor.
     """
     query = _of_base_dirs(_JOBS, base_dir_ids)
     if state is not None:
@@ -90,7 +94,7 @@ def train_jobs(
 
 
 def _behind(cursor: str) -> ColumnElement[bool]:
-    """What comes after a place in the order. Raises LineageParamValueError for what is no cursor."""
+    """Return the condition for jobs behind the cursor's job. Raises LineageParamValueError for an invalid cursor."""
     try:
         update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
         if not (type(train_id) is str and all(-_END <= int(n) < _END for n in (update_time, base_dir_id))):
@@ -110,7 +114,7 @@ def _cursor(*place: int | str) -> str:
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
-    """How many jobs there are in some base dirs (None: in all)."""
+    """Return the number of jobs in some base dirs (None: in all)."""
     counted: int = connection.execute(
         _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
     ).scalar_one()
@@ -118,19 +122,19 @@ def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> in
 
 
 def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
-    """Only jobs of these base dirs, and of none that is being removed."""
+    """Restrict a query to jobs of these base dirs (None: of all), without base dirs that are being removed."""
     query = query.where(train_job.c.base_dir_id.not_in(_LEAVING))
     return query if base_dir_ids is None else query.where(train_job.c.base_dir_id.in_(base_dir_ids))
 
 
 def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
-    """The jobs of all base dirs that have one of these ids (stored), in no order: by a statement that is kept."""
+    """Return the jobs of all base dirs that have one of these ids (stored), in no order."""
     dialect = connection.dialect.name
     return _jobs_of(connection, run(connection, _named(dialect), wanted=listed(dialect, train_ids)))
 
 
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
-"""True; the index on train ids begins with it."""
+"""Always true. The index on train ids begins with the base dir, so a query needs it to use the index."""
 _LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
 _TIMES = (
     train_job.c.update_time,
@@ -157,7 +161,7 @@ def _named(dialect_name: str) -> Select[Any]:
 
 
 def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
-    """Base dirs are few, and asked for apart: joined to them, SQLite would begin with them and sort all their jobs."""
+    # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
     paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
     return [_train_job(paths, *row) for row in rows]
 

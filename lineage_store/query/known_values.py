@@ -1,8 +1,8 @@
 """The values that jobs have of a field, a metric or a user-defined value: what a condition may compare it with.
 
-In: an open read transaction, what is asked about, part of a text. Out: values with how many jobs have them, the most
-frequent first. Lists, objects, NaN and what is missing are left out, and times, of which hardly two are equal. One pass
-over the values of that name.
+In: an open read transaction, a subject, part of a text. Out: values, each with the number of jobs that have it, the
+most frequent first. Lists, objects, booleans, NaN and missing values are left out; so are times, because hardly two
+jobs have the same. Takes one pass over the values of that name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMPARED = ("text", "int", "float", "+inf", "-inf")
 
 
 def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
-    """At most so many; those whose text has `part` in it, whatever the case of A to Z, and all numbers."""
+    """Return the `most` most frequent values: texts that contain `part` (in any case of A to Z), and all numbers."""
     if subject.type == "time":
         return []
     jobs = func.count().label("jobs")
@@ -29,13 +29,13 @@ def known_values(connection: Connection, subject: Subject, part: str, most: int)
     if part and subject.type not in ("integer", "float"):
         contains = func.lower(values[0]).contains(to_stored(part).lower(), autoescape=True)
         found = found.where(or_(values[0].is_(None), contains))
-    in_order = (value.nulls_first() for value in values)  # each database has a place of its own for them
+    in_order = (value.nulls_first() for value in values)  # by default the databases differ in where NULL goes
     rows = connection.execute(found.order_by(jobs.desc(), *in_order).limit(most))
     return [(_first(known), count) for *known, count in rows]
 
 
 def _values_of(subject: Subject) -> tuple[list[ColumnElement[Any]], list[ColumnElement[bool]]]:
-    """The columns of which one has the value, and which rows have any."""
+    """Return the columns, one of which holds the value, and the conditions for rows that have a value."""
     if subject.type in VALUED:
         row = VALUED[subject.type].c
         return [row.text, row.value], [row.name_key == key(subject.name), row.kind.in_(_COMPARED)]

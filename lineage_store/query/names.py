@@ -1,8 +1,8 @@
-"""Names of metrics and user-defined values: which of those asked for no job has, and which there are.
+"""Names of metrics and user-defined values: which there are, and an error for names that no job has.
 
-In: an open read transaction, a condition. Out: nothing, or a refusal with the names that come closest; names, those
-that most jobs have first. Promises: each name is looked up by index, however many jobs there are. Not asked by
-`filter_lineage`: a condition on a name that no job has is legal, and matches as any missing value does.
+In: an open read transaction, a condition or subjects. Out: names, the most frequent first; or an error that shows the
+closest names. Promises: a check looks each name up by index; only on Citus does listing the names read all values.
+`filter_lineage` does not check: a name that no job has is legal in a condition, and counts as missing in every job.
 """
 
 from __future__ import annotations
@@ -16,40 +16,34 @@ from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import VALUED
-from lineage_store.query.search.tree import NAMED, SearchCondition, Subject, subjects
+from lineage_store.query.search.tree import Subject
 from lineage_store.store.schema import distribution
-from lineage_store.store.schema.tables import metric, metric_summary, user_info
 from lineage_store.texts import from_stored, key, meant
 
-_TABLES: dict[SubjectType, tuple[Table, str, str]] = {
-    "metric": (metric, METRIC_PREFIX, "metric"),
-    "metric_summary": (metric_summary, "metric_", "number of a metric"),
-    "user_defined": (user_info, USER_PREFIX, "user-defined value"),
+_WORDS: dict[SubjectType, tuple[str, str]] = {
+    "metric": (METRIC_PREFIX, "metric"),
+    "metric_summary": ("metric_", "number of a metric"),
+    "user_defined": (USER_PREFIX, "user-defined value"),
 }
+"""The prefix of the names, and what an error calls one of them."""
 _MOST_NAMES, _SHOWN_NAMES = 10_000, 10
 _COUNTED = 10_000
-"""Of names that so many jobs have, nobody asks which has more."""
-
-
-def named_by(condition: SearchCondition) -> Iterable[Subject]:
-    """The metrics and user-defined values that a condition compares or sorts by."""
-    asked = [*subjects(condition.where), *(key.subject for key in condition.sort)]
-    return dict.fromkeys(subject for subject in asked if subject.type in NAMED)
+"""Counting jobs of a name stops here: the order of names that are more frequent does not matter."""
 
 
 def require(connection: Connection, asked: Iterable[Subject]) -> None:
-    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are known."""
-    for subject in (each for each in asked if each.type in _TABLES):
-        table, prefix, kind = _TABLES[subject.type]
+    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped."""
+    for subject in (each for each in asked if each.type in VALUED):
+        table = VALUED[subject.type]
         having = select(table.c.job_id).where(table.c.name_key == key(subject.name)).limit(1)
         if connection.execute(having).first() is None:
-            raise _refused(from_stored(subject.name), prefix, kind, _names(connection, table))
+            raise _refused(subject, _names(connection, table))
 
 
 def all_names(connection: Connection) -> dict[str, list[str]]:
-    """Up to so many names of each kind of value that has names, by what stands before them; the most frequent first."""
+    """Return up to 10,000 names for each prefix (`metric`, `metric_best` …), the most frequent first."""
     names = {kind: _names(connection, VALUED[kind]) for kind in PREFIXES}
-    summaries = _names(connection, metric_summary)
+    summaries = _names(connection, VALUED["metric_summary"])
     for public, stored in SUMMARY_PREFIXES.items():
         found = [name.removeprefix(stored) for name in summaries if name.startswith(stored)]
         names[public.removesuffix("/")] = found
@@ -57,7 +51,7 @@ def all_names(connection: Connection) -> dict[str, list[str]]:
 
 
 def _names(connection: Connection, table: Table) -> list[str]:
-    """The names that jobs have."""
+    """Return the names that jobs have in a table, the most frequent first."""
     spread = table.name in distribution.distributed(connection)
     found = connection.execute(_grouped(table) if spread else _stepped(table))
     counted = ((-count, from_stored(each)) for each, count in found)
@@ -65,13 +59,13 @@ def _names(connection: Connection, table: Table) -> list[str]:
 
 
 def _grouped(table: Table) -> Select[Any]:
-    """As workers of Citus find them, who refuse what is recursive: each goes through all of its values."""
+    """Return the statement for Citus, which refuses recursive queries: each worker reads all of its values."""
     columns: list[ColumnElement[Any]] = [func.min(table.c.name), func.count()]
     return select(*columns).group_by(table.c.name_key).limit(_MOST_NAMES)
 
 
 def _stepped(table: Table) -> Select[Any]:
-    """Each by a step in the index."""
+    """Return the statement that finds each name by one step in the index."""
     names = select(func.min(table.c.name_key).label("key")).cte("names", recursive=True)
     after = select(func.min(table.c.name_key)).where(table.c.name_key > names.c.key).scalar_subquery()
     names = names.union_all(select(after).where(names.c.key.is_not(None)))
@@ -82,7 +76,8 @@ def _stepped(table: Table) -> Select[Any]:
     return select(name, jobs).where(names.c.key.is_not(None)).limit(_MOST_NAMES)
 
 
-def _refused(name: str, prefix: str, kind: str, known: list[str]) -> LineageSearchConditionParamError:
+def _refused(subject: Subject, known: list[str]) -> LineageSearchConditionParamError:
+    name, (prefix, kind) = from_stored(subject.name), _WORDS[subject.type]
     shown = ", ".join(f"{prefix}{each}" for each in known[:_SHOWN_NAMES])
     more = f" and {len(known) - _SHOWN_NAMES:,} more" if len(known) > _SHOWN_NAMES else ""
     return LineageSearchConditionParamError(

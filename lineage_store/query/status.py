@@ -1,4 +1,4 @@
-"""How the store stands: its base dirs with their lag and leader, its open problems; and everything about one job.
+"""The status of the store (base dirs with lag and leader, open problems), and everything about one job.
 
 In: an open read transaction. Out: frozen reports made of rows of the views. Text is in its stored form.
 """
@@ -22,35 +22,36 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Rows of the views of ingest."""
+    """The status of ingest, as rows of its views."""
 
     base_dirs: Sequence[Row]
     """v_base_dir."""
     problems: Sequence[Finding]
-    """The open ones of v_ingest_problem, newest first."""
+    """The open problems of v_ingest_problem, newest first."""
     cycles: Sequence[Row]
-    """v_ingest_cycle, the last of each base dir."""
+    """v_ingest_cycle, the last pass over each base dir."""
     shards: Sequence[Row]
     """v_shard."""
     known_twice: Sequence[Finding]
-    """Base dirs that hold jobs of another one too, as after a mount was renamed."""
+    """Base dirs that hold the same jobs as another base dir, for example after a mount was renamed."""
     removed_by_policy: Sequence[Row]
-    """base_dir, policy, jobs, last_removed_at."""
+    """Removals by policy: base_dir, policy, jobs (their number), last_removed_at."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What the views say of one job: a row of v_job, and rows of the others."""
+    """What the views show of one job."""
 
     job: Row
+    """v_job."""
     metrics: Sequence[Row]
-    """v_metric, the latest evaluation's."""
+    """v_metric, the latest evaluation."""
     user_info: Sequence[Row]
     series: Sequence[Row]
-    """v_series by plugin and tag."""
+    """v_series, sorted by plugin and tag."""
     log_files: Sequence[Row]
     problems: Sequence[Finding]
-    """The open ones of v_ingest_problem."""
+    """The open problems of v_ingest_problem."""
 
 
 def read_status(
@@ -60,41 +61,39 @@ def read_status(
     *,
     problems: int = 10,
 ) -> StoreStatus:
-    """The state of one base dir (stored path, and its id), or of all; at most so many problems."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
-    unresolved = {**here, "resolved_at": None}
-    newest = "v_ingest_problem", unresolved, "-first_seen_at", "path"
-    opened = view_rows(connection, *newest, page=Page(problems)) if problems else []
-    cycles = [read_cycles(connection, row["base_dir"], limit=1) for row in base_dirs]
-    shards = read_shards(connection, base_dir)
-    last_cycles = [row for found in cycles for row in found]
-    twice = list(moved.known_twice(connection, base_dir_id))
-    removed = tombstones.by_policy(connection, base_dir)
-    return StoreStatus(base_dirs, list(map(problem_of, opened)), last_cycles, shards, twice, removed)
+    """Return the status of one base dir (stored path, and its id), or of all, with the newest `problems` problems."""
+    base_dirs = view_rows(connection, "v_base_dir", _within(base_dir), "base_dir")
+    return StoreStatus(
+        base_dirs=base_dirs,
+        problems=read_problems(connection, base_dir, page=Page(problems)) if problems else [],
+        cycles=[row for each in base_dirs for row in read_cycles(connection, each["base_dir"], limit=1)],
+        shards=read_shards(connection, base_dir),
+        known_twice=list(moved.known_twice(connection, base_dir_id)),
+        removed_by_policy=tombstones.by_policy(connection, base_dir),
+    )
 
 
 def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
-    """Who leads each shard of one base dir (stored path), or of all."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    return view_rows(connection, "v_shard", here, "base_dir", "shard")
+    """Return the rows of v_shard, which name the leaders, of one base dir (stored path) or of all."""
+    return view_rows(connection, "v_shard", _within(base_dir), "base_dir", "shard")
 
 
 def read_problems(
     connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = ALL
 ) -> list[Finding]:
-    """The open problems of a base dir (stored path), or of all, newest first; `resolved`: those that went away too."""
-    here = {} if base_dir is None else {"base_dir": base_dir}
-    wanted = here if resolved else {**here, "resolved_at": None}
-    rows = view_rows(connection, "v_ingest_problem", wanted, *_PROBLEMS_NEWEST, page=page)
-    return list(map(problem_of, rows))
+    """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
+    wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
+    newest = "-first_seen_at", "path", "base_dir", "kind", "range_start"
+    return list(map(problem_of, view_rows(connection, "v_ingest_problem", wanted, *newest, page=page)))
 
 
-_PROBLEMS_NEWEST = ("-first_seen_at", "path", "base_dir", "kind", "range_start")
+def _within(base_dir: str | None) -> dict[str, object]:
+    """Return the values that columns of a view must equal: a base dir, or none for all."""
+    return {} if base_dir is None else {"base_dir": base_dir}
 
 
 def problem_of(row: Row) -> Finding:
-    """The finding that a row of v_ingest_problem is; its subject is the whole path."""
+    """Turn a row of v_ingest_problem into a finding, whose subject is the absolute path."""
     return Finding(
         row["kind"],
         str(Path(row["base_dir"], row["path"])),
@@ -109,12 +108,12 @@ def problem_of(row: Row) -> Finding:
 
 
 def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:
-    """The last passes over a base dir (stored path), newest first."""
+    """Return the last `limit` passes over a base dir (stored path), newest first."""
     return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
 
 
 def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport | None:
-    """Everything about one job (stored names); None when the store does not know it."""
+    """Return everything about one job (stored names); None when the store does not know it."""
     this = {"base_dir": base_dir, "train_id": train_id}
     jobs = view_rows(connection, "v_job", this)
     if not jobs:
@@ -132,6 +131,6 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
 
 
 def read_evaluations(connection: Connection, base_dir: str, train_id: str) -> list[dict[str, Any]]:
-    """What every evaluation of one job (stored names) measured, in their order."""
+    """Return the results of every evaluation of one job (stored names), in the order of evaluations."""
     this = {"base_dir": base_dir, "train_id": train_id}
     return view_rows(connection, "v_metric", this, "evaluation_no", "name")

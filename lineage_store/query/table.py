@@ -1,9 +1,9 @@
-"""An answer for a notebook: named columns of equal length, and what pandas, polars and Arrow make of them.
+"""An answer for a notebook: named columns of equal length, which convert to pandas, polars and Arrow.
 
-In: columns of plain values or numpy arrays, each of one kind. Out: a frozen `Table`. Promises: those libraries are
-imported when they are asked for, and one that is missing is named with what to install; times are instants in UTC; what
-is missing, NaN and infinities stay apart, but for floats in pandas, which has one mark for NaN and for nothing; HTML is
-escaped and bounded. Does not know where the values come from.
+In: columns of plain values or numpy arrays, each of one kind. Out: a frozen `Table`. Promises: these libraries are
+imported on first use, and the error for a missing one says what to install; times are instants in UTC; missing values,
+NaN and infinities stay distinct, except for floats in pandas, which has one mark for NaN and missing; HTML is escaped
+and bounded. Does not know where the values come from.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "integer", "float", "bool", "time", "json"]
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 30, 80
-"""Of what a notebook shows by itself."""
+"""The most that a notebook shows of a table: rows, columns, and characters of a cell."""
 _CALENDAR_BEGIN = -62_135_596_800
 _KINDS: dict[type, Kind] = {bool: "bool", int: "integer", float: "float", str: "text", datetime: "time"}
-_LARGEST = 2**63
-_GREATEST = int(np.finfo(np.float64).max)
-"""No float holds a larger integer, and a metric may be one."""
+_INT64_END = 2**63
+_GREATEST_FLOAT = int(np.finfo(np.float64).max)
+"""An integer beyond this, which a metric may be, fits into no float."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of one kind. `json`: of several, or lists and dicts, which Arrow and polars get as JSON text."""
+    """Values of one kind. `json` is for mixed types, lists and dicts, which Arrow and polars get as JSON text."""
 
     kind: Kind
     values: Sequence[Any] | NDArray[Any]
-    """Plain ones, None where there is none, or a numpy array; times are a datetime64[us] in UTC."""
+    """Plain values, None for a missing one, or a numpy array. Times are an array of datetime64[us] in UTC."""
 
     def plain(self, most: int | None = None) -> list[Any]:
-        """The first values as Python's own; times with their zone."""
+        """Return the first `most` values (None: all) as Python objects; times are aware datetimes."""
         some = self.values[:most]
         found = some.tolist() if isinstance(some, np.ndarray) else list(some)
         return [each and each.replace(tzinfo=UTC) for each in found] if self.kind == "time" else found
 
     def portable(self) -> Sequence[Any] | NDArray[Any]:
-        """The values as Arrow and polars take them: text that is no Unicode is spelt as the store spells it."""
+        """Return the values as Arrow and polars accept them: invalid Unicode in texts is escaped as in the store."""
         match self.kind:
             case "text":
                 return [text if text is None or text.isascii() else _unicode(text) for text in self.values]
@@ -67,11 +67,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table:
-    """Rows that answer a question, by column. In a notebook it shows its beginning."""
+    """The rows of an answer, stored by column. A notebook shows the first ones."""
 
     by_name: Mapping[str, Column]
     note: str = ""
-    """What the rows do not tell of themselves."""
+    """A remark about the rows, such as how many samples are left out."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,30 +80,30 @@ class Table:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows, of plain values: None is missing, times are aware datetimes."""
+        """The rows as plain values: None for a missing one, aware datetimes for times."""
         return self._first(None)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return len(next(iter(self.by_name.values())).values) if self.by_name else 0
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """The rows."""
+        """Iterate over the rows."""
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column."""
+        """Return the values of a column."""
         return self.by_name[name].plain()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A DataFrame; whole numbers and truths are of the types that know missing ones."""
+        """Return a DataFrame; integers and bools have the dtypes of pandas that allow missing values."""
         library = imported("pandas", "lineage-store[pandas]")
         return library.DataFrame(
             {name: _series(library, column) for name, column in self.by_name.items()}, copy=False
         )
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table."""
+        """Return an Arrow table."""
         library = imported("pyarrow", "lineage-store[arrow]")
         types = {"integer": library.int64(), "float": library.float64(), "bool": library.bool_()}
         types["time"] = library.timestamp("us", tz="UTC")
@@ -115,7 +115,7 @@ class Table:
         )
 
     def to_polars(self) -> polars.DataFrame:
-        """A DataFrame of polars."""
+        """Return a DataFrame of polars."""
         library = imported("polars", "polars")
         types = {"integer": library.Int64, "float": library.Float64, "bool": library.Boolean}
         types["time"] = library.Datetime("us")
@@ -136,14 +136,14 @@ class Table:
         return f"<Table of {len(self):,} rows: {', '.join(names[:SHOWN_COLUMNS])}{more}>"
 
     def _repr_html_(self) -> str:
-        """The first rows and columns, for a notebook."""
+        """Return the first rows and columns as HTML, for a notebook."""
         head = "".join(f"<th>{_cell(name)}</th>" for name in self.columns[:SHOWN_COLUMNS])
         rows = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in self._first(SHOWN_ROWS))
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         size = f"{len(self):,} rows, {len(self.by_name):,} columns"
         is_cut = len(self) > SHOWN_ROWS or len(self.by_name) > SHOWN_COLUMNS
-        told = f"{size}; shown are the first {SHOWN_ROWS} and {SHOWN_COLUMNS}" if is_cut else size
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{told}</p>"
+        caption = f"{size}; shown are the first {SHOWN_ROWS} and {SHOWN_COLUMNS}" if is_cut else size
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{caption}</p>"
 
     def _first(self, most: int | None) -> list[tuple[Any, ...]]:
         columns = list(self.by_name.values())[: None if most is None else SHOWN_COLUMNS]
@@ -151,7 +151,7 @@ class Table:
 
 
 def column_of(values: Sequence[Any], kind: Kind | None = None) -> Column:
-    """A column of plain values, of the kind that is told, else of the one that fits them all."""
+    """Return a column of plain values, of the given kind, or else of the kind that fits them all."""
     fitting = kind or _kind_of(values)
     if fitting == "time":
         instants = (each and each.astimezone(UTC).replace(tzinfo=None) for each in values)
@@ -162,15 +162,15 @@ def column_of(values: Sequence[Any], kind: Kind | None = None) -> Column:
 
 
 def instants(seconds: NDArray[np.float64]) -> Column:
-    """A column of times out of seconds of the unix clock; those that no calendar has are missing."""
+    """Return a column of times from unix seconds; times before the year 1 or after 9999 are missing."""
     found = np.full(len(seconds), "NaT", "datetime64[us]")
-    held = (seconds >= _CALENDAR_BEGIN) & (seconds <= CALENDAR_END)
-    found[held] = np.rint(seconds[held] * 1e6).astype(np.int64).view("datetime64[us]")
+    valid = (seconds >= _CALENDAR_BEGIN) & (seconds <= CALENDAR_END)
+    found[valid] = np.rint(seconds[valid] * 1e6).astype(np.int64).view("datetime64[us]")
     return Column("time", found)
 
 
 def imported(package: str, requirement: str) -> ModuleType:
-    """A package that only some need. Raises LineageStoreError, which says what to install."""
+    """Import an optional package. Raises LineageStoreError, which says what to install, when it is missing."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -182,10 +182,11 @@ def imported(package: str, requirement: str) -> ModuleType:
 def _kind_of(values: Iterable[Any]) -> Kind:
     given = [value for value in values if value is not None]
     kinds = set(map(type, given))
-    if kinds == {int} and all(-_LARGEST <= value < _LARGEST for value in given):
+    if kinds == {int} and all(-_INT64_END <= value < _INT64_END for value in given):
         return "integer"
     if kinds and kinds <= {int, float}:
-        return "float" if all(abs(value) <= _GREATEST for value in given if type(value) is int) else "json"
+        fits = all(abs(value) <= _GREATEST_FLOAT for value in given if type(value) is int)
+        return "float" if fits else "json"
     if not kinds:
         return "text"
     return _KINDS.get(kinds.pop(), "json") if len(kinds) == 1 else "json"
@@ -210,7 +211,6 @@ def _unicode(text: str) -> str:
 
 
 def _cell(value: object) -> str:
-    """A value as HTML."""
     match value:
         case None:
             return ""

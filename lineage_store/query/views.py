@@ -1,7 +1,7 @@
-"""Rows of the views, as the analysts see them.
+"""Rows of the views, as analysts see them.
 
-In: an open read transaction, the name of a view, what columns must equal. Out: dicts of plain values, in the order of
-the view's columns; points in time are aware datetimes on either database. Text is in its stored form.
+In: an open read transaction, the name of a view, values that columns must equal. Out: dicts of plain values, in the
+order of the view's columns; times are aware datetimes on both databases. Text is in its stored form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for v
 
 
 def view_select(name: str, *, as_stored: bool = False) -> Select[Any]:
-    """All rows of a view; `as_stored`: SQLite's texts for points in time and numbers for truth stay what they are."""
+    """Return the SELECT of all rows of a view; `as_stored`: times and bools of SQLite stay texts and numbers."""
     types = {} if as_stored else _TYPES
     columns = [column(item, types.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
     return select(*columns).select_from(table(name))
@@ -35,12 +35,12 @@ def view_rows(
     *order: str,
     page: Page = ALL,
 ) -> list[dict[str, Any]]:
-    """Rows of a view.
+    """Return rows of a view.
 
     Args:
-        where: what columns must equal; None: IS NULL.
+        where: values that columns must equal; None means IS NULL.
         order: columns to sort by; `-column` is descending.
-        page: which of them.
+        page: the page of the rows.
     """
     query = view_select(name)
     for item, value in where.items():

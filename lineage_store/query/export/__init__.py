@@ -1,1 +1,1 @@
-"""Views, statements and lineage written as files for others: what is exported, in which format, into which files."""
+"""Export of views, statements and run events: what is exported, in which format, into which files."""

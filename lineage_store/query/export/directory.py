@@ -1,9 +1,9 @@
-"""A directory of exported files: each whole when it has its name, and a manifest when all are.
+"""A directory of exported files. A file gets its name when it is complete, and a manifest follows the last file.
 
 In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with rows,
-bytes and SHA-256 of each. Promises: a directory without manifest is an unfinished export; no more files are open than
-`_MOST_OPEN`, however many there come to be, and none has many more rows than `_MOST_ROWS`. Does not know formats, nor
-the store.
+bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; at most `_MOST_OPEN` files
+are open at a time; a file has at most `_MOST_ROWS` rows and those of one more batch. Does not know formats, nor the
+store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lineage_store.query.export.sources import Source
 MANIFEST = "manifest.json"
 _MOST_OPEN = 32
 _MOST_ROWS = 5_000_000
-"""Of a file; a writer of Parquet keeps in memory what it has to say of each part until the file ends."""
+"""The most rows of a file: a Parquet writer keeps the metadata of each row group in memory until the file ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class ExportedFile:
     """One file of an export."""
 
     path: str
-    """Below the directory."""
+    """Relative to the directory."""
     name: str
-    """Of the view, or `query`."""
+    """The name of the view, or `query`, or `openlineage`."""
     base_dir: str | None
     month: str | None
     rows: int
@@ -46,7 +46,7 @@ class ExportedFile:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is written to, under a temporary name."""
+    """A file that is being written under a temporary name."""
 
     path: Path
     file: BinaryIO
@@ -59,7 +59,7 @@ class _Open:
 
 
 class ExportDirectory:
-    """An export that is being written; without `finish` it stays unfinished."""
+    """An export that is being written. It is complete when `finish` has returned."""
 
     def __init__(self, directory: Path, format_: Format) -> None:
         self._directory, self._format = directory, format_
@@ -74,9 +74,9 @@ class ExportDirectory:
                 hint="Name a directory that is new or empty.",
             ) from error
         if not is_empty:
-            told = "holds an export" if (directory / MANIFEST).exists() else "is not empty"
+            what = "holds an export" if (directory / MANIFEST).exists() else "is not empty"
             raise LineageParamValueError(
-                f"{directory} {told}.",
+                f"{directory} {what}.",
                 hint="Export into a new or an empty directory; one without manifest.json is unfinished, remove it.",
             )
 
@@ -85,13 +85,13 @@ class ExportDirectory:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         for each in self._open.values():
-            with suppress(Exception):  # it failed already; left open, it would write into a closed file later
+            with suppress(Exception):  # the export failed anyway; an open writer would write to a closed file
                 each.writer.close()
             each.file.close()
             each.temporary.unlink(missing_ok=True)
 
     def write(self, source: Source, columns: Any, batches: Iterable[Any]) -> None:
-        """Write a source; one without rows is a file without rows, which has its columns."""
+        """Write a source. A source without rows becomes one file with columns and no rows."""
         split = split_arrow if self._format.takes_arrow else split_rows
         before = len(self.files)
         for batch in batches:
@@ -108,7 +108,7 @@ class ExportDirectory:
             self._finish((source.name, Partition()))
 
     def finish(self, facts: Mapping[str, Any]) -> None:
-        """Write the manifest: the export is whole."""
+        """Write the manifest, with `facts` and the list of files, which completes the export."""
         manifest = {**facts, "files": [asdict(each) for each in self.files]}
         path = self._directory / MANIFEST
         with _temporary(path).open("xb") as file:
@@ -126,11 +126,11 @@ class ExportDirectory:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = _temporary(path).open("xb")
             found = _Open(path, file, self._format.open(file, columns))
-        self._open[key] = found  # the last one that was written to is the last to be closed
+        self._open[key] = found  # moved to the end: `_open` is sorted by the last write
         return found
 
     def _free(self, name: str) -> Path:
-        """A name that no file has yet: what was closed to make room, or was long enough, goes on in a second one."""
+        """Return a path that no file has yet: rows of a file that was closed early continue in another file."""
         number, path = 1, self._directory / f"{name}.{self._format.suffix}"
         while path.exists():
             number += 1

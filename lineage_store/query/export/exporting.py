@@ -1,7 +1,7 @@
 """An export: sources, one after the other, into a directory or one stream.
 
-In: an open read transaction or a statement's answer, a format, where to. Out: files and a report. Promises: all views
-of an export are of one moment; memory for a batch and for what the open files hold.
+In: an open read transaction or the answer to a statement, a format, a target. Out: files and a report. Promises: all
+views of an export come from one snapshot; memory is bounded by one batch and the buffers of the open files.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from lineage_store.query.export.sources import (
 from lineage_store.store.schema.views.samples import V_SCALAR
 
 Batches = tuple[Source, Any, Iterator[Any]]
-"""A source, its columns as the format takes them, its batches."""
+"""A source, its columns in the form that the format takes, its batches."""
 Watched = Generator[tuple[Source, Any, Generator[Any, None, None]], None, None]
-"""Sources that can be closed where writing fails: while their connection is there."""
+"""Sources as generators: when writing fails, they can be closed while their connection is still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +48,25 @@ class ExportReport:
 
     rows: int
     files: Sequence[ExportedFile]
-    """None where it went into a stream."""
+    """Empty when the target was a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportProgress:
-    """How far an export has come with what it writes now."""
+    """The progress of an export with its present source."""
 
     name: str
-    """Of the view, or `query`, or `openlineage`."""
+    """The name of the view, or `query`, or `openlineage`."""
     rows: int
     expected_rows: int | None
-    """How many there will be; None where that is not known before."""
+    """The number of rows of the whole source; None when it is not known in advance."""
 
 
 def views(
     connection: Connection, sources: Sequence[Source], format_: Format, since: Since | None
 ) -> Iterator[Batches]:
-    """Views, one after the other."""
-    jobs = None if since is None else changed_jobs(since)
+    """Yield views, one after the other."""
+    jobs = changed_jobs(since)
     for source in sources:
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
@@ -76,13 +76,12 @@ def views(
 
 
 def events(connection: Connection, since: Since | None) -> Iterator[Batches]:
-    """Run events of OpenLineage."""
-    jobs = None if since is None else changed_jobs(since)
-    yield Source("openlineage", ()), (), iter(run_events(connection, jobs))
+    """Yield the run events of OpenLineage, as one source."""
+    yield Source("openlineage", ()), (), iter(run_events(connection, changed_jobs(since)))
 
 
 def statement(columns: Sequence[str], rows: Iterator[tuple[Any, ...]], format_: Format) -> Iterator[Batches]:
-    """The answer to a statement."""
+    """Yield the answer to a statement, as one source."""
     yield _of_rows(of_statement(columns), statement_rows(rows), format_)
 
 
@@ -98,8 +97,8 @@ def watched(
     since: Since | None,
     progress: Callable[[ExportProgress], None],
 ) -> Watched:
-    """The same sources, which say after each batch how far they have come."""
-    jobs = None if since is None else changed_jobs(since)
+    """Yield the same sources; their batches call `progress` after each one that was written."""
+    jobs = changed_jobs(since)
     for source, columns, batches in sources:
         expected = None if connection is None else expected_rows(connection, source, jobs)
         yield source, columns, _counted(source.name, batches, expected, progress)
@@ -116,7 +115,7 @@ def _counted(
 
 
 def facts(connection: Connection | None, format_: Format, since: Since | None) -> Mapping[str, Any]:
-    """What a manifest says beside its files."""
+    """Return the contents of a manifest beside its list of files."""
     return {
         "format": format_.name,
         "lineage_store": version("lineage-store"),
@@ -130,29 +129,27 @@ def written(
     to: str | os.PathLike[str] | BinaryIO,
     format_: Format,
     sources: Watched,
-    told: Mapping[str, Any],
+    manifest: Mapping[str, Any],
 ) -> ExportReport:
-    """Write into a directory, or one source into a stream, which has no manifest."""
+    """Write the sources into a directory, with a manifest, or one source into a stream, without."""
     with closing(sources):
         if isinstance(to, str | os.PathLike):
-            return _into_directory(Path(to), format_, sources, told)
+            return _into_directory(Path(to), format_, sources, manifest)
         return _into_stream(to, format_, sources)
 
 
 def _into_directory(
-    directory: Path, format_: Format, sources: Watched, told: Mapping[str, Any]
+    directory: Path, format_: Format, sources: Watched, manifest: Mapping[str, Any]
 ) -> ExportReport:
-    """Write files, and what is told of them behind the last one."""
     with ExportDirectory(directory, format_) as written:
         for source, columns, batches in sources:
             with closing(batches):
                 written.write(source, columns, batches)
-        written.finish(told)
+        written.finish(manifest)
         return ExportReport(sum(each.rows for each in written.files), tuple(written.files))
 
 
 def _into_stream(stream: BinaryIO, format_: Format, sources: Watched) -> ExportReport:
-    """Write one source as one stream."""
     rows = 0
     for _, columns, batches in sources:
         writer = format_.open(stream, columns)

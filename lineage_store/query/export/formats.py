@@ -1,8 +1,8 @@
-"""The formats of exported files, a row each: what is written into an open file, batch by batch.
+"""The formats of exported files, a row each: their writers write batches into an open file.
 
 In: a binary file, the source's columns, batches of rows or of Arrow columns, as the format takes them. Out: bytes.
-Promises: CSV starts no formula in a spreadsheet; JSON lines spell NaN and infinities as `json_values` does; Parquet and
-Arrow keep them as floats. csv, jsonl and openlineage need no library.
+Promises: no CSV cell starts a formula in a spreadsheet; JSON lines spell NaN and infinities as `json_values` does;
+Parquet and Arrow keep them as floats. csv, jsonl and openlineage need no library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lineage_store.json_values import for_json
 from lineage_store.texts import meant
 
 _BY_SAMPLE = ("step", "wall_at", "elapsed_s", "value")
-"""Columns that hardly repeat: a dictionary of their values would be made in vain."""
+"""Columns whose values hardly repeat: dictionary encoding would not make them smaller."""
 
 
 class Writer(Protocol):
@@ -29,7 +29,7 @@ class Writer(Protocol):
         """Append a batch."""
 
     def close(self) -> None:
-        """Write what ends it; the file itself stays open."""
+        """Write the end of the file; the file object itself stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Format:
     suffix: str
     takes_arrow: bool
     open: Callable[[BinaryIO, Any], Writer]
-    """For a file, and the columns: names, or an Arrow schema."""
+    """Takes a file and the columns (names, or an Arrow schema)."""
 
 
 class _Csv:
@@ -83,17 +83,16 @@ class _Parquet:
         self._opened(self._schema).close()
 
     def _opened(self, schema: Any) -> Any:
-        """Its schema is that of the first batch, where texts may be a dictionary."""
         from pyarrow.parquet import ParquetWriter
 
-        if self._writer is None:
+        if self._writer is None:  # the schema comes from the first batch, whose texts may be a dictionary
             repeated = [name for name in schema.names if name not in _BY_SAMPLE]
             self._writer = ParquetWriter(self._file, schema, use_dictionary=repeated)
         return self._writer
 
 
 class _Arrow:
-    """A file in a directory may be read at random, a stream from one end to the other: the stream serves both."""
+    """Writes Arrow's stream format, which serves both files and streams."""
 
     def __init__(self, file: BinaryIO, schema: Any) -> None:
         from pyarrow import ipc
@@ -125,7 +124,7 @@ FORMATS = {
 
 
 def find(name: str) -> Format:
-    """A format by its name. Raises LineageParamValueError; LineageStoreError where its library is missing."""
+    """Return a format by name. Raises LineageParamValueError for an unknown one, LineageStoreError without pyarrow."""
     if name not in FORMATS:
         guess = meant(name, FORMATS)
         raise LineageParamValueError(f"format = {name!r} is none of {', '.join(FORMATS)}. {guess}".rstrip())

@@ -1,9 +1,10 @@
 """Jobs as OpenLineage run events, for catalogues such as Marquez and DataHub.
 
-In: an open read transaction, which jobs count. Out: events as dicts, START and what ended the run, job by job.
-Promises: they fit the JSON schema 2-0-2 of OpenLineage; a job's run has the same UUID in every export. A base dir is a
-namespace, a job of the store a job of one run; a restart is of the same run. Data sets are named by their path. The
-outcome of `v_job` says how a run ended; where that is not known, unfinished and quiet is aborted, closed complete.
+In: an open read transaction, a selection of jobs. Out: events as dicts, for each job START and the event of its end.
+Promises: events fit the JSON schema 2-0-2 of OpenLineage; a job's run has the same UUID in every export. A base dir is
+a namespace; a job of the store is a job with one run, restarts included; data sets are named by their path. The outcome
+of `v_job` says how a run ended. When it is unknown and the job is not live, the run counts as complete if the writers
+closed all log files and the job is not stalled, else as aborted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from uuid import NAMESPACE_URL, uuid5
 from sqlalchemy import Boolean, Connection, Integer, Select, column, func, select, table
 
 from lineage_store.fields import TRAINED, LineageField
+from lineage_store.query.search.literals import WORD_BY_KIND
 from lineage_store.query.views import view_select
 from lineage_store.states import JobState
 from lineage_store.times import from_unix
@@ -28,22 +30,21 @@ _SPEC = "https://openlineage.io/spec"
 _CORE = f"{_SPEC}/2-0-2/OpenLineage.json"
 _PRODUCER = f"urn:lineage-store:{version('lineage-store')}"
 _PREFIX = "lineageStore"
-"""Of facets that are ours."""
+"""The prefix of our own facets."""
 _GIVEN = [
     f for f in TRAINED if f.group == "hyper_parameters" or (f.group == "algorithm" and f.type == "text")
 ]
 _MODEL = [f for f in TRAINED if f.group == "model"]
-"""Its size and its path."""
+"""The fields of the checkpoint: size and path."""
 _REACHED = [f for f in TRAINED if f.group == "algorithm" and f.type == "float"]
-_SPELLED = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 _ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
-"""By `v_job.outcome`."""
+"""Event types by `v_job.outcome`."""
 Row = dict[str, Any]
 Event = dict[str, Any]
 
 
 def run_events(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence[Event]]:
-    """The events of some jobs, or of all, some jobs at a time."""
+    """Yield the events of some jobs (None: of all), in batches of several jobs."""
     last = 0
     while some := _rows(connection, "v_job", jobs, last):
         last = some[-1]["job_id"]
@@ -72,7 +73,7 @@ def _by_job(connection: Connection, view: str, ids: Sequence[int]) -> dict[int, 
 
 
 def _with_whole_files(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Of these jobs, those whose writers finished every log file, whatever became of the files."""
+    """Return which of these jobs have only log files that their writers closed, also if the files are gone now."""
     job, is_closed = column("job_id", Integer), column("is_closed", Boolean)
     files = select(job).select_from(table("v_log_file")).where(job.in_(ids)).group_by(job)
     return set(connection.execute(files.having(func.count() == func.count().filter(is_closed))).scalars())
@@ -82,41 +83,41 @@ def _events(job: Row, parts: dict[str, dict[int, list[Row]]], is_whole: bool) ->
     began = job["first_started_at"] or job["updated_at"] or from_unix(0)
     ended = max(began, job["last_event_at"] or job["updated_at"] or began)
     metrics, user_info, data = (rows[job["job_id"]] for rows in parts.values())
-    told = {
+    facets = {
         f"{_PREFIX}HyperParameters": _facet("RunFacet", parameters=_fields(job, _GIVEN)),
         f"{_PREFIX}UserDefined": _facet("RunFacet", values={row["key"]: _value(row) for row in user_info}),
     }
     inputs = [_data_set(row) for row in data if row["path"]]
-    yield _event("START", began, job, told, inputs, [])
+    yield _event("START", began, job, facets, inputs, [])
     if (end := _end(job, is_whole)) is None:
         return
     measured = {row["name"]: _value(row) for row in metrics}
     reached = _fields(job, _REACHED)
-    told = {**told, f"{_PREFIX}Metrics": _facet("RunFacet", metrics=measured, training=reached)}
-    yield _event(end, ended, job, told, inputs, list(_models(job)))
+    facets = {**facets, f"{_PREFIX}Metrics": _facet("RunFacet", metrics=measured, training=reached)}
+    yield _event(end, ended, job, facets, inputs, list(_models(job)))
 
 
 def _end(job: Row, is_whole: bool) -> str | None:
-    """What ended the run: its outcome, else what its log files tell; None where nothing has."""
+    """Return the type of the event that ends the run; None while the run goes on."""
     if job["outcome"] is not None or job["state"] == JobState.LIVE:
         return _ENDS.get(job["outcome"])
     return "COMPLETE" if is_whole and job["state"] != JobState.STALLED else "ABORT"
 
 
 def _fields(job: Row, fields: Sequence[LineageField]) -> Row:
-    """Lineage fields that are known, by their public names."""
-    kinds = {field.name: job.get(field.kind_column or "") for field in fields}
+    """Return those of the lineage fields that are known, by public name."""
     values = {
-        field.name: _SPELLED.get(kinds[field.name] or "", job[str(field.view_column)]) for field in fields
+        field.name: WORD_BY_KIND.get(job.get(field.kind_column or "", ""), job[str(field.view_column)])
+        for field in fields
     }
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _value(row: Row) -> Any:
-    """A metric or user-defined value, as it was given."""
+    """Return a metric or user-defined value with the type that the training gave it."""
     match row["kind"]:
         case "nan" | "+inf" | "-inf" as kind:
-            return _SPELLED[kind]
+            return WORD_BY_KIND[kind]
         case "bool":
             return bool(row["value"])
         case "int":
@@ -149,7 +150,7 @@ def _event(
 
 
 def _facet(of: str, **content: Any) -> Row:
-    """A facet of ours: the schema asks nothing of it but who made it."""
+    """Return a facet of ours, for which the schema requires only the producer and a schema URL."""
     return {"_producer": _PRODUCER, "_schemaURL": f"{_CORE}#/$defs/{of}", **content}
 
 
@@ -160,7 +161,7 @@ def _data_set(row: Row) -> Row:
 
 
 def _models(job: Row) -> Iterator[Row]:
-    """The checkpoint, where the training says that it wrote one."""
+    """Yield the checkpoints that the training says it wrote."""
     text, size = (job[str(field.view_column)] for field in sorted(_MODEL, key=lambda f: f.type, reverse=True))
     try:
         path = json.loads(text or "null")

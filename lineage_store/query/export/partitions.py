@@ -1,7 +1,8 @@
-"""Which rows of a batch go into which file: those of one base dir and month together. Pure.
+"""Which rows of a batch go into which file: rows of the same base dir and month go into the same one. Pure.
 
-In: a batch of rows or of Arrow columns, and its source. Out: parts of it with their base dir and month. Promises: every
-row is in one part; where a view has no such column there is one part, or one a base dir.
+In: a batch of rows or of Arrow columns, and its source. Out: parts of the batch, each with its base dir and month.
+Promises: every row is in exactly one part. A view without a time column is split by base dir only; a view without a
+base dir, and a statement, are not split.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from lineage_store.query.export.sources import Source
 
 _UNSAFE = re.compile(r"[^\w.-]")
 _UNKNOWN = "unknown"
-"""The month of what has no time."""
+"""The month of rows without a time."""
 _NO_TIME, _NO_MONTH = -62_135_596_800_000_000, -23_628
-"""The first microsecond and month of the calendar, which no view shows; months count from 1970."""
+"""Stand-ins for NULL: the first microsecond and month of the calendar, which no view shows. Months count from 1970."""
 _MONTHS_BEFORE = -_NO_MONTH
 
 
 class Partition(NamedTuple):
-    """Rows of one base dir (None: of none) and month (None: of any)."""
+    """Rows of one base dir and month; None where the source is not split by it."""
 
     base_dir: str | None = None
     month: str | None = None
 
     def path(self, name: str) -> str:
-        """Where its file lies, without a suffix. Base dirs may be called alike, or as no file can be."""
+        """Return the path of its file in the export, without a suffix.
+
+        A digest tells base dirs of the same name apart; characters that are awkward in file names become `_`.
+        """
         if self.base_dir is None:
             return f"{name}/all"
         digest = hashlib.sha256(self.base_dir.encode()).hexdigest()[:8]
@@ -38,7 +42,7 @@ class Partition(NamedTuple):
 
 
 def split_rows(source: Source, batch: Any) -> Iterator[tuple[Partition, Any]]:
-    """Parts of rows."""
+    """Split a batch of rows."""
     base, time = source.base_dir, source.time
     if base is None:
         yield Partition(), batch
@@ -55,7 +59,7 @@ def _month(value: Any) -> str:
 
 
 def split_arrow(source: Source, batch: Any) -> Iterator[tuple[Partition, Any]]:
-    """Parts of a record batch."""
+    """Split a record batch."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import compute
@@ -71,7 +75,7 @@ def split_arrow(source: Source, batch: Any) -> Iterator[tuple[Partition, Any]]:
         keys |= (
             np.asarray(micros).view("datetime64[us]").astype("datetime64[M]").view(np.int64) + _MONTHS_BEFORE
         )
-    # Rows of a series lie together: to sort where they change takes a thousandth of sorting all.
+    # Rows of a series are adjacent: sorting only the rows where the key changes takes a thousandth of the time.
     begins = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
     found, part_of = np.unique(keys[begins], return_inverse=True)
     part_of = np.repeat(part_of, np.diff(begins, append=len(keys)))

@@ -1,8 +1,8 @@
-"""v_scalar in columns: what is the same for a whole series is asked once for it, the rest of each sample goes by numpy.
+"""v_scalar in columns: values of a series are read once for all of its samples; numpy handles the samples.
 
-In: an open read transaction, which jobs count. Out: Arrow record batches, as the view has the rows. Promises: the same
-rows and values as v_scalar's; memory for a batch of samples and for the series of some jobs. On PostgreSQL samples come
-as bytes, thousands a row: a Python object for each number would take five times as long.
+In: an open read transaction, a selection of jobs. Out: Arrow record batches. Promises: the same rows and values as the
+view v_scalar; memory is bounded by a batch of samples and the series of some jobs. PostgreSQL sends samples as bytes,
+thousands in a row: a Python object for each number would take five times as long.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _MOST_SERIES = 20_000
 _MOST_SAMPLES = 1_000_000
-"""Of the jobs that are asked for together; one of them may have more."""
+"""A group of jobs that are read together ends at so many series or samples; its last job may exceed both."""
 _JOBS_AT_A_TIME = 2_000
 _EXACT = float(1 << 52)
-"""From here on a double has no fraction."""
+"""Doubles from here on have no fraction."""
 _SAMPLE = np.dtype([("key", np.int64), ("step", np.int64), ("wall_time", np.float64), ("value", np.float64)])
 Samples = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
-"""Key of the series, step, wall time, value."""
+"""Columns of samples: key of the series, step, wall time, value."""
 _SAMPLES = {
     "sqlite": "SELECT job_id << 32 | series_no, step, wall_time, value FROM scalar_sample WHERE job_id IN ({jobs})",
     "postgresql": """
@@ -42,14 +42,15 @@ SELECT CAST(job_id AS bigint) << 32 | series_no, string_agg(int8send(step), ''),
 FROM scalar_sample WHERE job_id IN ({jobs}) GROUP BY job_id, series_no, step / 10000""",
 }
 _GROUPS_AT_A_TIME = 10
+"""Rows of PostgreSQL in a batch; each holds up to 10,000 samples of a series."""
 _FETCHED = 2_000
-"""Rows of SQLite that are objects at a time: of many more, the collector of garbage takes as long as SQLite."""
+"""Rows of SQLite that are Python objects at a time: with many more, garbage collection takes as long as SQLite."""
 
 
 def scalar_batches(
     connection: Connection, source: Source, jobs: Select[Any] | None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of v_scalar, of some jobs or of all."""
+    """Yield the rows of v_scalar of some jobs (None: of all)."""
     names = arrow_schema(source).names
     for some in _jobs(connection, jobs):
         listed = ", ".join(map(str, some))
@@ -59,7 +60,7 @@ def scalar_batches(
 
 
 def _jobs(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence[int]]:
-    """Ids of jobs, as many as can be asked for together."""
+    """Yield groups of job ids, each as large as can be read together."""
     last, some, series_count, sample_count = 0, list[int](), 0, 0
     counted = select(series.c.job_id, func.count(), func.sum(series.c.sample_count))
     counted = counted.where(series.c.plugin == SCALAR).group_by(series.c.job_id).order_by(series.c.job_id)
@@ -78,7 +79,7 @@ def _jobs(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence
 
 
 class _Series:
-    """The series of some jobs, in the order of their keys."""
+    """The series of some jobs, sorted by key."""
 
     def __init__(self, connection: Connection, jobs: str) -> None:
         import pyarrow as pa
@@ -108,7 +109,7 @@ class _Series:
         wall_times: NDArray[np.float64],
         values: NDArray[np.float64],
     ) -> pyarrow.RecordBatch:
-        """The rows of samples; those of series that no reader sees are left out."""
+        """Return the rows of v_scalar for some samples, without samples of series that the view does not show."""
         import pyarrow as pa
 
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -129,13 +130,13 @@ class _Series:
 
 
 def _array(pa: Any, values: Sequence[Any], type_: Any) -> Any:
-    """A column of the series; texts repeat, and become a dictionary."""
+    """Return a column of the series; texts become a dictionary, because they repeat."""
     array = stored_array(values, type_)
     return array.dictionary_encode() if pa.types.is_string(type_) else array
 
 
 def _instants(pa: Any, seconds: NDArray[np.float64]) -> Any:
-    """As the views turn unix seconds into points in time."""
+    """Convert unix seconds to timestamps as the views do; times outside of 1970 to 9999 are NULL."""
     there = (seconds >= 0) & (seconds <= CALENDAR_END)
     micros = np.where(there, seconds, 0.0) * 1e6
     whole = np.where(micros < _EXACT, np.trunc(micros + 0.5), micros).astype(np.int64)
@@ -145,7 +146,7 @@ def _instants(pa: Any, seconds: NDArray[np.float64]) -> Any:
 def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
     query = _SAMPLES[connection.dialect.name].format(jobs=jobs)
     if connection.dialect.name == "sqlite":
-        cursor: Any = connection.connection.cursor()  # SQLAlchemy's rows would take as long again
+        cursor: Any = connection.connection.cursor()  # rows of SQLAlchemy would double the time
         cursor.execute(query)
         fetched = iter(partial(cursor.fetchmany, _FETCHED), [])
         arrays = (np.array(rows, _SAMPLE) for rows in fetched)  # NULL becomes NaN

@@ -1,8 +1,8 @@
-"""What is exported: a view, or what a statement gave, in batches of a bounded size.
+"""What is exported: a view, or the answer to a statement, in batches of a bounded size.
 
-In: an open read transaction, a view, which jobs count. Out: rows as the view has them, or Arrow record batches of them,
-in no order. Promises: memory for a batch, whatever the length; NULL, NaN and infinities stay what they are. Does not
-know files.
+In: an open read transaction and a view with a selection of jobs, or the rows of a statement. Out: rows, or Arrow record
+batches of them; a view's rows come in no order. Promises: memory is bounded by a batch, however many rows there are;
+NULL, NaN and infinities stay distinct. Does not know files.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME = 50_000
 Rows = Sequence[Sequence[Any]]
 Since = int | Mapping[str, int]
-"""A revision that holds for all base dirs, or one for each (stored path); those that are not named are new."""
+"""One revision for all base dirs, or a revision by base dir (stored path); all jobs of other base dirs are exported."""
 _BY_NAME = {view.name: view for view in VIEWS}
 _TIMES = ("wall_at", "evaluated_at", "started_at")
-"""The columns by whose month files are divided, where a view has one."""
+"""The time columns: a view's files are split by the month of the first of these that it has."""
 _PLUGINS = {
     V_SCALAR.name: [SCALAR],
     V_HISTOGRAM.name: [HISTOGRAM],
     V_PAYLOAD.name: [plugin.name for plugin in PLUGINS if not plugin.has_value],
 }
-"""Whose samples the views of samples show."""
+"""The plugins whose samples each view of samples shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Columns of a name and, of a view, a type."""
+    """The names of the columns of a view or a statement, and the types of a view's columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -52,18 +52,18 @@ class Source:
 
     @property
     def base_dir(self) -> int | None:
-        """The column by which files are divided."""
+        """The index of the column by which files are split; None if there is none."""
         return self.columns.index("base_dir") if self.types and "base_dir" in self.columns else None
 
     @property
     def time(self) -> int | None:
-        """The column by whose month they are divided, too."""
+        """The index of the column by whose month files are split; None if there is none."""
         named = [self.columns.index(name) for name in _TIMES if self.types and name in self.columns]
         return named[0] if named else None
 
 
 def of_view(name: str) -> Source:
-    """A view by its name. Raises LineageParamValueError."""
+    """Return a view by name. Raises LineageParamValueError when there is none."""
     if name not in _BY_NAME:
         raise LineageParamValueError(
             f"There is no view {name!r}. {meant(name, _BY_NAME)}".rstrip(),
@@ -74,7 +74,7 @@ def of_view(name: str) -> Source:
 
 
 def of_statement(columns: Sequence[str]) -> Source:
-    """The answer to a statement. Raises LineageParamValueError where two columns have one name."""
+    """Return the source of a statement's answer. Raises LineageParamValueError when two columns have the same name."""
     twice = sorted({name for name in columns if list(columns).count(name) > 1})
     if twice:
         raise LineageParamValueError(
@@ -84,13 +84,15 @@ def of_statement(columns: Sequence[str]) -> Source:
 
 
 def revisions(connection: Connection) -> dict[str, int]:
-    """The revision of each base dir (stored path): the next export may begin behind it."""
+    """Return the revision of each base dir (stored path), behind which the next export may begin."""
     rows = connection.execute(select(base_dir.c.path, base_dir.c.revision).where(~base_dir.c.leaving))
     return {row.path: row.revision for row in rows}
 
 
-def changed_jobs(since: Since) -> Select[Any]:
-    """The ids of jobs that changed behind a revision."""
+def changed_jobs(since: Since | None) -> Select[Any] | None:
+    """Return the SELECT of the ids of jobs that changed behind `since`; None for None, which means all jobs."""
+    if since is None:
+        return None
     jobs = select(train_job.c.id).join(base_dir, base_dir.c.id == train_job.c.base_dir_id)
     if isinstance(since, int):
         return jobs.where(train_job.c.revision > since)
@@ -99,7 +101,7 @@ def changed_jobs(since: Since) -> Select[Any]:
 
 
 def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> int | None:
-    """How many rows a view of samples has, as its series have counted them; None for any other."""
+    """Return the number of rows of a view of samples, from the counts of its series; None for any other source."""
     if source.name not in _PLUGINS:
         return None
     there = column("sample_count", BigInteger) - column("thinned_count", BigInteger)
@@ -113,9 +115,9 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
 def view_rows(
     connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
 ) -> Iterator[Rows]:
-    """A view's rows: times as datetimes, truth as bool, on either database, unless they may be `as_stored`.
+    """Yield the rows of a view, times as datetimes and truth values as bool (`as_stored`: as the database has them).
 
-    With `jobs`, of a view about jobs, those of these alone.
+    With `jobs`, a view about jobs is restricted to these jobs.
     """
     query = view_select(source.name, as_stored=as_stored)
     if jobs is not None and source.columns[:3] == ("base_dir", "train_id", "job_id"):
@@ -125,13 +127,13 @@ def view_rows(
 
 
 def statement_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[Rows]:
-    """A statement's rows, as they come."""
+    """Yield the rows of a statement in batches."""
     while some := list(islice(rows, ROWS_AT_A_TIME)):
         yield some
 
 
 def as_arrow(source: Source, batches: Iterable[Rows]) -> tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]:
-    """The same as record batches. What a statement has for types, its first rows tell."""
+    """Convert batches of rows to record batches. The types of a statement's columns come from its first batch."""
     batches = iter(batches)
     first = next(batches, ())
     schema = arrow_schema(source) if source.types else _inferred(source, first)
@@ -139,7 +141,7 @@ def as_arrow(source: Source, batches: Iterable[Rows]) -> tuple[pyarrow.Schema, I
 
 
 def arrow_schema(source: Source) -> pyarrow.Schema:
-    """The types of a view."""
+    """Return the Arrow schema of a view."""
     import pyarrow as pa
 
     types = {
@@ -161,7 +163,7 @@ def _inferred(source: Source, rows: Rows) -> pyarrow.Schema:
     fields = []
     for place, name in enumerate(source.columns):
         found = _array(name, [row[place] for row in rows]).type
-        if pa.types.is_decimal(found):  # the digits of the first rows say nothing about the next ones'
+        if pa.types.is_decimal(found):  # later rows may have more digits than the first ones
             found = pa.float64()
         fields.append((name, pa.string() if pa.types.is_null(found) else found))
     return pa.schema(fields)
@@ -179,7 +181,7 @@ def _record_batch(source: Source, schema: pyarrow.Schema, rows: Rows) -> pyarrow
 
 
 def stored_array(values: Sequence[Any], type_: Any = None) -> pyarrow.Array:
-    """A column as the database has it: SQLite has texts for points in time, and numbers for truth."""
+    """Convert a column as the database has it: in SQLite, times are texts and truth values are numbers."""
     import pyarrow as pa
 
     first = next((value for value in values if value is not None), None)

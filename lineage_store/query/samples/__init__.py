@@ -1,4 +1,4 @@
-"""The samples of a job: scalars from the database, payloads from the log files that the database points to."""
+"""The samples of a job: scalars are read from the database, payloads from the log files to which it points."""
 
 from lineage_store.query.samples.buckets import Curve, curves
 from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, payloads

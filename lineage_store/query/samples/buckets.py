@@ -1,10 +1,10 @@
-"""Curves for a screen: scalars of several tags in as many buckets as there is room for.
+"""Curves for a screen: scalars of several tags, summarized in a given number of buckets.
 
-In: tags of jobs, a range of steps, how many buckets. Out: a `Curve` for each device of a tag (and, where asked for, for
-what was superseded), all on one grid of steps. Promises: no sample is left out: a bucket tells the least and the
-greatest value with their steps, the first and the last sample, how many there are and how many are NaN; where there is
-room for all samples they come as they are. A bucket is one range of the primary key, read once for the least value and
-once for the greatest: grouping all samples takes three times as long.
+In: tags of jobs, a range of steps, a number of buckets. Out: a `Curve` for each device of a tag (and, on request, for
+superseded samples), all on one grid of steps. Promises: every sample counts: a bucket has the least and the greatest
+value with their steps, the first and the last sample, the number of samples and of NaN. If there is room for all
+samples, the curve has these instead of buckets. A bucket is one range of the primary key, which is read once for the
+least and once for the greatest value: grouping all samples takes three times as long.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ _HERE = and_(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """What a tag did on one device, ascending by step."""
+    """The scalars of a tag on one device, ascending by step."""
 
     number: int
-    """Which of the tags that were asked for, from 0."""
+    """The index of the tag in the list that the caller gave."""
     device: int | None
     superseded: bool
     """Whether these are samples that a newer file wrote again."""
     columns: Mapping[str, NDArray[Any]]
-    """Of equal length: SAMPLE_COLUMNS, a row a sample; or BUCKET_COLUMNS, a row a bucket that has samples. Steps and
-    counts are int64, the rest float64: NaN where nothing is known, or no value is a number.
+    """Arrays of equal length: SAMPLE_COLUMNS with a row per sample, or BUCKET_COLUMNS with a row per bucket that has
+    samples. Steps and counts are int64, the rest float64; NaN means unknown, or that no value is a number.
     """
     restarts: tuple[int, ...] = ()
-    """Ascending, the steps with which further files of the device begin: there, the training was started again."""
+    """The first steps of further files of the device, ascending: the training was started again there."""
     began_at: float | None = None
-    """When the first sample of the tag was written, unix s, whatever range of steps was asked for."""
+    """The least wall time of the whole tag, unix s, whatever range of steps was asked for."""
     thinned_count: int = 0
-    """How many samples were thinned out of its series: the extremes are all here, counts are of what is left."""
+    """The number of samples that were thinned out of its series: extremes are kept, counts are of what is left."""
 
     @property
     def is_bucketed(self) -> bool:
@@ -85,7 +85,7 @@ class _Piece(NamedTuple):
 
     @property
     def samples(self) -> ColumnElement[bool]:
-        """The condition that chooses them."""
+        """The condition for its samples."""
         sample, series = scalar_sample.c, self.series
         these = and_(sample.job_id == series.job_id, sample.series_no == series.number)
         return and_(these, sample.step.between(self.first, self.last))
@@ -100,11 +100,11 @@ def curves(
     points: int,
     superseded: bool = False,
 ) -> list[Curve]:
-    """The curves of some tags, each given by its series, from step `start` up to but not including `stop`.
+    """Return the curves of some tags, each given by its series, from step `start` up to but not including `stop`.
 
     Args:
-        points: how many buckets there may be, and half of how many samples.
-        superseded: with those samples that a newer file wrote again, as curves of their own.
+        points: the most buckets of a curve; a curve of up to twice as many samples is not divided into buckets.
+        superseded: add curves of the samples that a newer file wrote again.
     """
     first = _LEAST_STEP if start is None else start
     last = _GREATEST_STEP if stop is None else stop - 1
@@ -136,7 +136,7 @@ def _began_at(of_tag: Iterable[Series]) -> float | None:
 def _pieces(
     tags: Iterable[Sequence[Series]], first: int, last: int, superseded: bool
 ) -> Iterator[tuple[tuple[int, int | None, bool], list[_Piece]]]:
-    """For each curve what tells it from the others, and its parts, ascending by step and without overlap."""
+    """Yield for each curve its (number, device, superseded), and its pieces: ascending by step, without overlap."""
     for number, of_tag in enumerate(tags):
         by_device: dict[int | None, list[_Piece]] = {}
         again: list[tuple[Series, _Piece]] = []
@@ -159,7 +159,7 @@ def _filled(pieces: Iterable[_Piece]) -> list[_Piece]:
 
 
 def _width(steps: int, points: int) -> int:
-    """Steps of a bucket: rounded up by a quarter at most, so that the grid stays while a training grows a little."""
+    """Return the steps of a bucket, rounded up by a quarter at most, so that the grid rarely changes as curves grow."""
     least = -(-(steps + 1) // max(1, points - 1))
     unit = 1 << max(0, least.bit_length() - 3)
     return -(-least // unit) * unit
@@ -177,7 +177,7 @@ def _columns(
 
 
 def _buckets(connection: Connection, piece: _Piece, width: int) -> Mapping[str, NDArray[Any]]:
-    """The buckets of a piece that have samples."""
+    """Return the buckets of a piece that have samples."""
     numbers = range(piece.first // width, piece.last // width + 1)
     firsts = [max(piece.first, number * width) for number in numbers]
     lasts = [min(piece.last, number * width + width - 1) for number in numbers]
@@ -194,7 +194,7 @@ def _buckets(connection: Connection, piece: _Piece, width: int) -> Mapping[str, 
 
 
 def _merged(parts: Sequence[Mapping[str, NDArray[Any]]], width: int) -> Mapping[str, NDArray[Any]]:
-    """One row a bucket, where a file ends in the bucket in which the next begins."""
+    """Concatenate buckets of pieces; two rows of one bucket, in which one file ends and the next begins, become one."""
     whole = {name: np.concatenate([part[name] for part in parts]) for name in BUCKET_COLUMNS}
     number = whole["first_step"] // width
     begins = np.unique(number, return_index=True)[1]
@@ -214,8 +214,10 @@ def _merged(parts: Sequence[Mapping[str, NDArray[Any]]], width: int) -> Mapping[
 def _ends(
     connection: Connection, series: Series, firsts: Sequence[int], lasts: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Of each range that has samples: the first step, the last, that of the least value and of the greatest; how many
-    samples, and how many that are numbers.
+    """Return six integers for each range of steps that has samples.
+
+    They are the first and last step, the steps of the least and of the greatest value, the number of samples, and the
+    number of samples whose value is not NaN.
     """
     if connection.dialect.name == "sqlite":
         bounds = json.dumps(list(zip(firsts, lasts, strict=True)))
@@ -230,7 +232,7 @@ def _ends(
 
 
 def _samples_at(connection: Connection, series: Series, steps: Iterable[int]) -> list[tuple[Any, ...]]:
-    """The samples at some steps, each of which has one, ascending."""
+    """Return the samples at some steps, ascending; each of these steps must have one."""
     dialect = connection.dialect.name
     return run(connection, _at(dialect), wanted=listed(dialect, steps), **_ids(series))
 
@@ -241,7 +243,6 @@ def _ids(series: Series) -> dict[str, int]:
 
 @cache
 def _at(dialect_name: str) -> Select[Any]:
-    """The samples at some steps."""
     sample = scalar_sample.c
     wanted = one_of(dialect_name, sample.step, bindparam("wanted"))
     return select(sample.step, sample.wall_time, sample.value).where(_HERE, wanted).order_by(sample.step)
@@ -249,7 +250,10 @@ def _at(dialect_name: str) -> Select[Any]:
 
 @cache
 def _on_sqlite() -> Select[Any]:
-    """Beside one min() or max(), SQLite takes the other columns from the row that has it; JSON holds several."""
+    """Return the statement for SQLite, which makes use of its bare columns.
+
+    Beside a single min() or max(), SQLite takes other columns from the row with the extreme; JSON holds several values.
+    """
     sample = scalar_sample.c
     each = func.json_each(bindparam("bounds")).table_valued("value").c.value
     bounds = select(*(func.json_extract(each, f"$[{n}]").label(f"bound{n}") for n in (0, 1))).cte("bounds")

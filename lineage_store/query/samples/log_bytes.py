@@ -1,7 +1,7 @@
-"""The bytes of a frame, out of the log file that the database points to.
+"""The bytes of a frame, read from the log file to which the database points.
 
-In: a place below a base dir. Out: exactly those bytes. Promises: links are followed inside the base dir, never out
-of it; no allocation beyond what the file really has.
+In: a place below a base dir. Out: the bytes at this place, fewer only if the file shrinks meanwhile. Promises: symbolic
+links are followed inside the base dir, never out of it; memory is allocated only for bytes that the file really has.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lineage_store.errors import PayloadUnavailableError
 
 @dataclass(frozen=True, slots=True)
 class FramePlace:
-    """Where a frame stands and how to recognise it."""
+    """The place of a frame, and the checksum by which to recognise it."""
 
     base_dir: str
     train_id: str
     log_file: str
     format: str
-    """The log format that the file is of."""
+    """The name of the file's log format."""
     frame_offset: int
     frame_length: int
     checksum: int
@@ -40,7 +40,10 @@ class FramePlace:
 
 
 def read_frame(place: FramePlace) -> bytes:
-    """The whole frame. Raises PayloadUnavailableError when the file is gone, unreadable, shorter or elsewhere."""
+    """Return the whole frame.
+
+    Raises PayloadUnavailableError when the file is missing, unreadable, too short or outside of the base dir.
+    """
     try:
         with (
             opened(Path(place.base_dir), follow_symlinks=True) as root,
@@ -49,7 +52,7 @@ def read_frame(place: FramePlace) -> bytes:
             if os.fstat(descriptor).st_size < place.frame_offset + place.frame_length:
                 raise place.unavailable("the file is shorter than it was")
             return _read(descriptor, place.frame_offset, place.frame_length)
-    except (OSError, ValueError) as error:  # ValueError: a name with NUL, which no file has
+    except (OSError, ValueError) as error:  # ValueError: the name has a NUL, so there is no such file
         raise place.unavailable(getattr(error, "strerror", None) or str(error)) from error
 
 

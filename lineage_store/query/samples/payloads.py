@@ -1,8 +1,8 @@
 """Histograms, images, tensors, graphs and landscapes: described by the database, read from the log files.
 
-In: a job, a plugin, a tag, a range of steps. Out: one `PayloadSample` per step, with what the database knows of it; its
-`read` opens the log file. Promises: a payload comes back only when it is, by its checksum, the one that was ingested;
-otherwise PayloadUnavailableError says which file, where and why.
+In: a job, a plugin, a tag, a range of steps. Out: one `PayloadSample` per step, made of what the database has; its
+`read` opens the log file. Promises: `read` returns a payload only if its checksum is that of the frame that was
+ingested; otherwise PayloadUnavailableError names the file, the bytes and the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_valu
 
 @dataclass(frozen=True, slots=True)
 class HistogramSummary:
-    """What the database knows of a histogram: `count` covers NaN and infinities, the rest finite values only."""
+    """What the database has of a histogram: `count` includes NaN and infinities; `min`, `max` and `sum` do not."""
 
     count: int
     nan_count: int
@@ -38,33 +38,33 @@ class HistogramSummary:
 
 @dataclass(frozen=True, slots=True)
 class PayloadSample:
-    """A payload at a step."""
+    """A payload at a step, described; `read` returns it."""
 
     plugin: str
     tag: str
     step: int
     wall_time: float | None
-    """When it was written, unix s."""
+    """The time of writing, unix s."""
     device: int | None
     dtype: str | None
-    """Element type that the training declared, or png."""
+    """The element type that the training declared, or png."""
     shape: tuple[int, ...] | None
     size_bytes: int
-    """Of the encoded value."""
+    """The size of the encoded value."""
     statistics: HistogramSummary | None
-    """Of a histogram."""
+    """None unless this is a histogram."""
     place: FramePlace
     value_index: int
 
     def read(self) -> Any:
-        """The payload itself, from its log file.
+        """Read the payload from its log file.
 
         Returns:
             histogram: `Histogram` (left, width, count); image: `Image` (png bytes, height, width); tensor: numpy array;
             graph: dict of nodes, parameters, outputs and constants; landscape: `Landscape`.
 
         Raises:
-            PayloadUnavailableError: the log file is gone, unreadable or no longer holds it.
+            PayloadUnavailableError: the log file is missing, unreadable or no longer has the payload.
         """
         frame = read_frame(self.place)
         try:
@@ -87,16 +87,18 @@ def payloads(
     stop: int | None = None,
     device: int | None = None,
 ) -> list[PayloadSample]:
-    """The payloads of a tag from step `start` up to but not including `stop`, ascending, each step once.
+    """Return the payloads of a tag from step `start` up to but not including `stop`, ascending, one for each step.
 
     Args:
-        base_dir_path, train_id: where the job's directory is.
+        base_dir_path, train_id: the place of the job's directory.
         plugin: histogram, image, tensor, graph or landscape.
-        tag: with or without MindInsight's suffix; of a graph: the name of its log file.
+        tag: with or without MindInsight's suffix; for a graph, the name of its log file.
+        device: read only the files of this device; None reads all, and the later file name wins a step.
 
     Raises:
-        SampleNotFoundError: no such tag; the message names close ones.
-        LineageParamTypeError, LineageParamValueError: a step is no whole number; no such plugin.
+        SampleNotFoundError: there is no such tag; the error names close ones.
+        LineageParamTypeError: a step is no integer, or the tag is no text.
+        LineageParamValueError: there is no such plugin.
     """
     if plugin not in READ_FROM_FILES:
         raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
@@ -116,7 +118,10 @@ def payloads_of(
     start: int | None = None,
     stop: int | None = None,
 ) -> list[PayloadSample]:
-    """The effective payloads of one series, ascending; `job` is (base dir, train id), `wanted` (plugin, tag)."""
+    """Return the effective payloads of one series, ascending by step.
+
+    `job` is (base dir, train id), `wanted` is (plugin, tag).
+    """
     statement = select(payload_sample).where(series.effective(payload_sample, start, stop))
     found = []
     for row in connection.execute(statement.order_by(payload_sample.c.step)).mappings():

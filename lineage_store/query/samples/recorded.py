@@ -1,7 +1,7 @@
-"""What each log file holds of a tag, samples that a newer file wrote again included.
+"""The samples of a tag in each log file, including samples that a newer file wrote again.
 
-In: a job, a plugin, a tag. Out: one `Recorded` per log file, oldest first. For those who must follow how a tag came
-about, as MindInsight's sampling does; who asks for the curve asks `scalars` or `payloads`.
+In: a job, a plugin, a tag. Out: one `Recorded` per log file, oldest first. MindInsight's sampling needs the samples in
+the order in which they were recorded. For the curve of a tag, use `scalars` or `payloads`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recorded(Generic[T]):
 
 
 def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Recorded[Scalars]]:
-    """What each log file holds of a scalar. Raises SampleNotFoundError."""
+    """Return the samples of a scalar by log file. Raises SampleNotFoundError."""
 
     def read(series: Series) -> Scalars:
         return Scalars(*read_series(connection, series), series.thinned_count)
@@ -42,7 +42,7 @@ def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Reco
 def recorded_payloads(
     connection: Connection, job: tuple[str, str], job_id: int, plugin: str, tag: str
 ) -> list[Recorded[list[PayloadSample]]]:
-    """What each log file holds of another tag; `job` is (base dir, train id). Raises SampleNotFoundError."""
+    """Return the payloads of a tag by log file; `job` is (base dir, train id). Raises SampleNotFoundError."""
     wanted = plugin, tag
     return _recorded(
         connection, job_id, plugin, tag, lambda series: payloads_of(connection, job, series, wanted)

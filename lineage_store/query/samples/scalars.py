@@ -1,9 +1,9 @@
 """The scalars of a tag as columns.
 
-In: a job, a tag, a range of steps. Out: numpy arrays, ascending by step, each step once.
-Promises: every effective step, none left out, but for those that were thinned out, which are counted; NaN and
-infinities as they were written; memory for the columns and one part of the rows, whatever the length. Between devices
-the later file name wins a step.
+In: a job, a tag, a range of steps. Out: numpy arrays, ascending by step, one sample for each step.
+Promises: every effective step is there, except steps that were thinned out, which are counted; NaN and infinities stay
+as they were written; memory is bounded by the columns and one part of the rows. When several devices wrote the same
+step, the sample of the later file name wins.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ class Scalars:
 
     steps: NDArray[np.int64]
     wall_times: NDArray[np.float64]
-    """When each was written, unix s; NaN when the file does not tell."""
+    """The time of writing of each sample, unix s; NaN when the file does not have it."""
     values: NDArray[np.float64]
-    """As written, NaN and infinities included."""
+    """As written, including NaN and infinities."""
     thinned_count: int = 0
-    """How many further samples of its series were written, and thinned out (the setting `keep_every_step_days`)."""
+    """The number of samples of the whole series that were thinned out (setting `keep_every_step_days`)."""
     replaced_count: int = 0
-    """How many further samples other devices wrote at the same steps: of each step the later file name's is here."""
+    """The number of samples left out because another device wrote the same step into a later file name."""
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A DataFrame with the columns step, wall_time and value."""
+        """Return a DataFrame with the columns step, wall_time and value."""
         return self._table().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The same of polars; NaN stays NaN."""
+        """Return a polars DataFrame with the same columns; NaN stays NaN."""
         return self._table().to_polars()
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table with the same columns; NaN stays NaN."""
+        """Return an Arrow table with the same columns; NaN stays NaN."""
         return self._table().to_arrow()
 
     def plot(self, axes: Axes | None = None, **options: Any) -> Axes:
-        """Draw the values over the steps by matplotlib, with its options for lines; NaN leaves a gap."""
+        """Draw the values over the steps with matplotlib and return the axes; `options` are those of its lines."""
         pyplot: Any = imported("matplotlib.pyplot", "matplotlib")
         drawn: Axes = pyplot.subplots()[1] if axes is None else axes
         drawn.plot(self.steps, self.values, **options)
@@ -88,15 +88,15 @@ def scalars(
     stop: int | None = None,
     device: int | None = None,
 ) -> Scalars:
-    """The samples of a tag from step `start` up to but not including `stop`.
+    """Return the samples of a tag from step `start` up to but not including `stop`.
 
     Args:
         tag: with or without MindInsight's suffix `/scalar`.
-        device: only the files of this device; None interleaves all of them.
+        device: read only the files of this device; None interleaves all devices.
 
     Raises:
-        SampleNotFoundError: no such tag; the message names close ones.
-        LineageParamTypeError: a step is no whole number.
+        SampleNotFoundError: there is no such tag; the error names close ones.
+        LineageParamTypeError: a step is no integer, or the tag is no text.
     """
     first, end = step_bounds(start, stop)
     found = find_series(connection, job_id, SCALAR, tag, device)
@@ -107,18 +107,14 @@ def scalars(
 
 
 def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
-    """Steps, wall times and values of the samples of one series that are wanted, ascending."""
-    statement = (
-        select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
-        .where(wanted)
-        .order_by(scalar_sample.c.step)
-    )
+    """Return steps, wall times and values of the samples of one series that meet a condition, ascending by step."""
+    statement = _SAMPLES.where(wanted)
     with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
         return joined(map(_columns, rows.partitions()))
 
 
 def read_series(connection: Connection, series: Series) -> Columns:
-    """The same of all samples of a series."""
+    """Return steps, wall times and values of all samples of a series, superseded ones included."""
     if series.rows > _ROWS_AT_A_TIME:
         return read_columns(
             connection, replace(series, superseded_from=None).effective(scalar_sample, None, None)
@@ -126,10 +122,11 @@ def read_series(connection: Connection, series: Series) -> Columns:
     return _columns(run(connection, _OF_SERIES, of_job=series.job_id, of_series=series.number))
 
 
-_OF_SERIES = (
-    select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value)
-    .where(scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series"))
-    .order_by(scalar_sample.c.step)
+_SAMPLES = select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value).order_by(
+    scalar_sample.c.step
+)
+_OF_SERIES = _SAMPLES.where(
+    scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
 )
 
 
@@ -142,14 +139,14 @@ def _columns(rows: Sequence[Sequence[Any]]) -> Columns:
 
 
 def joined(parts: Iterable[Columns]) -> Columns:
-    """Columns one behind the other."""
+    """Concatenate the columns of several parts."""
     empty = (np.empty(0, np.int64), np.empty(0), np.empty(0))
     steps, wall_times, values = (np.concatenate(columns) for columns in zip(empty, *parts, strict=True))
     return steps, wall_times, values
 
 
 def _interleaved(parts: Sequence[Columns]) -> Columns:
-    """One run of steps; where several parts have a step, the last part's sample."""
+    """Merge parts by step; when several parts have a step, the last part wins."""
     steps, wall_times, values = joined(parts)
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]

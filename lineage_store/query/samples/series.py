@@ -1,8 +1,8 @@
-"""Which series hold a tag, and which of their samples count.
+"""Which series have a tag, and which of their samples count.
 
-In: a job, a plugin, a tag as the user spells it. Out: the series of the tag, one per current log file, in the order
-in which later ones win. Promises: a tag that exists exactly so is preferred to one found without MindInsight's suffix;
-what is not found is refused with the names that come close.
+In: a job, a plugin, a tag as the user spells it. Out: the series of the tag, one per current log file; for the same
+step, a later one wins. Promises: a tag of exactly this name is preferred to one without MindInsight's suffix; the error
+for an unknown tag names close ones.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ class Series:
 
     job_id: int
     number: int
-    """Within the job."""
+    """The number of the series within the job."""
     log_file: str
-    """Its real name."""
+    """The file's name on disk."""
     format: str
-    """The log format that it is of."""
+    """The file's log format."""
     device: int | None
     superseded_from: int | None
+    """The step from which on a newer file replaces the samples; None: all of them count."""
     sample_count: int
     first_step: int
     last_step: int
     file_time: int
     """The timestamp in the log file's name, unix s."""
     earliest_wall_time: float | None
-    """The least one of its samples, unix s."""
+    """The least wall time of its samples, unix s."""
     thinned_count: int
-    """How many of its samples were thinned out."""
+    """The number of its samples that were thinned out."""
 
     @property
     def rows(self) -> int:
-        """How many of its samples are there."""
+        """The number of its samples that are in the database."""
         return self.sample_count - self.thinned_count
 
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
-        """Its samples that no newer file wrote again, from step `start` up to but not `stop`."""
+        """Return the condition for samples from `start` up to but not `stop` that no newer file wrote again."""
         step = samples.c.step
         ends = [stop for stop in (stop, self.superseded_from) if stop is not None]
         wanted = [samples.c.job_id == self.job_id, samples.c.series_no == self.number]
@@ -65,7 +66,7 @@ class Series:
 
 
 def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
-    """The job's tags by plugin, both sorted. The tag of a graph is the name of its log file."""
+    """Return the job's tags by plugin, both sorted. The tag of a graph is the name of its log file."""
     rows = connection.execute(
         select(series.c.plugin, series.c.tag)
         .join(log_file, of_file(series))
@@ -81,7 +82,10 @@ def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
 def find_series(
     connection: Connection, job_id: int, plugin: str, tag: str, device: int | None
 ) -> list[Series]:
-    """The series of a tag, oldest file first. Raises SampleNotFoundError."""
+    """Return the series of a tag, oldest file first; `device` None: of all devices.
+
+    Raises SampleNotFoundError, LineageParamTypeError.
+    """
     for spelling in _spellings(plugin, tag):
         found = _of_tag(connection, job_id, plugin, spelling)
         if not found:
@@ -97,7 +101,7 @@ def find_series(
 
 
 def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | None]:
-    """A range of steps that the database can compare. Raises LineageParamTypeError for what is no integer."""
+    """Return a range of steps, clipped to 64 bits, with None for no bound. Raises LineageParamTypeError."""
     try:
         first = None if start is None else operator.index(start)
         end = None if stop is None else operator.index(stop)

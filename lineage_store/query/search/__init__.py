@@ -1,1 +1,1 @@
-"""Journey of a condition: condition, tree, predicates and ordering, compiler, page, results."""
+"""The path of a condition: condition, tree, predicates and ordering, compiler, chooser, page, results."""

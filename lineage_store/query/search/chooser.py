@@ -1,10 +1,9 @@
-"""Which statements answer a question: the one place that decides, for those who run them and for `explain`.
+"""Which statements answer a question: `page` runs the choice made here, `explain` shows it.
 
-In: an open connection, a condition, the base dirs asked for, whether matches are to be counted. Out: a `Plan`.
-PostgreSQL has histograms and finds its own way; SQLite knows how many jobs a network has on average, not how many this
-one has. So it is asked first: whether an index holds more than a few takes microseconds, whatever the number of jobs;
-and where all that match are to be counted in any case, the count tells.
-Does not know rows, nor what is shown of a job.
+In: an open connection, a condition, the base dirs asked for, whether to count matches. Out: a `Plan`.
+PostgreSQL plans well by its histograms. SQLite only knows how many jobs a network has on average, so two questions are
+asked first on SQLite: whether a field's index has more than a few matches, which takes microseconds for any number of
+jobs; and if matches are counted anyway, the count. Does not know rows, nor what is shown of a job.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from lineage_store.query.search.tree import AllOf, Leaf, Node, SearchCondition, 
 from lineage_store.store.database.statements import run
 
 _FEW = 500
-"""Looking at so many jobs one by one takes a few milliseconds, however many there are in all. To begin with them makes
-the page of a rare network 600x as fast (page-selective-field-sqlite-100k), and its count 200x."""
+"""Up to so many matches of a comparison are looked at one by one, which takes a few milliseconds. Beginning with them
+makes the page of a rare network 600x as fast (page-selective-field-sqlite-100k), and its count 200x."""
 _SPARSE = 250
-"""So few newest are found by a scan of all jobs in less time than by a walk in order, which looks each job up: a tenth
-where a dozen of 100,000 match."""
+"""Up to so many matches in total, a scan of all jobs finds the newest faster than a walk in order that looks up each
+job: in a tenth of the time when a dozen of 100,000 match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +39,17 @@ class Plan:
     """The statements that answer a question."""
 
     ranges: tuple[RangeQuery, ...]
-    """The page, range by range of its order until it is full; none where every job is listed."""
+    """Statements for the ranges of the order, run until the page is full; empty when no page is asked for."""
     everything: Select[Any] | None
-    """The ids of all that match, where no page is asked for."""
+    """The ids of all matches; None when a page is asked for."""
     count: Select[Any] | None
-    """How many match; None where nobody asks or the list of all tells. Not run where a page that is not full tells."""
+    """Counts the matches; None if not asked for, or if `everything` gives it. Not run after a page that is not full."""
     counted: int | None = None
-    """What `count` told, where it was asked first to choose by."""
+    """The result of `count`, if the choice needed it."""
 
 
 def choose(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, *, count: bool) -> Plan:
-    """The statements that answer a question in the least time; the answer is the same by any.
-
-    The newest that match are walked to, however far they are; by a metric, the walk begins at what it is compared with.
-    """
+    """Choose the statements that answer a question fastest; any choice would give the same answer."""
     where, sort, shows_dataset = condition.where, condition.sort, condition.shows_dataset
     if condition.page is None:
         return Plan((), compile_all(where, sort, base_dirs), None)
@@ -69,7 +65,7 @@ def choose(connection: Connection, condition: SearchCondition, base_dirs: BaseDi
 
 
 def _few(connection: Connection, condition: SearchCondition) -> Leaf | None:
-    """A comparison that the condition requires and that few jobs satisfy, if an index of SQLite tells so."""
+    """Return a comparison that the condition requires and that few jobs satisfy; None on PostgreSQL or without one."""
     if connection.dialect.name != "sqlite":
         return None
     for leaf in _indexed(condition.where):
@@ -79,7 +75,7 @@ def _few(connection: Connection, condition: SearchCondition) -> Leaf | None:
 
 
 def _indexed(node: Node) -> Iterator[Leaf]:
-    """The required comparisons that an index of one text field answers."""
+    """Yield the comparisons that a job must satisfy and that the index of a text field answers."""
     match node:
         case AllOf(parts):
             for part in parts:

@@ -1,8 +1,8 @@
-"""Every job that matches, column by column: what tables and plots of very many jobs are made of.
+"""Matching jobs as columns, for tables and plots of very many jobs.
 
-In: an open read transaction, a checked question, what to show of each job. Out: a list of values a column, all in the
-order of the jobs. Promises: one snapshot; no JSON of a job is read, which takes ten times as long; named values are
-looked up for the jobs that match alone. Numbers are as the store compares them: floats, NaN and infinities among them.
+In: an open read transaction, a checked condition, subjects. Out: a list of values for each column, all in the order of
+the jobs. Promises: one snapshot; the JSON of jobs is not read, which would take ten times as long; named values are
+looked up only for matching jobs. NaN and infinities are floats, not words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NUMBERS = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """Of each job that matches: what names it, how it stands, what people say of it, and the values asked for."""
+    """Columns of the matching jobs, each with an item per job: their own data, and the values asked for."""
 
     base_dir: list[str]
     train_id: list[str]
@@ -52,10 +52,10 @@ class JobColumns:
     label: list[int | None]
     remark: list[str | None]
     values: Mapping[str, list[Any]]
-    """By name, in the order asked for; None is unknown."""
+    """Lists of values by name, in the order asked for; None is unknown."""
 
     def by_job(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """The values of each job by name, by base dir and id."""
+        """Return the values by (base dir, train id), then by name."""
         jobs = zip(self.base_dir, self.train_id, strict=True)
         return {job: {name: each[row] for name, each in self.values.items()} for row, job in enumerate(jobs)}
 
@@ -69,17 +69,19 @@ def job_columns(
     *,
     every: bool = False,
 ) -> JobColumns:
-    """The first `most` jobs that match, whatever page the condition names; `every`: those without lineage too."""
+    """Return the first `most` matching jobs, with a column of values for each subject in `asked`.
+
+    The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
+    """
     scope = scope_of(connection, base_dir_ids)
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
-    statement = compile_columns(
-        condition.where, condition.sort, scope.base_dirs, (*_ABOUT, *_columns_of(tuple(fields))), every=every
-    )
+    columns = (*_ABOUT, *_columns_of(tuple(fields)))
+    statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
     rows = run(connection, statement, **condition.values, most=most)
-    found = zip(*rows, strict=True) if rows else _nothing(fields)
-    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *shown = found
-    columns = iter(shown)
-    of_fields = {subject: _decoded(subject, columns) for subject in fields}
+    found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
+    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
+    next_values = iter(values)
+    of_fields = {subject: _decoded(subject, next_values) for subject in fields}
     named = {subject: _named(connection, subject, ids) for subject in asked.values() if subject.type in NAMED}
     said = {(base, name): (tag, remark) for base, name, tag, remark in run(connection, _ANNOTATED)}
     annotations = [said.get(job, (None, None)) for job in zip(base_dirs, train_ids, strict=True)]
@@ -111,12 +113,8 @@ def _columns_of(fields: tuple[Subject, ...]) -> tuple[Any, ...]:
     )
 
 
-def _nothing(fields: Sequence[Subject]) -> list[tuple[Any, ...]]:
-    return [()] * (1 + len(_ABOUT) + len(_columns_of(tuple(fields))))
-
-
 def _decoded(subject: Subject, columns: Any) -> list[Any]:
-    """The values of a field out of the columns that hold it: of a float two."""
+    """Take the next column from `columns` (for a float field two: value and kind) and decode its values."""
     values = next(columns)
     if subject.type == "float":
         kinds = next(columns)
@@ -129,7 +127,7 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
 
 
 def _named(connection: Connection, subject: Subject, ids: Sequence[int]) -> list[Any]:
-    """A metric or user-defined value of the jobs."""
+    """Return a metric or user-defined value of each of the jobs."""
     dialect = connection.dialect.name
     wanted = {"wanted": listed(dialect, ids), "name_key": key(subject.name)}
     rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
@@ -148,7 +146,7 @@ def _values_of_jobs(dialect_name: str, kind: str) -> Select[Any]:
 
 
 def decoded(kind: str, value: float | None, text: str | None) -> Any:
-    """A metric or user-defined value, of what the store has for it."""
+    """Return a metric or user-defined value from the columns in which the store keeps it."""
     match kind:
         case "text":
             return from_stored(text or "")

@@ -1,10 +1,10 @@
-"""The seeds' search_condition, read: dict in, frozen `SearchCondition` out.
+"""Parse MindInsight's search_condition: dict in, frozen `SearchCondition` out.
 
-In: the caller's dict, which is never changed. Out: a tree of leaves, `and`, `or` and `not`; sort keys;
-page; what to show.
-Promises: every mistake of the user is raised here, as LineageSearchConditionParamError that names field,
-operator, value and what is allowed; whatever comes out can be compiled and run on both databases.
-Does not know: SQL, beyond the names of the operators' rows.
+In: the caller's dict, which is never changed. Out: a tree of comparisons, `and`, `or` and `not`; sort keys; page; parts
+to show.
+Promises: every mistake of the user is raised here, as a LineageSearchConditionParamError that names field, operator,
+value and what is allowed; every parsed condition can be compiled and run on both databases.
+Does not know SQL.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _NEWEST = SortKey(Subject("time", "updated_at"), descending=True)
 
 
 def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None) -> SearchCondition:
-    """Read a search_condition.
+    """Parse a search_condition.
 
     Args:
         condition: the documented dict, or None for all jobs.
-        base_dir: what absolute paths under `summary_dir` are below.
+        base_dir: the base dir of absolute paths in comparisons of `summary_dir`; None: such paths are refused.
 
     Raises:
         LineageSearchConditionParamError: for anything that is not allowed.
@@ -61,7 +61,7 @@ def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None
     wanted = _read_lineage_type(condition.get("lineage_type"))
     page = _read_page(condition)
     sort = _read_sort(condition)
-    sort = () if sort == (_NEWEST,) else sort  # the order of ties, which an index has
+    sort = () if sort == (_NEWEST,) else sort  # newest first is the default order, which an index delivers
     rest = {name: value for name, value in condition.items() if name not in CONTROL_KEYS}
     reader = _TreeReader(base_dir)
     where = reader.read(rest, depth=0)
@@ -70,7 +70,7 @@ def parse(condition: Mapping[str, object] | None, *, base_dir: str | None = None
 
 
 class _TreeReader:
-    """Reads comparisons and groups; counts them, so that no condition outgrows what a database can take."""
+    """Parses comparisons and groups, and limits their number to what a database can take."""
 
     def __init__(self, base_dir: str | None) -> None:
         self.parameters = Parameters()
@@ -127,7 +127,7 @@ class _TreeReader:
         return self._with_id(name, value)
 
     def _with_id(self, name: str, value: object) -> object:
-        """An absolute path below the base dir becomes the job's id; everything else stays."""
+        """Turn an absolute path below the base dir into the job's id; return any other value unchanged."""
         if not isinstance(value, str) or not value.startswith("/"):
             return value
         if self._base_dir is None:
@@ -156,14 +156,14 @@ class _TreeReader:
 
 
 def _of_python(value: object) -> object:
-    """What numpy and pandas have for a number or a list, as Python has it."""
+    """Convert numbers, arrays and columns of numpy and pandas to Python's numbers and lists."""
     if isinstance(value, list | tuple):
         return [item.tolist() if hasattr(item, "tolist") else item for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _check_words(where: str, subject: Subject, value: Value) -> None:
-    """Refuse a value that the field never has."""
+    """Refuse a value that is none of the field's words."""
     words = BY_NAME[subject.name].words if subject.name in BY_NAME else ()
     for text in value.texts if words and isinstance(value, Choices) else ():
         if text not in words:
@@ -173,9 +173,9 @@ def _check_words(where: str, subject: Subject, value: Value) -> None:
 
 
 def _spellings(path: str) -> Iterable[str]:
-    """The path as it is written, and where symbolic links lead."""
+    """Yield the path as written, and with symbolic links resolved."""
     yield path
-    with suppress(ValueError):  # text that no file system takes, such as NUL
+    with suppress(ValueError):  # the path cannot exist, for example because of a NUL
         yield os.path.realpath(path)
 
 
@@ -186,7 +186,7 @@ def _read_members(name: str, value: object) -> list[object] | tuple[object, ...]
 
 
 def _read_lineage_type(value: object) -> set[str]:
-    """Which of model and dataset the answer shows; both unless said otherwise."""
+    """Return which of model and dataset the answer shows; both by default."""
     allowed = "must be 'model', 'dataset', None, or {'eq': …} or {'in': […]} of these"
     if value is None or value == {}:
         return set(_LINEAGE_TYPES)

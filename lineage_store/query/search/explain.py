@@ -1,7 +1,7 @@
-"""How the database would answer: each statement with its parameters, and the database's own plan.
+"""How the database would answer: each statement with its parameters and the database's plan.
 
-In: a condition and an open connection. Out: an `Explanation`, readable as text. Promises: what is shown is what
-`chooser` chose, for the same question. Nothing of it is run but what the chooser itself has to ask.
+In: a condition and an open connection. Out: an `Explanation`, readable as text. Promises: it shows the statements that
+`chooser` chooses for this question, and runs none of them except those that the chooser needs for its choice.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sqlalchemy import Connection, Select
 from lineage_store import texts
 from lineage_store.query.search.chooser import Plan, choose
 from lineage_store.query.search.scope import scope_of
-from lineage_store.query.search.tree import NAMED, SearchCondition, subjects
+from lineage_store.query.search.tree import SearchCondition, named_by
 from lineage_store.store.database.statements import statement_of
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStatement:
-    """One statement; its parameters, in order of appearance where the text does not name them."""
+    """One statement. If its text does not name the parameters, they are in the order of the text."""
 
     purpose: str
-    """What it finds, and when it is run."""
+    """What the statement finds, and when it is run."""
     sql: str
     parameters: tuple[tuple[str, Any], ...]
     plan: str
@@ -32,20 +32,20 @@ class ExplainedStatement:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The statements that answer a question, in their order."""
+    """The statements that answer a question, in the order of execution."""
 
     dialect: str
     statements: tuple[ExplainedStatement, ...]
     names: Mapping[int, str]
-    """Of metrics and user-defined values, by the key that stands for each in SQL."""
+    """Names of metrics and user-defined values by the key that SQL has for each."""
 
     def __str__(self) -> str:
-        return "\n\n".join(map(self._told, self.statements))
+        return "\n\n".join(map(self._text_of, self.statements))
 
-    def _told(self, statement: ExplainedStatement) -> str:
+    def _text_of(self, statement: ExplainedStatement) -> str:
         parameters = "\n".join(f"  {name} = {self._shown(value)}" for name, value in statement.parameters)
-        told = f"-- {statement.purpose}\n{statement.sql}\n\nParameters:\n{parameters}"
-        return f"{told}\n\nPlan ({self.dialect}):\n{statement.plan}"
+        text = f"-- {statement.purpose}\n{statement.sql}\n\nParameters:\n{parameters}"
+        return f"{text}\n\nPlan ({self.dialect}):\n{statement.plan}"
 
     def _shown(self, value: object) -> str:
         if isinstance(value, int) and value in self.names:
@@ -60,7 +60,7 @@ def explain(
     *,
     count: bool = True,
 ) -> Explanation:
-    """The statements that answer the question, with or without its count, and how this database would run each."""
+    """Return the statements that answer the question, with or without its count, and the plan of each."""
     base_dirs = scope_of(connection, base_dir_ids).base_dirs
     chosen = choose(connection, condition, base_dirs, count=count)
     given = dict(zip(("take", "skip"), condition.cut, strict=True)) if condition.page else {}
@@ -68,11 +68,12 @@ def explain(
         _explained(connection, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)
     )
-    return Explanation(connection.dialect.name, explained, _names(condition))
+    names = {texts.key(each.name): texts.from_stored(each.name) for each in named_by(condition)}
+    return Explanation(connection.dialect.name, explained, names)
 
 
 def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
-    """How the database would run a statement, a step a line; the statement is not run."""
+    """Return the database's plan of a statement, one step per line, without running the statement."""
     sqlite, statement = connection.dialect.name == "sqlite", statement_of(select, connection.dialect)
     verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
     rows = connection.exec_driver_sql(f"{verb} {statement.text}", statement.arguments(given)).all()
@@ -80,7 +81,7 @@ def plan_of(connection: Connection, select: Select[Any], **given: object) -> str
 
 
 def _statements(chosen: Plan) -> Iterator[tuple[str, Select[Any]]]:
-    """What is run, in its order, each with what it is for."""
+    """Yield the statements in the order of execution, each with its purpose."""
     if chosen.everything is not None:
         yield "All that match", chosen.everything
     first = chosen.counted is not None
@@ -101,11 +102,6 @@ def _explained(
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
     return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
-
-
-def _names(condition: SearchCondition) -> dict[int, str]:
-    found = *subjects(condition.where), *(key.subject for key in condition.sort)
-    return {texts.key(each.name): texts.from_stored(each.name) for each in found if each.type in NAMED}
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

@@ -1,9 +1,9 @@
-"""Every job that matches, in order, however long the caller takes over each.
+"""All matching jobs, in order, as an iterator that the caller may consume as slowly as needed.
 
-In: what begins a read transaction, a checked question. Out: an iterator of plain dicts in the seeds' shape.
-Promises: no transaction is open while the caller works, for PostgreSQL would end it, and SQLite's write-ahead log grow.
-Which jobs, and in which order, is as of the first moment; what is shown of a job is as of the moment when its part was
-read, and one that was removed before is left out. What is held is sixteen bytes a job, and what is shown of one part.
+In: a function that begins a read transaction, a checked condition. Out: an iterator of dicts in MindInsight's shape.
+Promises: no transaction is open while the caller works; otherwise PostgreSQL would end it, and SQLite's write-ahead log
+would grow. Which jobs match, and their order, is fixed at the beginning. The data of a job is from the moment when its
+part is read; a job that was removed by then is left out. Memory: sixteen bytes per job, and the data of one part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Listed(NamedTuple):
 
     job_ids: array[int]
     names: array[int]
-    """Hashes of what names each: SQLite gives the id of a job that was removed to the next new one."""
+    """Hashes of base dir and train id, because SQLite may give the id of a removed job to a new one."""
 
 
 def iter_lineage(
@@ -42,7 +42,7 @@ def iter_lineage(
     *,
     jobs_at_once: int = JOBS_AT_ONCE,
 ) -> Iterator[dict[str, Any]]:
-    """Every job that matches, whatever page the condition names; `jobs_at_once` are read in one transaction."""
+    """Yield every matching job, ignoring the condition's page; `jobs_at_once` jobs are read in one transaction."""
     scope, listed = _listed(reading, condition, base_dir_ids)
     for start in range(0, len(listed.job_ids), jobs_at_once):
         part = _Listed(*(column[start : start + jobs_at_once] for column in listed))

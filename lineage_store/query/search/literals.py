@@ -1,8 +1,7 @@
-"""Values that a condition compares with, read from what the caller wrote.
+"""Parse the values with which a condition compares.
 
-In: any Python object. Out: the same value in a form that both databases take without error: text without NUL,
-numbers apart from NaN, lists and objects as canonical JSON. What does not fit raises ValueError with what is
-allowed.
+In: any Python object. Out: the same value in a form that both databases accept: text without NUL, numbers separate from
+NaN, lists and objects as canonical JSON. A value that does not fit raises ValueError with what is allowed.
 Promises: Python's equality (True == 1 == 1.0, text never equals a number); the caller's objects stay unchanged.
 """
 
@@ -21,10 +20,11 @@ LARGEST_INTEGER = 2**63 - 1
 MAX_CHOICES = 10_000
 MAX_PATTERN_LENGTH = 1_000
 PATTERN_ESCAPE = "#"
-"""In SQL; the caller writes a backslash, which servers quote in different ways."""
+"""The escape character in SQL. Callers write a backslash, but databases differ in how it is quoted."""
 
-_KIND_BY_WORD = {"NaN": "nan", "Infinity": "+inf", "-Infinity": "-inf"}
-"""How MindInsight spells a float field that is not finite."""
+WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+"""How MindInsight spells the value of a float field that is not finite."""
+_KIND_BY_WORD = {word: kind for kind, word in WORD_BY_KIND.items()}
 _PATTERN_TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL
 )
@@ -33,31 +33,32 @@ _TO_ASCII_LOWER = {ord(upper): ord(upper.lower()) for upper in "ABCDEFGHIJKLMNOP
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The place of a value that a statement is given each time."""
+    """Stands for a value that is passed to the statement each time it runs."""
 
     name: str
     is_number: bool
-    """Else text."""
+    """Whether the value is a number; otherwise it is a text."""
     is_long: bool = False
-    """Whether it is text, and longer than what an index has of it."""
+    """Whether the value is a text that may be longer than what an index has of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Values of which one is to be equal, sorted by the place where SQL finds them."""
+    """Values of which one must be equal, grouped by the SQL column in which they are found."""
 
     numbers: tuple[Number | Parameter, ...] = ()
-    """Finite or infinite; a bool is the number that it equals."""
+    """Finite or infinite numbers; a bool counts as the number that it equals."""
     texts: tuple[str | Parameter, ...] = ()
     documents: tuple[str | Parameter, ...] = ()
-    """Lists, objects and integers beyond any float, as canonical JSON."""
+    """Lists, objects, and integers beyond any float, as canonical JSON."""
     kinds: tuple[str, ...] = ()
-    """Of values that are not finite: nan, +inf, -inf."""
+    """The kinds of values that are not finite: nan, +inf, -inf."""
     missing: bool = False
+    """Whether a missing value is one of the choices."""
 
     @property
     def count(self) -> int:
-        """How many values with a place of their own there are."""
+        """The number of values that become parameters or literals."""
         return len(self.numbers) + len(self.texts) + len(self.documents)
 
 
@@ -80,7 +81,7 @@ def read_number(value: object) -> float:
 
 
 def read_scalar(value: object) -> float | str:
-    """A user-defined value: text, or a number, a bool being one."""
+    """Parse a user-defined value: a text or a number; a bool counts as a number."""
     if isinstance(value, str):
         return texts.to_stored(value)
     if isinstance(value, int | float) and fits_double(value):
@@ -89,27 +90,27 @@ def read_scalar(value: object) -> float | str:
 
 
 def equal_to(value: Number | str) -> Choices:
-    """What `eq` means: NaN equals nothing."""
+    """Return the choices of `eq`; NaN equals nothing."""
     if isinstance(value, str):
         return Choices(texts=(value,))
     return Choices() if math.isnan(value) else Choices(numbers=(value,))
 
 
 def read_choices(value: object) -> Choices:
-    """What `in` means: any mixture of values, None standing for a missing one."""
+    """Parse the list of `in`: values of any types, with None for a missing one."""
     if isinstance(value, list | tuple) and len(value) <= MAX_CHOICES:
         return _choices(value)
     raise ValueError(f"a list or tuple of at most {MAX_CHOICES} values")
 
 
 def read_texts(value: object) -> Choices:
-    """For a text field, which equals nothing else."""
+    """Parse the list for a text field, which only equals texts."""
     choices = read_choices(value)
     return Choices(texts=choices.texts, missing=choices.missing)
 
 
 def read_integers(value: object) -> Choices:
-    """For an integer field: the numbers that it can equal."""
+    """Parse the list for an integer field, and keep the numbers that it can equal."""
     choices = read_choices(value)
     within = [number for number in _numbers(choices) if abs(number) <= LARGEST_INTEGER]
     integers = tuple(int(number) for number in within if number == int(number))
@@ -117,7 +118,7 @@ def read_integers(value: object) -> Choices:
 
 
 def read_floats(value: object) -> Choices:
-    """For a float field, of which MindInsight's words also tell that it is not finite."""
+    """Parse the list for a float field; MindInsight's words such as `NaN` stand for values that are not finite."""
     choices = read_choices(value)
     words = {_KIND_BY_WORD[text] for text in choices.texts if text in _KIND_BY_WORD}
     kinds = tuple(sorted({*words, *choices.kinds}))
@@ -125,7 +126,7 @@ def read_floats(value: object) -> Choices:
 
 
 def read_values(value: object) -> Choices:
-    """For a metric or a user-defined value, which may be anything."""
+    """Parse the list for a metric or user-defined value, which may have any type."""
     choices = read_choices(value)
     return replace(choices, numbers=_floats(choices))
 
@@ -139,7 +140,7 @@ def _floats(choices: Choices) -> tuple[float, ...]:
 
 
 def read_pattern(value: object) -> str:
-    """A LIKE pattern for SQL: ASCII letters folded to lower case, literal parts escaped as stored text is."""
+    """Parse a LIKE pattern for SQL: fold ASCII letters to lower case, and escape literal parts like stored text."""
     if not isinstance(value, str) or len(value) > MAX_PATTERN_LENGTH:
         raise ValueError(f"a str of at most {MAX_PATTERN_LENGTH} characters with the wildcards % and _")
     folded, literal = "", ""
@@ -165,7 +166,7 @@ def _escape_literal(literal: str) -> str:
 
 
 def fits_double(value: Number) -> bool:
-    """Whether a number is within the range of a 64-bit float (which infinities are)."""
+    """Whether a number is within the range of a 64-bit float; infinities are."""
     try:
         float(value)
     except OverflowError:

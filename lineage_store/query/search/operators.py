@@ -1,11 +1,10 @@
-"""The operators: one row each, saying what values it takes for which field, and when it holds in SQL.
+"""The table of operators: one row each, with the values that it accepts for each type of field, and its SQL.
 
-In: an operand (the SQL columns in which a value may stand) and a value that the row's reader has accepted, with
-parameters in its place (`parameters`).
-Out: a SQL predicate, the same for SQLite and PostgreSQL. It may be unknown where a value is missing; the
-compiler makes it definite.
-Promises: Python's comparisons. Numbers compare with numbers, text with text by code point, and nothing else
-matches; no accepted value can make a database fail.
+In: an operand (the SQL columns that may hold a value), and a value that the row's reader has accepted and that
+`parameters` has replaced by parameters. Out: a SQL predicate, the same for SQLite and PostgreSQL, which may be unknown
+when a value is missing (`predicates` deals with that).
+Promises: Python's comparisons: numbers compare with numbers, texts with texts by code point, and nothing else matches;
+no accepted value makes a database fail.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import operator as python
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_
 
@@ -22,21 +21,21 @@ from lineage_store.query.search.literals import Choices, Number, Parameter
 from lineage_store.store.database.types import INDEXED_CHARACTERS, prefix
 
 SubjectType = Literal["text", "integer", "float", "time", "metric", "metric_summary", "user_defined"]
-"""What a field, metric or user-defined value is to operators."""
+"""The types that operators distinguish: the types of fields, and the sorts of named values."""
 
 Value = Choices | Number | str | bool | Parameter | None
-"""What a reader makes of the caller's value; None: NaN, with which nothing compares."""
+"""The result of a reader, also after `parameters`; None stands for NaN, with which nothing compares."""
 Reader = Callable[[object], Value]
 
 NOT_GIVEN = object()
-"""No driver takes this: who forgets a parameter's value gets an error, and not the answer for NULL."""
+"""No driver accepts this value: a forgotten parameter raises an error instead of giving the answer for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where a value stands in SQL.
+    """The SQL columns of a value.
 
-    A column is NULL where the value is of another kind, and None where it never is of that kind.
+    A column is NULL when the value is of another kind. It is None if values of the field never are of that kind.
     """
 
     missing: ColumnElement[bool]
@@ -45,7 +44,7 @@ class Operand:
     document: ColumnElement[Any] | None = None
     kind: ColumnElement[Any] | None = None
     prefix: ColumnElement[Any] | None = None
-    """What an index has of the text, where there is one."""
+    """The beginning of the text as an index has it; None without an index."""
 
 
 def _never(_value: Any) -> bool:
@@ -62,15 +61,15 @@ class Operator:
 
     name: str
     readers: Mapping[SubjectType, Reader]
-    """How to read a value, for each type of field that the operator fits."""
+    """The parser of the value, for each type to which the operator applies."""
     holds: Callable[[Operand, Any], ColumnElement[bool]]
-    """When a value that is not missing satisfies it."""
+    """Returns the predicate for a value that is not missing."""
     takes_missing: Callable[[Any], bool] = _never
-    """Whether a missing value satisfies it (before negation)."""
+    """Whether a missing value satisfies the comparison (before negation)."""
     negated: bool = False
-    """Whether it holds where the rest of the row does not."""
+    """Whether the comparison is the negation of the rest of the row."""
     takes_only_numbers: Callable[[Any], bool] = _never
-    """Whether nothing but a number satisfies it."""
+    """Whether only numbers satisfy the comparison."""
 
 
 def _one_of(operand: Operand, choices: Choices) -> ColumnElement[bool]:
@@ -97,7 +96,7 @@ def _is_in(column: ColumnElement[Any], wanted: Sequence[Any]) -> ColumnElement[b
 def _one_text(
     indexed: ColumnElement[Any], column: ColumnElement[Any], wanted: Sequence[Any]
 ) -> ColumnElement[bool]:
-    """By the index; of a text that is longer than what it has, the whole is compared too."""
+    """Compare by the index, and also compare the whole texts if one may be longer than what the index has."""
     if not any(map(_is_long, wanted)):
         return _is_in(indexed, wanted)
     beginnings = [prefix(_bound(value, column)) for value in wanted]
@@ -127,7 +126,7 @@ def _compares(
 def _is_like(operand: Operand, pattern: Parameter) -> ColumnElement[bool]:
     if operand.text is None:
         return false()
-    # `lower` folds ASCII alone: SQLite knows no other letters, PostgreSQL none under the collation "C"
+    # `lower` folds only ASCII: always in SQLite, and under the collation "C" in PostgreSQL
     return func.lower(operand.text).like(_bound(pattern, operand.text), escape=literals.PATTERN_ESCAPE)
 
 
@@ -139,11 +138,6 @@ def _equal(reader: Callable[[object], Number | str]) -> Reader:
     return lambda value: literals.equal_to(reader(value))
 
 
-_ALL_TYPES: tuple[SubjectType, ...] = (
-    *("text", "integer", "float", "time"),
-    *("metric", "metric_summary", "user_defined"),
-)
-
 _ORDERED: dict[SubjectType, Reader] = {
     "integer": literals.read_integer,
     "float": literals.read_number,
@@ -151,7 +145,7 @@ _ORDERED: dict[SubjectType, Reader] = {
     "metric_summary": literals.read_number,
     "user_defined": literals.read_scalar,
 }
-# Of whole seconds, those after a moment within one are those after its beginning.
+# Stored times are whole seconds, so a bound within a second is rounded: down for > and <=, up for < and >=.
 _FLOOR: dict[SubjectType, Reader] = {**_ORDERED, "time": time_literals.read_floor}
 _CEILING: dict[SubjectType, Reader] = {**_ORDERED, "time": time_literals.read_ceiling}
 _EQUAL: dict[SubjectType, Reader] = {
@@ -175,7 +169,7 @@ _ANY_OF: dict[SubjectType, Reader] = {
 _LIKE: dict[SubjectType, Reader] = dict.fromkeys(
     ("text", "metric", "metric_summary", "user_defined"), literals.read_pattern
 )
-_FLAG: dict[SubjectType, Reader] = dict.fromkeys(_ALL_TYPES, literals.read_flag)
+_FLAG: dict[SubjectType, Reader] = dict.fromkeys(get_args(SubjectType), literals.read_flag)
 
 
 def _holds_missing(choices: Choices) -> bool:
@@ -197,4 +191,4 @@ OPERATORS: dict[str, Operator] = {
         Operator("is_null", _FLAG, _is_null, bool),
     )
 }
-"""Every operator by the name under which a condition asks for it."""
+"""Every operator by its name in conditions."""

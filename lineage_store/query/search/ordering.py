@@ -1,12 +1,12 @@
-"""In which order: sort keys become sort ranges, which follow one another and are each sorted within.
+"""The order of jobs: sort keys become sort ranges, which follow one another and are each sorted on their own.
 
-In: the sort keys of a condition. Out: `SortRange`s, each with what it joins, which jobs belong to it, and its order.
-Promises: every job belongs to exactly one sort range. The order is total (ties by update time, newest first, then id),
-so that pages neither overlap nor leave a gap.
+In: the sort keys of a condition, and its tree. Out: `SortRange`s, each with its joins, membership condition and order.
+Promises: every matching job belongs to exactly one sort range. The order is total (ties by update time, newest first,
+then id), so pages neither overlap nor leave a gap.
 
-Missing values are the smallest, then NaN, numbers, text, lists and objects. Sorted by a metric or user-defined value
-first, the jobs where it is a number make a range of their own, which an index on (name, value) delivers in order:
-the best twenty of a million are read, not sorted.
+Missing values are the smallest, then come NaN, numbers, texts, lists and objects. If the first sort key is a metric or
+user-defined value, the jobs where it is a number form a range of their own, which an index on (name, value) delivers in
+order: the best twenty of a million are read, not sorted.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _ABOVE_NUMBERS = ("text", "json")
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One thing that the order goes by."""
+    """One term of ORDER BY."""
 
     by: ColumnElement[Any]
     descending: bool = False
     may_be_missing: bool = True
-    """Missing is smallest, on both databases. What is never missing can be read from an index as it is."""
+    """If so, NULLS FIRST or LAST makes missing values the smallest; otherwise an index can deliver the order."""
 
     def of(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The same order by another column, which holds the same."""
+        """Return the same term for another column that has the same values."""
         directed = column.desc() if self.descending else column.asc()
         if not self.may_be_missing:
             return directed
@@ -62,28 +62,29 @@ NEWEST_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class SortRange:
-    """A part of the order: jobs that come before all of the next range and after all of the last."""
+    """A part of the order: its jobs come after all jobs of the range before and before all jobs of the next one."""
 
     joined: FromClause
-    """`train_job` and `lineage` with whatever order and membership ask for."""
+    """`train_job` and `lineage`, joined with the tables that order and membership need."""
     order: Sequence[Rank]
     belongs: ColumnElement[bool] = field(default_factory=true)
+    """The condition for the jobs of this range."""
     values: Joined = field(default_factory=dict)
-    """Named values that every job of the range has, joined already."""
+    """Named values that every job of the range has, and that are already joined."""
 
 
 def whole(keys: Sequence[SortKey]) -> SortRange:
-    """The order as one range, which the database has to sort unless it goes by update time alone."""
+    """Return the order as one range, which the database has to sort, unless there are no keys."""
     if keys:
         return _ordered(lineage, keys)
     return SortRange(lineage.join(train_job, _SAME_JOB), NEWEST_FIRST)
 
 
 def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> SortRange:
-    """The order of jobs by keys, then by ties.
+    """Return one range of jobs sorted by keys, then newest first.
 
-    `train_job` is only looked up, for ties. As an outer join it takes no part in the search for an order of joins: a
-    fifth less work for PostgreSQL, and SQLite looks up no job that the condition leaves out.
+    `train_job` is only needed for ties. As an outer join it stays out of the planner's search for an order of joins,
+    which saves PostgreSQL a fifth of the work, and SQLite looks up only jobs that meet the condition.
     """
     joined: FromClause = jobs.outerjoin(train_job, _SAME_JOB)
     if any(table_of(key.subject) == "annotation" for key in keys):
@@ -101,7 +102,7 @@ def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> SortRange:
 
 
 def sort_ranges(keys: Sequence[SortKey], where: Node) -> tuple[SortRange, ...]:
-    """The order as sort ranges, those left out that `where` leaves empty."""
+    """Return the order as sort ranges, without ranges in which no job can satisfy `where`."""
     if not keys or keys[0].subject.type not in VALUED:
         return (whole(keys),)
     numbers = _numbers(keys)
@@ -114,7 +115,7 @@ def sort_ranges(keys: Sequence[SortKey], where: Node) -> tuple[SortRange, ...]:
 def _numbers(keys: Sequence[SortKey]) -> SortRange:
     first, row, rest = _inner_joined(keys)
     value = Rank(row.c.value, first.descending, may_be_missing=False)
-    # any number at all; SQLite looks up a range in the index, but not what is not NULL
+    # true for every number: SQLite uses the index for a range, but not for IS NOT NULL
     number = row.c.value >= -math.inf
     order = (value, *rest.order)
     return replace(rest, order=order, belongs=number, values={first.subject: row})
@@ -134,7 +135,7 @@ def _below_numbers(keys: Sequence[SortKey]) -> SortRange:
 
 
 def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, SortRange]:
-    """The first key, its row, and the range of the other keys for the jobs that have such a row."""
+    """Return the first key, its joined row, and the range of the jobs that have this row, sorted by the other keys."""
     first, rest = keys[0], keys[1:]
     row = _row(first.subject.type, 0)
     return first, row, _ordered(lineage.join(row, is_named(row, first.subject.name)), rest)
@@ -142,19 +143,19 @@ def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, SortRan
 
 @cache
 def _row(subject_type: SubjectType, number: int) -> FromClause:
-    """The row of the sort key of that number (0: joined ahead of all); the same whenever asked for."""
+    """Return the alias for the sort key of that number (0: the inner-joined first key); always the same object."""
     return VALUED[subject_type].alias(f"sort_{number}")
 
 
 def _requires_number(node: Node, subject: Subject) -> bool:
-    """Whether only jobs hold where the subject is a number."""
+    """Whether a job can satisfy the condition only if the subject is a number."""
     if isinstance(node, AllOf):
         return any(_requires_number(part, subject) for part in node.parts)
     return isinstance(node, Leaf) and node.subject == subject and node.operator.takes_only_numbers(node.value)
 
 
 def _rank_of_kind(kind: ColumnElement[Any]) -> ColumnElement[int]:
-    """Missing, NaN, numbers, text, lists and objects; within a rank, value and text decide."""
+    """Return the rank of a kind: missing, NaN, number, text, list or object. Within a rank, the value decides."""
     return case({"null": 0, "nan": 1, "text": 3, "json": 4}, value=func.coalesce(kind, "null"), else_=2)
 
 

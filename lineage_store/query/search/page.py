@@ -1,9 +1,9 @@
-"""The lineage of jobs, asked for by condition.
+"""The lineage of the jobs that match a condition.
 
-In: an open read transaction and a checked question. Out: plain dicts in the seeds' shapes.
+In: an open read transaction and a checked condition. Out: plain dicts in MindInsight's shapes.
 Promises: page and count come from one snapshot.
-Does not know: how lineage gets into the store, nor whether it is up to date; which statements answer best (`chooser`);
-how all are gone through (`listing`).
+Does not know how lineage gets into the store, nor whether it is up to date; `chooser` chooses the statements, `listing`
+iterates over all matches.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ def filter_lineage(
     *,
     count: bool = True,
 ) -> dict[str, Any]:
-    """The page that the condition asks for, and how many jobs match.
+    """Return the page that the condition asks for, and the number of matching jobs.
 
-    `base_dir_ids` None means all base dirs; where that is more than one, each object says which is its own.
-    Without `count`, how many match is None where the page does not tell it.
+    Args:
+        base_dir_ids: None means all base dirs. When the answer covers several, each object names its base dir.
+        count: False leaves the number None unless it follows from the page itself.
     """
     scope = scope_of(connection, base_dir_ids)
     plan = choose(connection, condition, scope.base_dirs, count=count)
     rows = _rows(connection, condition, plan)
-    found = _told_by_page(condition, len(rows)) if plan.counted is None else plan.counted
+    found = _count_by_page(condition, len(rows)) if plan.counted is None else plan.counted
     if found is None and plan.count is not None:
         found = _number(connection, plan.count, condition)
     return to_answer(rows, found, condition, scope.labels)
 
 
 def rows_of_jobs(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> list[Found]:
-    """What is shown of jobs, in the order of their ids; nothing of those that are gone."""
+    """Return what is shown of jobs, in the order of `job_ids`, without jobs that no longer exist."""
     statement, found = compile_rows(condition.shows_dataset), list[Found]()
     for start in range(0, len(job_ids), _ROWS_AT_ONCE):
         wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
@@ -57,7 +58,7 @@ def rows_of_jobs(connection: Connection, job_ids: Sequence[int], condition: Sear
 
 
 def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> list[Found]:
-    """What is shown of the page's jobs, in order; without a page, of all."""
+    """Return what is shown of the page's jobs, in order; without a page, of all matching jobs."""
     if plan.everything is not None:
         ids = connection.execute(plan.everything, condition.values).scalars().all()
         return rows_of_jobs(connection, ids, condition)
@@ -77,8 +78,8 @@ def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> lis
     return found
 
 
-def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
-    """How many jobs match, if a page that shows so many is the last one."""
+def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
+    """Return the number of matching jobs if it follows from the page: the last one, or no page at all."""
     if condition.page is None:
         return shown
     take, skip = condition.cut
@@ -86,6 +87,5 @@ def _told_by_page(condition: SearchCondition, shown: int) -> int | None:
 
 
 def _number(connection: Connection, statement: Select[Any], condition: SearchCondition) -> int:
-    """What a statement counts."""
     ((counted,),) = run(connection, statement, **condition.values)
     return int(counted)

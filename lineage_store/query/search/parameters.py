@@ -1,8 +1,9 @@
-"""Values leave a condition and become parameters, so that questions of one shape share their statements.
+"""Values of a condition become parameters, so that conditions of the same shape share their statements.
 
-In: what an operator's reader made of a value. Out: the same with a `Parameter` in the place of each number and text,
-and their values by name. Promises: no name holds anything of the caller's. What is not lifted is part of the shape:
-flags, NaN, which values are not finite, missing or long, and lists of more than `_MOST`. Does not know SQL.
+In: a value from an operator's reader. Out: the value with a `Parameter` in place of each number and text, and the
+parameters' values by name. Promises: parameter names contain no text of the caller. Not replaced, and so part of the
+shape: flags, NaN, kinds that are not finite, whether a value is missing or long, and lists of more than `_MOST` values.
+Does not know SQL.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Parameters:
         self.values: dict[str, Number | str] = {}
 
     def lift(self, value: Value, subject: Subject) -> Value:
-        """The value with parameters in it."""
+        """Return the value with parameters in place of numbers and texts, and keep these in `values`."""
         match value:
             case bool() | None | Parameter():
                 return value
@@ -46,7 +47,7 @@ class Parameters:
     def _parameter(self, value: Number | str | Parameter, subject: Subject) -> Parameter:
         if isinstance(value, Parameter):
             return value
-        # the names of others are the caller's
+        # names of metrics and user-defined values come from the caller
         name = f"v{len(self.values) + 1}_{subject.type if subject.type in NAMED else subject.name}"
         self.values[name] = value
         is_long = isinstance(value, str) and len(value) >= INDEXED_CHARACTERS

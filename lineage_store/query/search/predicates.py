@@ -1,10 +1,10 @@
-"""What holds: the tree of a condition becomes a SQL predicate about one row of `lineage`.
+"""The tree of a condition becomes a SQL predicate about one row of `lineage`.
 
-In: the condition's tree, and the rows of named values that the statement has joined already. Out: one expression for
-SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined where the condition asks `beside_lineage`.
-Promises: nothing but true and not true matters. A comparison may be unknown where a value is missing; `and`, `or` and
-WHERE take that for false, and every negation is written `IS NOT true`. So comparisons stay bare, as indexes need them.
-Every value is a parameter, never part of the text.
+In: the condition's tree, and the rows of named values that the statement has already joined. Out: one expression for
+SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined if the condition compares something `beside_lineage`.
+Promises: unknown counts as false. A comparison is unknown when a value is missing; `and`, `or` and WHERE treat that
+like false, and every negation is written `IS NOT true`. So comparisons need no wrapping, and indexes can answer them.
+Every value is a parameter, never part of the SQL text.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ VALUED: dict[str, Table] = {
     "metric_summary": metric_summary,
     "user_defined": user_info,
 }
-"""Where values with names of their own stand, by the subject's type."""
+"""The tables of named values by the subject's type."""
 
 ANNOTATED = and_(
     annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
 )
-"""Whether a row is what people say of the job."""
+"""The condition that joins a job with its label and remark."""
 
 _TABLES: dict[FieldTable, Table] = {"lineage": lineage, "train_job": train_job, "annotation": annotation}
 
 Joined = Mapping[Subject, FromClause]
-"""For a named value: the row that the statement has joined, of jobs that have one."""
+"""The rows of named values that the statement has inner-joined, by subject."""
 
 
 def beside_lineage(node: Node) -> bool:
-    """Whether the condition compares what is not in `lineage`, nor in the tables of named values."""
+    """Whether the condition compares fields outside of `lineage` and of the tables of named values."""
     return any(table_of(each) != "lineage" for each in subjects(node))
 
 
 def table_of(subject: Subject) -> FieldTable:
-    """Where the field stands; named values count to lineage."""
+    """Return the table of a field; named values count as lineage."""
     return "lineage" if subject.type in NAMED else BY_NAME[subject.name].table
 
 
 def holds(node: Node, joined: Joined) -> ColumnElement[bool]:
-    """Whether a job satisfies the condition."""
+    """Return the predicate that a job satisfies the condition."""
     match node:
         case Leaf():
             return _leaf(node, joined)
@@ -88,7 +88,7 @@ def holds(node: Node, joined: Joined) -> ColumnElement[bool]:
 
 
 def _negation(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
-    """True where the predicate is false or unknown."""
+    """Return a predicate that is true when the given one is false or unknown."""
     return predicate.is_not(true())
 
 
@@ -107,7 +107,7 @@ def _leaf(leaf: Leaf, joined: Joined) -> ColumnElement[bool]:
 
 
 def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
-    """A metric or user-defined value: does the job have a row that satisfies the comparison?"""
+    """Return the predicate that the job has a metric or user-defined value that satisfies the comparison."""
     table = VALUED[leaf.subject.type]
     operand = _valued_operand(table)
 
@@ -121,7 +121,7 @@ def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
 
 
 def _is_annotated(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
-    """A label or remark: few jobs have one, and those that satisfy the comparison are found first."""
+    """Return the predicate for a label or remark. Few jobs have one, so a subquery finds the matching jobs first."""
     operand = _field_operand(leaf.subject)
 
     def among(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -133,8 +133,8 @@ def _is_annotated(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
 
 
 def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
-    """Whether a row is the job's value of that name."""
-    # by its key alone: an index has that, and to compare names the rows would be read
+    """Return the predicate that a row is the job's value of that name."""
+    # compares only the key, which is in an index; comparing the name would have to read the row
     return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == texts.key(name))
 
 
@@ -144,7 +144,7 @@ def _field_operand(subject: Subject) -> Operand:
         indexed = prefix(column) if column.table is lineage else None
         return Operand(column.is_(None), text=column, prefix=indexed)
     if subject.type in ("integer", "time"):
-        # Labels are narrower than the numbers that they are compared with.
+        # The column of labels is narrower than the numbers with which they are compared.
         return Operand(column.is_(None), number=type_coerce(column, BigInteger))
     kind = kind_column(subject)
     return Operand(kind.is_(None), number=column, kind=kind)
@@ -162,10 +162,10 @@ def _valued_operand(row: FromClause) -> Operand:
 
 
 def field_column(subject: Subject) -> Column[Any]:
-    """Where a field stands."""
+    """Return the column of a field."""
     return _TABLES[table_of(subject)].c[BY_NAME[subject.name].column]
 
 
 def kind_column(subject: Subject) -> ColumnElement[Any]:
-    """Where it stands whether a float field is finite."""
+    """Return the column that says whether a float field is finite."""
     return lineage.c[f"{BY_NAME[subject.name].kind_column}"]

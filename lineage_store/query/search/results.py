@@ -1,8 +1,8 @@
 """Rows become the answer in the shape of MindInsight 2.3.1.
 
-In: what a page shows and the number of matches. Out: `{"customized", "object", "count"}`. Pure.
-Promises: key names, key order and value types are MindInsight's; NaN in a metric is a float NaN. Only when several base
-dirs are asked at once, each object has one key more: `base_dir`.
+In: rows of a page and the number of matches. Out: `{"customized", "object", "count"}`. Pure.
+Promises: key names, key order and value types are MindInsight's; NaN in a metric is a float NaN. If the answer covers
+several base dirs, each object has the additional key `base_dir`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lineage_store.query.search.tree import SearchCondition
 def to_answer(
     rows: Sequence[Found], count: int | None, condition: SearchCondition, base_dirs: Mapping[int, str]
 ) -> dict[str, Any]:
-    """The whole answer; `customized` covers the returned page.
+    """Return the whole answer; `customized` covers the returned page.
 
-    `base_dirs` holds paths by id, or nothing when only one is asked.
+    `base_dirs` are paths by id, if several base dirs are asked for; otherwise empty.
     """
-    # one document is read faster than many small ones
+    # parsing one document is faster than parsing many small ones
     lineages = json.loads(f"[{','.join([row.model_lineage for row in rows])}]")
     page = zip(rows, lineages, strict=True)
     return {
@@ -37,7 +37,7 @@ def to_answer(
 def to_object(
     row: Found, model_lineage: dict[str, Any], condition: SearchCondition, base_dirs: Mapping[int, str]
 ) -> dict[str, Any]:
-    """One job of the answer; `model_lineage` is the row's, read."""
+    """Return one job of the answer; `model_lineage` is the row's JSON, parsed."""
     shown: dict[str, Any] = {"summary_dir": texts.from_stored(row.train_id)}
     if condition.shows_model:
         shown["model_lineage"] = model_lineage
@@ -51,7 +51,7 @@ def to_object(
 
 
 def _customized(lineages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Every metric and user-defined value of the page, as they appear, with the type that fits all its values."""
+    """Describe the page's metrics and user-defined values in order of appearance, each with its values' common type."""
     types: dict[tuple[str, str], set[type]] = {}
     for lineage in lineages:
         for group in PREFIXES:

@@ -1,7 +1,7 @@
 """Which base dirs a question is about.
 
-In: an open connection and the base dirs asked for, by id. Out: a `Scope`. Where all base dirs of the store
-are asked for, which is the rule, it restricts nothing: statements then need not look at the base dir of any job.
+In: an open connection and the ids of the base dirs asked for. Out: a `Scope`. If all base dirs of the store are asked
+for, as is usual, the scope restricts nothing: statements then need not look at the base dirs of jobs.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Scope:
     """The base dirs asked for."""
 
     base_dirs: BaseDirs
-    """Their ids; None for all of the store."""
+    """Their ids; None for all base dirs of the store."""
     paths: dict[int, str]
-    """Their paths by id, as stored."""
+    """Their stored paths by id."""
 
     @property
     def labels(self) -> dict[int, str]:
-        """The paths, where a job's id alone does not tell the job: when several are asked for."""
+        """The paths by id if there are several, so that a job's id alone is ambiguous; otherwise empty."""
         return self.paths if len(self.paths) > 1 else {}
 
 
 def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
-    """`base_dir_ids` None means all base dirs; those without jobs, and what is being removed, count for nothing."""
+    """Return the scope of base dirs (None: all), without those that have no jobs or are being removed."""
     rows = run(connection, BASE_DIRS)
-    # Asked one by one: of all at once, PostgreSQL may go through the jobs of all, and Citus answers no subquery that is
-    # tied to something else than a job. Where there is only one, it makes no difference.
+    # One question per base dir: with one for all, PostgreSQL may read the jobs of all, and Citus refuses a correlated
+    # subquery. If there is only one base dir, it makes no difference whether it has jobs.
     of_jobs = [
         (key, path, leaving)
         for key, path, leaving in rows

@@ -1,7 +1,7 @@
 """What a name in a condition means: a field, a metric, or a user-defined value.
 
-In: a name as the caller wrote it. Out: a `Subject`. Promises: a name that means nothing is refused with all that may be
-named, and the closest; a refusal shows of any value only its beginning. Does not know what the store has.
+In: a name as the caller wrote it. Out: a `Subject`. Promises: the error for an unknown name lists the allowed names and
+the closest one, and shows only the beginning of a long name. Does not know what the store has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _FIELDS_ALLOWED = ", ".join(
 
 
 def read_subject(name: object) -> Subject:
-    """The field, metric or user-defined value of a public name, in any of its spellings."""
+    """Return the field, metric or user-defined value of a public name, in any of its spellings.
+
+    Raises LineageSearchConditionParamError for anything else.
+    """
     if isinstance(name, str):
         if name in SPELLINGS and SPELLINGS[name].searchable:
             return Subject(SPELLINGS[name].type, SPELLINGS[name].name)
@@ -46,11 +49,11 @@ def read_subject(name: object) -> Subject:
 
 
 def meant(word: object, known: Iterable[str]) -> str | None:
-    """The closest of some words, as a hint."""
+    """Return a hint with the closest of some words; None if none comes close."""
     return texts.meant(word, known) or None if isinstance(word, str) else None
 
 
 def _with_prefixes(name: object) -> Iterable[str]:
-    """What a name may mean whose prefix is misspelt, as in `metrics/accuracy`."""
+    """Return the names that a name with a misspelt prefix, such as `metrics/accuracy`, may mean."""
     rest = str(name).partition("/")[2]
     return [f"{prefix}{rest}" for prefix in (METRIC_PREFIX, *SUMMARY_PREFIXES, USER_PREFIX) if rest]

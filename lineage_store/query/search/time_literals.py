@@ -1,8 +1,8 @@
-"""Points in time that a condition compares with, read from what the caller wrote.
+"""Parse the times with which a condition compares.
 
-In: a datetime; unix seconds; ISO text such as `2026-11-01`, which is that midnight, or `2026-11-01T08:00+02:00`; a
-length of time before now: `last 7 days`, `36 hours ago`. Out: whole seconds of the unix clock, as the store has them.
-What does not fit raises ValueError with what is allowed. Promises: without a zone it is UTC. Knows no SQL.
+In: a datetime; unix seconds; ISO text such as `2026-11-01`, which means midnight, or `2026-11-01T08:00+02:00`; a
+duration before now: `last 7 days`, `36 hours ago`. Out: whole unix seconds, as the store has them. A value that does
+not fit raises ValueError with what is allowed. Promises: a time without a zone is UTC. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _ALLOWED = "a datetime, unix seconds, or text such as '2026-11-01', '2026-11-01T
 
 
 def read_floor(value: object) -> int:
-    """The last whole second up to a point in time."""
+    """Parse a time and round it down to a whole second."""
     return math.floor(_seconds(value))
 
 
 def read_ceiling(value: object) -> int:
-    """The first whole second from a point in time on."""
+    """Parse a time and round it up to a whole second."""
     return math.ceil(_seconds(value))
 
 
 def read_times(value: object) -> Choices:
-    """Points in time of which one is to be equal; what is not a whole second equals none. None: a missing one."""
+    """Parse a list of times, with None for a missing one. A time that is no whole second equals nothing."""
     if not isinstance(value, list | tuple) or len(value) > MAX_CHOICES:
         raise ValueError(f"a list or tuple of at most {MAX_CHOICES} points in time")
     if any(map(is_before_now, value)):
@@ -42,12 +42,11 @@ def read_times(value: object) -> Choices:
 
 
 def is_before_now(value: object) -> bool:
-    """Whether it is a length of time before now, so that what it stands for changes by itself."""
+    """Whether a value is a duration before now, whose meaning changes as time passes."""
     return isinstance(value, str) and _BEFORE_NOW.fullmatch(value.strip().lower()) is not None
 
 
 def _seconds(value: object) -> float:
-    """A point in time on the unix clock."""
     seconds = math.nan
     if isinstance(value, str):
         value = _read_text(value.strip())

@@ -1,25 +1,25 @@
-"""A condition as the compiler takes it: a tree of comparisons, an order, a page.
+"""A parsed condition: a tree of comparisons, an order, a page.
 
-Promises: hashable, and without what may differ from question to question: values are parameters, whose values
-`SearchCondition` has beside the tree. So two questions of one shape have equal trees, and share their statements.
-Does not know: how users write it, nor SQL.
+Promises: trees are hashable, and hold parameters in place of values (but for long lists, see `parameters`); the values
+are in `SearchCondition` beside the tree. So two conditions of the same shape have equal trees and share statements.
+Does not know how users write conditions, nor SQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lineage_store.query.search.literals import Number
 from lineage_store.query.search.operators import Operator, SubjectType, Value
 
 NAMED: tuple[SubjectType, ...] = ("metric", "metric_summary", "user_defined")
-"""What has names of the user's own."""
+"""The types of subjects whose names users choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is compared or sorted by. `name` is stored text: of a field, a metric or a user-defined value."""
+    """A field, metric or user-defined value that a condition compares or sorts by; `name` is stored text."""
 
     type: SubjectType
     name: str
@@ -27,7 +27,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One comparison. `value` is what the operator's reader made of the caller's, its parts lifted to parameters."""
+    """One comparison. `value` comes from the operator's reader, with parameters in place of numbers and texts."""
 
     subject: Subject
     operator: Operator
@@ -36,21 +36,21 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every part holds; without parts, true."""
+    """All parts must hold; without parts, it is true."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one part holds."""
+    """At least one part must hold."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """The part must not hold."""
 
     part: Node
 
@@ -60,7 +60,7 @@ Node = Leaf | AllOf | AnyOf | Not
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One column of the order."""
+    """One key of the sort order."""
 
     subject: Subject
     descending: bool
@@ -68,7 +68,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`number` counts pages from 0, each of `limit` jobs."""
+    """A page of `limit` jobs; `number` counts from 0."""
 
     limit: int
     number: int
@@ -76,11 +76,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class SearchCondition:
-    """A condition without mistakes. `page` None: everything."""
+    """A checked condition. `page` None means all matching jobs."""
 
     where: Node = AllOf(())
     values: Mapping[str, Number | str] = field(default_factory=dict)
-    """Of the parameters in `where`, by name."""
+    """The values of the parameters in `where`, by name."""
     sort: tuple[SortKey, ...] = ()
     page: Page | None = None
     shows_model: bool = True
@@ -88,13 +88,13 @@ class SearchCondition:
 
     @property
     def cut(self) -> tuple[int, int]:
-        """How many jobs the page takes of those that match, and how many come before it."""
+        """LIMIT and OFFSET of the page, which must not be None."""
         assert self.page is not None
         return self.page.limit, self.page.limit * self.page.number
 
 
 def subjects(node: Node) -> Iterator[Subject]:
-    """What the condition compares, as often as it does."""
+    """Yield the subject of every comparison, repeated ones too."""
     match node:
         case Leaf(subject):
             yield subject
@@ -105,6 +105,12 @@ def subjects(node: Node) -> Iterator[Subject]:
                 yield from subjects(part)
 
 
+def named_by(condition: SearchCondition) -> Iterable[Subject]:
+    """Return the metrics and user-defined values that a condition compares or sorts by, each once."""
+    asked = [*subjects(condition.where), *(key.subject for key in condition.sort)]
+    return dict.fromkeys(subject for subject in asked if subject.type in NAMED)
+
+
 def mentions(node: Node, name: str) -> bool:
-    """Whether the condition compares the field of that name."""
+    """Whether the condition compares the field of this name."""
     return any(each.name == name and each.type not in NAMED for each in subjects(node))
