@@ -1,8 +1,8 @@
 """Which samples of a tag MindInsight keeps: a simulation of its reservoir sampling. Pure.
 
 In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: the steps
-that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the training;
-the newest sample is always among them. The store keeps every step: this only serves to reproduce MindInsight's charts.
+that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the
+training, and always the newest one. The store keeps every step: this only serves to reproduce MindInsight's charts.
 """
 
 from __future__ import annotations
