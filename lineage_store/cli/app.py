@@ -19,12 +19,11 @@ from typing import TextIO
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session
 from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.signals import handled
-from lineage_store.texts import meant, without_passwords
+from lineage_store.texts import escaped, meant, without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"

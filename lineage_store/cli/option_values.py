@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from lineage_store.cli.cells import escaped
-from lineage_store.texts import meant
+from lineage_store.texts import escaped, meant
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_store import setting_sources
-from lineage_store.cli.cells import escaped
 from lineage_store.setting_sources import LoadedSettings
-from lineage_store.texts import without_passwords
+from lineage_store.texts import escaped, without_passwords
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore

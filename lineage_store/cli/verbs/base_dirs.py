@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, agreed, pass_session
+from lineage_store.texts import escaped
 
 
 @click.command("forget")

@@ -10,7 +10,6 @@ import click
 
 from lineage_store.api.places import find_removed
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Row,
@@ -24,6 +23,7 @@ from lineage_store.cli.output import (
 )
 from lineage_store.cli.session import Session, agreed, pass_session
 from lineage_store.cli.verbs.search import read_condition
+from lineage_store.texts import escaped
 from lineage_store.times import instant
 
 if TYPE_CHECKING:

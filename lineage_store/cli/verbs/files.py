@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store import beneath
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import columns_option, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.texts import escaped
 from lineage_store.times import instant
 
 if TYPE_CHECKING:

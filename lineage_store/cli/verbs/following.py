@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.tables import shown
 from lineage_store.errors import (
     DatabaseUnavailableError,
     LineageQuerySummaryDataError,
     LineageSearchConditionParamError,
 )
 from lineage_store.json_values import for_json
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Change

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import MOST_SHARDS
 from lineage_store.errors import ExitCode, LeaseHeldError
 from lineage_store.signals import Before, handled
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from lineage_store.api.places import find_job
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Table

@@ -11,11 +11,11 @@ import click
 
 from lineage_store.api.places import find_base_dir
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore

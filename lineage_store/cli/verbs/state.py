@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Style,
@@ -22,6 +21,7 @@ from lineage_store.cli.output import (
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding, exit_code
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import DaemonStatus, Replay, StoreStatus, WriteAheadLog
