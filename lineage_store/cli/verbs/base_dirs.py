@@ -1,4 +1,4 @@
-"""`forget` and `move`: a base dir leaves the store, or is at another path; its log files stay as they are."""
+"""`forget` and `move`: remove a base dir from the store, or change its path; log files are not touched."""
 
 from __future__ import annotations
 

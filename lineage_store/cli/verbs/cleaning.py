@@ -1,4 +1,4 @@
-"""`gc`: jobs leave the store by rule, and come back on demand."""
+"""`gc`: removes jobs from the store by rule, lists the removed jobs, and lets ingest read one again."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def gc_verb(
 
 
 def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) -> None:
-    """Raise click.UsageError where options stand beside --removed or --restore that these would pass over."""
+    """Raise click.UsageError if --removed or --restore comes with options that it would ignore."""
     if removed and restore is not None:
         raise click.UsageError("--removed and --restore exclude each other: give one of them.")
     if not others:
@@ -145,7 +145,7 @@ def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) ->
 def _remove(
     session: Session, store: LineageStore, rules: CleanUp | None, base_dir: str | None, *, yes: bool
 ) -> int:
-    """Remove what the rules name, or (None) the policies of the settings."""
+    """Remove the jobs that the rules name; None: those that the policies of the settings name. Return the exit code."""
     thins = rules is None and store.settings.keep_every_step_days > 0
     if not yes:
         from lineage_store.api.reports import total
@@ -190,7 +190,7 @@ def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit
 
 
 def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Row]:
-    """The jobs that go, and the long series of those that stay."""
+    """Yield the jobs that would go, and the series that would be thinned of those that stay."""
     going = set[tuple[str, str]]()
     for job in store.expired_jobs(base_dir):
         going.add((job.base_dir, job.train_id))

@@ -1,4 +1,4 @@
-"""`tail`: what changes in the store, a line a change, as it comes."""
+"""`tail`: the changes of the store as they happen, one per line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
         try:
             store.require_names(condition)
         except LineageSearchConditionParamError as error:
-            session.note(str(error))  # it may be still to come
+            session.note(str(error))  # a later job may bring the name
         while True:
             try:
                 for answer in follower.look():

@@ -1,4 +1,4 @@
-"""`ingest` and `daemon`: log files into the store, once or from now on."""
+"""`ingest` and `daemon`: read log files into the store, once or continuously."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def daemon_verb(
 
 
 def _set_at_eof() -> threading.Event:
-    """What is set when standard input ends, as it does when the process that holds its other end is gone."""
+    """Return an event that is set when standard input ends: when the process at its other end has exited."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -147,7 +147,7 @@ def _show_problems(session: Session, store: LineageStore, report: IngestReport) 
 
 @contextmanager
 def _ended_by_signal() -> Iterator[list[int]]:
-    """The first SIGINT or SIGTERM is noted, so that the transaction at hand can finish; a second one interrupts."""
+    """Append SIGINT and SIGTERM to the list: the first lets the current transaction finish, the second interrupts."""
     ended: list[int] = []
 
     def end(number: int, frame: FrameType | None, before: Before) -> None:

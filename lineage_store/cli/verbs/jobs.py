@@ -1,4 +1,4 @@
-"""`jobs`, `show` and `annotate`: which trainings there are, and everything about one."""
+"""`jobs`, `show` and `annotate`: list the jobs, print or annotate one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str,
 
 
 def _value(row: Mapping[str, Any]) -> object:
-    """The value of a row of v_metric or v_user_info."""
+    """Return the value of a row of v_metric or v_user_info, in its own type."""
     if row["kind"] == "bool":
         return bool(row["value"])
     if row["kind"] == "int" and row["value"] is not None:

@@ -1,4 +1,4 @@
-"""`tags`, `evaluations` and `scalars`: what was recorded of a job, as rows or drawn."""
+"""`tags`, `evaluations` and `scalars`: what a job recorded, as rows or as a plot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --start, --stop and --device, which arrive under these names."""
+    """Add the options --start, --stop and --device, which the verb gets under these names."""
     command = click.option("--device", type=int, metavar="N", help="Only this device.")(command)
     command = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")(
         command

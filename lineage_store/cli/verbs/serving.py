@@ -1,4 +1,4 @@
-"""`serve`: what is in the store, over HTTP."""
+"""`serve`: runs the HTTP server, and a daemon beside it."""
 
 from __future__ import annotations
 

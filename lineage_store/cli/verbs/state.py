@@ -1,4 +1,4 @@
-"""`status` and `doctor`: is all well, and if not, what to do."""
+"""`status` and `doctor`: the state of the store and of ingest, and what to do about problems."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
 
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
-    """Tell what is not well; the exit code."""
+    """Print the findings, and return the exit code."""
     from lineage_store.api import without_store
 
     unavailable = None
@@ -162,13 +162,13 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What `status` tells of a store that answers."""
+    """What `status` prints about a store that answers."""
 
     url: str
     status: StoreStatus
     daemons: Sequence[DaemonStatus]
     passes: Sequence[Mapping[str, Any]] | None
-    """So many as were asked for; None: the last one of each base dir."""
+    """The last passes, with --cycles; None: print the last pass of each base dir only in JSON."""
     log: WriteAheadLog | None
     standby: Replay | None
 
@@ -208,7 +208,7 @@ class _Told:
 
 
 def _print_shards(status: StoreStatus) -> None:
-    """Of base dirs that have several."""
+    """Print the shards of base dirs that have several."""
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
         _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))

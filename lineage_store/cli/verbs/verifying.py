@@ -1,4 +1,4 @@
-"""`verify`: the log files, held against the store."""
+"""`verify`: compares the log files with the store."""
 
 from __future__ import annotations
 
