@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypedDict
 
@@ -162,6 +162,11 @@ def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | Non
     else:
         lines = [*_heading(fitting, room), *fitting.rows()]
     _write_lines(lines, room)
+
+
+def write_mappings(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, title: str) -> None:
+    """Write a table for people of the values that rows have under the names in `columns`."""
+    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
 
 
 def write_json(value: object) -> None:

@@ -110,7 +110,8 @@ def gc_verb(
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store(writes=True) as store:
         if restore is not None:
-            return _restore(session, store, restore, base_dir)
+            _restore(store, restore, base_dir)
+            return 0
         if removed:
             _list_removed(store, base_dir, style, **page_arguments(limit, page))
             return 0
@@ -119,7 +120,7 @@ def gc_verb(
                 "Say which jobs: --older-than, --where, --condition or --missing; or --policies alone."
             )
         if dry_run and policies:
-            _list_expired(store, base_dir, style, limit)
+            write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
             _list_removable(store, rules, base_dir, style, limit)
         else:
@@ -185,10 +186,6 @@ def _list_removable(
     write_rows(COLUMNS, first(rows, limit), style)
 
 
-def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit: int | None) -> None:
-    write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
-
-
 def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Row]:
     """Yield the jobs that would go, and the series that would be thinned of those that stay."""
     going = set[tuple[str, str]]()
@@ -213,8 +210,7 @@ def _list_removed(
     write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
 
 
-def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
+def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:
     place, train_id = find_removed(store, job, base_dir)
     store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
-    return 0

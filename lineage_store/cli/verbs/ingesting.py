@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 3
 
+recursive_option = click.option(
+    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
+)
+
 
 @click.command("ingest")
 @click.argument("base_dirs", type=PATH, metavar="BASE_DIR...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what there is to read, and read nothing.")
-@click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
-)
+@recursive_option
 @pass_session
 def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
     """Read what log files have gained into the store.
@@ -69,9 +71,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 
 @click.command("daemon")
 @click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
-@click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
-)
+@recursive_option
 @click.option(
     "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
 )

@@ -14,9 +14,9 @@ from lineage_store.cli.output import (
     asked_columns,
     listing_options,
     write_json,
+    write_mappings,
     write_pairs,
     write_rows,
-    write_table,
 )
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
@@ -200,33 +200,31 @@ class _Told:
         _print_shards(found)
         _print_daemons(self.daemons)
         if found.removed_by_policy:
-            _print_rows("Removed by policy", POLICY_COLUMNS, found.removed_by_policy)
+            write_mappings(POLICY_COLUMNS, found.removed_by_policy, title="Removed by policy")
         if found.problems:
-            _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
+            write_mappings(PROBLEM_COLUMNS, map(asdict, found.problems), title="Open problems")
         if self.passes is not None:
-            _print_rows("Last passes", CYCLE_COLUMNS, self.passes)
+            write_mappings(CYCLE_COLUMNS, self.passes, title="Last passes")
 
 
 def _print_shards(status: StoreStatus) -> None:
     """Print the shards of base dirs that have several."""
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
-        _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))
+        write_mappings(
+            SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided), title="Shards"
+        )
 
 
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
     if daemons:
-        _print_rows("Daemons on this host", DAEMON_COLUMNS, map(_daemon_row, daemons))
+        write_mappings(DAEMON_COLUMNS, map(_daemon_row, daemons), title="Daemons on this host")
 
 
 def _daemon_row(status: DaemonStatus) -> dict[str, object]:
     found = asdict(status.finding) if status.finding else dict.fromkeys(DAEMON_COLUMNS)
     names = {name: getattr(status, name) for name in ("base_dir", "shard", "holder")}
     return {**found, **names, "state": status.title}
-
-
-def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:
