@@ -97,7 +97,7 @@ def _dots(across: NDArray[np.float64], up: NDArray[np.float64], columns: int, ro
     least, greatest = np.full(columns, rows), np.full(columns, -1)
     np.minimum.at(least, column, row)
     np.maximum.at(greatest, column, row)
-    for index in passed[1:]:  # close the gaps of steep places, so that the curve is one line
+    for index in passed[1:]:  # close the gaps where the curve is steep, so that it is one line
         if least[index] > greatest[index - 1] + 1:
             least[index] = greatest[index - 1] + 1
         elif greatest[index] < least[index - 1] - 1:

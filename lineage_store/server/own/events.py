@@ -46,10 +46,10 @@ class EventStream(StreamingResponse):
 async def events(
     request: Request, ask: Ask, since: Since = None, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventStream:
-    """What changes, as it comes.
+    """Stream the changes as they happen.
 
-    Events: `begin` (where the stream begins), `changes`, `store` (whether the database answers), `resume` (the client
-    was too slow: it is to connect again and go on with the last id, as browsers do by themselves).
+    Events: `begin` (the client has all changes so far), `changes`, `store` (whether the database answers), `resume`
+    (the client was too slow: it must reconnect and continue from the last id, as browsers do by themselves).
     """
     watcher: Watcher = request.app.state.watcher
     return EventStream(watcher, await watcher.stream(ask, last_event_id or since))
