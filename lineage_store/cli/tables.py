@@ -104,7 +104,7 @@ class Layout:
 
 
 def layout(columns: Sequence[Column], room: int | None) -> Layout | None:
-    """Lay out a table for lines of `room` characters; return None if it does not fit."""
+    """Lay out a table for lines of `room` characters (None: unlimited); return None if no readable table fits."""
     whole = [column.width for column in columns]
     if room is None or _total(whole) <= room or not any(column.cells for column in columns):
         return Layout((), columns, whole)

@@ -2,7 +2,8 @@
 
 In: what the Python API returns. Out: bytes, or a response. An answer that depends on the store alone carries a token in
 the header `Lineage-Since`: the answer has at least every change up to that token, and a client can follow the changes
-from there. Its ETag is made of the token: a client that sends a current ETag gets 304, and nothing more is read.
+from there. Its ETag is made of the token and the URL: a client that sends a current ETag gets 304, and nothing more is
+read.
 """
 
 from __future__ import annotations
