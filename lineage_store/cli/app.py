@@ -1,7 +1,8 @@
-"""The program itself: its verbs by name, its global options, and what becomes of errors and signals.
+"""The program itself: the table of verbs, the global options, the handling of errors and signals.
 
-In: command-line arguments. Out: an exit code (`errors.ExitCode`; 130 and 143 by signal). Promises: no bare traceback;
-an error says what was wrong and what to do, on stderr. Does not know any verb.
+In: command-line arguments. Out: an exit code (`errors.ExitCode`; 130 and 143 after a signal). Promises: an error is a
+message on stderr that says what was wrong and, where that is known, what to do; a traceback is shown only with `-v`.
+Does not know: what any verb does.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ from typing import TextIO
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session
 from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.signals import handled
-from lineage_store.texts import meant, without_passwords
+from lineage_store.texts import escaped, meant, without_passwords
 
 PROGRAM = "lineage-store"
 COMPLETION = "_LINEAGE_STORE_COMPLETE"
-"""Set by shells that ask for completions, as the script does that `completion` prints."""
+"""The variable that the script of the verb `completion` sets when the shell asks for completions."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -68,11 +68,11 @@ VERBS = {
     "config": "settings",
     "completion": "completion",
 }
-"""Every verb and the module that holds it, in the order in which help lists them."""
+"""The module of each verb, in the order in which help lists the verbs."""
 
 
 class _Verbs(click.Group):
-    """Imports a verb's module when the verb is asked for."""
+    """A group that imports a verb's module when the verb is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -135,7 +135,7 @@ def app(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the program on these arguments (None: those of the process), and return its exit code."""
     session = Session()
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -156,17 +156,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Whoever started us may have closed standard streams: a file of ours would get their number, and what is said."""
+    """Open /dev/null for each standard stream that is closed.
+
+    Otherwise the next file that is opened, such as the database, would get the number of the stream and its output.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # the lowest number that is free: this one
+            # `os.open` returns the lowest free number, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def _invoke(arguments: list[str], session: Session) -> object:
-    """Run the verb; returns what it returned. Unlike `click.Command.main` it leaves every error to us."""
+    """Run the verb, and return what it returned. Unlike `click.Command.main`, let every error through."""
     if COMPLETION in os.environ:
         app.main(arguments, prog_name=PROGRAM)
     try:
@@ -177,10 +179,10 @@ def _invoke(arguments: list[str], session: Session) -> object:
 
 
 def report(error: Exception, verbosity: int) -> int:
-    """Tell the user; returns the exit code."""
+    """Write an error to stderr, and return the exit code."""
     try:
         return _report(error, verbosity)
-    except OSError:  # stderr is full, or nobody reads it
+    except OSError:  # stderr is on a full disk or a closed pipe
         _discard(sys.stderr)
         return int(getattr(error, "exit_code", ExitCode.FAILED))
 
@@ -208,7 +210,7 @@ def _report(error: Exception, verbosity: int) -> int:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt; which one came is in the list. Verbs may handle them better."""
+    """Raise KeyboardInterrupt on SIGINT and SIGTERM, and append the signal to the list. Verbs may handle them first."""
     received: list[int] = []
 
     def interrupt(number: int, *_: object) -> None:
@@ -234,5 +236,5 @@ class _ForPeople(logging.Formatter):
 
 
 def _discard(stream: TextIO) -> None:
-    """Nobody takes it any more: keep the interpreter from complaining when it flushes at exit."""
+    """Redirect a broken stream to /dev/null, so that the interpreter's flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

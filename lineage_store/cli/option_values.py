@@ -1,6 +1,6 @@
-"""What an option's text means: a word of a fixed list, a length of time, a path. Pure, but for click's error.
+"""Reads the texts of options: a word of a fixed list, a length of time, a path. Pure, except for click's error.
 
-A wrong word is refused with the closest and with all that are allowed.
+The refusal of a wrong word names all allowed words and the closest one.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 
 import click
 
-from lineage_store.cli.cells import escaped
-from lineage_store.texts import meant
+from lineage_store.texts import escaped, meant
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class _Path(click.Path):
-    """Any text, which shells complete as a path: the verb tells what is wrong with one."""
+    """Any text, completed as a path by shells. It is not checked here: the verb reports a wrong path itself."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value
@@ -28,7 +27,7 @@ PATH = _Path()
 
 
 def seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """What an option's number and unit come to, in seconds. Raises click.BadParameter."""
+    """Return the seconds of a length of time such as `36h`; a callback for options. Raises click.BadParameter."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
@@ -38,7 +37,7 @@ def seconds(_context: click.Context, _option: click.Parameter, text: str | None)
 
 
 def one_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """A callback for an option that takes one of these words."""
+    """Return a callback for an option that allows only these words."""
 
     def check(_context: click.Context, _option: click.Parameter, word: str | None) -> str | None:
         if word is None or word in words:
@@ -49,6 +48,6 @@ def one_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, 
 
 
 def refusal(word: str, words: Collection[str], *, also: Collection[str] = ()) -> str:
-    """What to say of a word that is not allowed; `also` are words that could be meant, too many to be listed."""
+    """Return the message for a word that is not allowed; `also` are allowed words that are too many to list."""
     guess = escaped(meant(word, [*words, *also]))
     return f"{word!r} is none of {', '.join(words)}. {guess}".rstrip()

@@ -1,8 +1,8 @@
-"""Rows on stdout: a table for people, JSON or CSV for programs.
+"""Writes rows to stdout: a table for people, JSON or CSV for programs.
 
-In: column names and rows of plain values. Out: text on stdout and nothing else. On a terminal a table is no wider than
-that, or a record a row (`tables`), and goes through a pager where it is longer; rich makes its heading bold. Elsewhere
-it is plain columns, however wide, with every value whole. JSON and CSV are written as rows come.
+In: column names and rows of plain values. Out: text on stdout. On a terminal, a table is fitted to its width or becomes
+one record per row (`tables`), and is shown in a pager if it is too long; its heading is bold. Elsewhere a table has
+plain columns of any width with uncut values. Promises: JSON and CSV are written as the rows arrive.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypedDict
 
 import click
 
 from lineage_store.cli import tables
-from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.option_values import refusal
-from lineage_store.cli.tables import Column, Layout, layout, records
+from lineage_store.cli.tables import Column, Layout, layout, records, shown
 from lineage_store.csv_values import csv_text, for_csv, rows_for_csv
 from lineage_store.json_values import for_json
+from lineage_store.texts import escaped
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]
 PAGE_ROWS = 20
-"""Of a page, where nobody says how many."""
+"""Rows of a page by default."""
 _CSV_ROWS_AT_A_TIME = 1000
 
 
 _COLUMNS, _LIMIT = f"{__name__}.columns", f"{__name__}.limit"
-"""Where a context keeps which of the rows are shown, which verbs need not know."""
+"""Keys of click's context under which --columns and --limit are passed to `write_rows`, past the verbs."""
 
 
 def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option --columns, which `write_rows` obeys."""
+    """Add the option --columns, which `write_rows` obeys."""
     return click.option(
         "--columns",
         metavar="NAME,...",
@@ -47,7 +47,7 @@ def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --limit and --columns, which `write_rows` obeys, and --json and --csv, which arrive as `style`."""
+    """Add --limit and --columns, which `write_rows` obeys, and --json and --csv, which the verb gets as `style`."""
     limit = click.option(
         "--limit",
         type=click.IntRange(min=1),
@@ -67,25 +67,25 @@ def _set_limit(context: click.Context, _option: click.Parameter, limit: int | No
 
 
 def first(rows: Iterable[Row], limit: int | None) -> Iterable[Row]:
-    """So many rows at most."""
+    """Return at most `limit` rows; None: all."""
     return islice(rows, limit and min(limit, sys.maxsize))
 
 
 def asked_columns() -> Sequence[str] | None:
-    """What --columns names; None where it is not given."""
+    """Return the names in --columns, or None without the option."""
     context = click.get_current_context(silent=True)
     return context.meta.get(_COLUMNS) if context else None
 
 
 def listing_given(style: Style) -> list[str]:
-    """Which of the options of a list are given, for verbs that may show something else instead."""
+    """Return which of the `listing_options` are given, so that a verb can refuse them where it writes no rows."""
     limit = click.get_current_context().meta[_LIMIT]
     names = {"--limit": limit is not None, "--columns": asked_columns() is not None}
     return [name for name, given in {**names, f"--{style}": style != "table"}.items() if given]
 
 
 def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str], Iterable[Row]]:
-    """What --columns and --limit leave of rows. Raises click.BadParameter."""
+    """Apply --columns and --limit to rows. Raises click.BadParameter for an unknown column."""
     context = click.get_current_context(silent=True)
     rows = first(rows, context.meta.get(_LIMIT) if context else None)
     names = asked_columns()
@@ -99,7 +99,7 @@ def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str
 
 
 def style_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --json and --csv, of which one may be given; they arrive as `style`."""
+    """Add the options --json and --csv, which exclude each other; the verb gets them as `style`."""
     for name in ("csv", "json"):
         flag = click.option(
             f"--{name}", is_flag=True, expose_value=False, callback=_set_style, help=f"Write {name.upper()}."
@@ -117,7 +117,7 @@ def _set_style(context: click.Context, option: click.Parameter, given: bool) -> 
 
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --limit and --page, which arrive as `limit` (None: all) and `page` (from 1, or None)."""
+    """Add the options --limit and --page; the verb gets `limit` (None: all) and `page` (from 1, or None)."""
     limit = click.IntRange(min=1)
     command = click.option("--page", type=limit, help="Which page, from 1.  [default: 1]")(command)
     return click.option(
@@ -126,21 +126,21 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class PageArguments(TypedDict):
-    """A page as the API takes it, from 0."""
+    """The API's arguments for a page; `page` counts from 0."""
 
     limit: int | None
     page: int
 
 
 def page_arguments(limit: int | None, page: int | None) -> PageArguments:
-    """What the options said, for the API."""
+    """Convert the values of `page_options` to arguments of the API."""
     return {"limit": limit or (None if page is None else PAGE_ROWS), "page": (page or 1) - 1}
 
 
 def write_rows(
     columns: Sequence[str], rows: Iterable[Row], style: Style, *, title: str | None = None
 ) -> None:
-    """Write rows in the style asked for, those that --columns and --limit leave; only a table has a title."""
+    """Write rows in a style, after applying --columns and --limit; only a table has a title."""
     columns, rows = _as_asked(columns, rows)
     if style == "json":
         _write_json_rows(columns, rows)
@@ -151,7 +151,7 @@ def write_rows(
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | None = None) -> None:
-    """A table for people."""
+    """Write a table for people; --columns and --limit do not apply."""
     rows = list(rows)
     found = [_column(name, [row[index] for row in rows]) for index, name in enumerate(columns)]
     if title:
@@ -164,13 +164,18 @@ def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | Non
     _write_lines(lines, room)
 
 
+def write_mappings(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, title: str) -> None:
+    """Write a table for people of the values that rows have under the names in `columns`."""
+    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
+
+
 def write_json(value: object) -> None:
-    """One JSON document."""
+    """Write one JSON document."""
     click.echo(json.dumps(for_json(value), indent=2, allow_nan=False))
 
 
 def write_pairs(pairs: Iterable[tuple[str, object]], *, title: str | None = None) -> None:
-    """Names and values, one a line, below a title."""
+    """Write names and values, one per line, below a title."""
     if title:
         click.echo(f"\n{escaped(title)}")
     fields = [(escaped(name), shown(value)) for name, value in pairs]
@@ -184,7 +189,7 @@ def _column(name: str, values: Sequence[object]) -> Column:
 
 
 def _room() -> int | None:
-    """How many characters a line has; None where nobody counts."""
+    """Return the width of the terminal, or None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -202,14 +207,13 @@ def _heading(table: Layout, room: int | None) -> list[str]:
 
 
 def _write_lines(lines: Sequence[str], room: int | None) -> None:
-    """Write lines; on a terminal that they do not fit on, a page at a time, by the program that PAGER names or less."""
+    """Write lines; through a pager (PAGER, or less) if they do not fit on the terminal."""
     if room is None or len(lines) < shutil.get_terminal_size().lines:
         for line in lines:
             click.echo(line)
         return
-    os.environ.setdefault(
-        "LESS", "FRSX"
-    )  # escapes are shown, long lines are not folded, all stays when it ends
+    # Of less: show escapes, do not wrap long lines, leave the text on the screen at the end.
+    os.environ.setdefault("LESS", "FRSX")
     click.echo_via_pager("\n".join(lines), color=True)
 
 

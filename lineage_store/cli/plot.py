@@ -1,8 +1,8 @@
-"""Curves as text: one in braille dots, four to a character's height and two to its width; several by a letter each.
+"""Draws curves as text: one curve in braille dots, 4 x 2 to a character; several curves by one letter each. Pure.
 
-In: steps and values as arrays. Out: lines of text with both axes' ends. Pure.
-Promises: the extremes of a long curve stay visible (each column draws its least to its greatest value); several curves
-have the same axes; what is NaN or infinite is not drawn, and counted below.
+In: steps and values as arrays. Out: lines of text, with the ends of both axes.
+Promises: the extremes of a long curve stay visible, because each column is drawn from its least to its greatest value.
+Several curves share their axes. NaN and infinite values are not drawn, but counted below the plot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 LETTERS = ascii_lowercase + ascii_uppercase
-"""Of several curves, which are no more than that."""
+"""One for each curve: the number of letters is the most curves in a plot."""
 _BRAILLE = 0x2800
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bit of each dot of a character, by row and column."""
@@ -26,7 +26,7 @@ def plot(steps: ArrayLike, values: ArrayLike, *, width: int = 72, height: int = 
 
     Args:
         steps: [n], ascending. values: [n], NaN and infinities allowed.
-        width, height: of the whole plot, in characters; the title and the line of steps come in addition.
+        width, height: size of the plot in characters; the height does not include the title and the line of steps.
     """
     curve, told = _drawn(steps, values)
     lines = [title] if title else []
@@ -40,7 +40,7 @@ def plot(steps: ArrayLike, values: ArrayLike, *, width: int = 72, height: int = 
 def plot_together(
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]], *, width: int = 72, height: int = 12, title: str = ""
 ) -> str:
-    """Draw several curves on the same axes, each by a letter, with what it stands for below; later ones lie above."""
+    """Draw several curves on the same axes, one letter each, with a legend below; later curves cover earlier ones."""
     drawn = [_drawn(*curve) for curve in curves.values()]
     lines = [title] if title else []
     if any(len(steps) for (steps, _), _ in drawn):
@@ -52,7 +52,7 @@ def plot_together(
 
 
 def _drawn(steps: ArrayLike, values: ArrayLike) -> tuple[Curve, str]:
-    """What can be drawn of a curve, and a sentence on what cannot."""
+    """Return the finite part of a curve, and a sentence that counts the other values."""
     x, y = np.asarray(steps, np.float64), np.asarray(values, np.float64)
     left_out = [(int(np.isnan(y).sum()), "NaN"), (int(np.isinf(y).sum()), "infinite")]
     counts = [f"{count} {word}" for count, word in left_out if count]
@@ -77,7 +77,7 @@ def _with_axes(curves: Sequence[Curve], width: int, height: int) -> list[str]:
 
 
 def _letters(curves: Sequence[Curve], columns: int, height: int) -> list[str]:
-    """Rows of characters: of each place the letter of the last curve there."""
+    """Return rows of characters; each has the letter of the last curve that passes there."""
     found = np.full((height, columns), " ")
     for letter, (across, up) in zip(LETTERS, curves, strict=False):
         found[_dots(across, up, columns, height)] = letter
@@ -85,10 +85,10 @@ def _letters(curves: Sequence[Curve], columns: int, height: int) -> list[str]:
 
 
 def _dots(across: NDArray[np.float64], up: NDArray[np.float64], columns: int, rows: int) -> NDArray[np.bool_]:
-    """Which dots a curve sets, [rows, columns], row 0 at the top; without a value, none."""
+    """Return which dots a curve sets, [rows, columns], row 0 at the top; `across` and `up` are shares of the axes."""
     if not len(across):
         return np.zeros((rows, columns), bool)
-    # Where a column has no value of its own, the line between its neighbours passes.
+    # A column without a value is crossed by the line between its neighbours.
     own = _places(across, columns)
     passed = np.arange(own.min(), own.max() + 1)
     between = np.interp(passed / (columns - 1), across, up)
@@ -97,7 +97,7 @@ def _dots(across: NDArray[np.float64], up: NDArray[np.float64], columns: int, ro
     least, greatest = np.full(columns, rows), np.full(columns, -1)
     np.minimum.at(least, column, row)
     np.maximum.at(greatest, column, row)
-    for index in passed[1:]:  # close the gaps of steep places, so that the curve is one line
+    for index in passed[1:]:  # close the gaps where the curve is steep, so that it is one line
         if least[index] > greatest[index - 1] + 1:
             least[index] = greatest[index - 1] + 1
         elif greatest[index] < least[index - 1] - 1:
@@ -108,7 +108,7 @@ def _dots(across: NDArray[np.float64], up: NDArray[np.float64], columns: int, ro
 
 
 def _shares(values: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each value stands between the least (0) and the greatest (1) of all; one half when all are equal."""
+    """Scale values so that the least of `among` is 0 and the greatest 1; one half if all are equal."""
     scale = max(np.abs(among).max(), np.finfo(np.float64).smallest_subnormal)
     low, high = among.min() / scale, among.max() / scale
     return np.full(len(values), 0.5) if low == high else (values / scale - low) / (high - low)

@@ -1,4 +1,4 @@
-"""How far something has come: on stderr, and only when that is a terminal."""
+"""Shows progress on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(total_bytes: int, *, wanted: bool = True) -> Iterator[Callable[[Progress], None] | None]:
-    """Something that shows progress, or None where nobody would see it."""
+    """Show a progress bar for the length of the block; yield the function to update it, or None without a terminal."""
     if not (wanted and sys.stderr.isatty()):
         yield None
         return
@@ -35,7 +35,10 @@ def progress_bar(total_bytes: int, *, wanted: bool = True) -> Iterator[Callable[
 
 @contextmanager
 def working(what: str, *, wanted: bool = True) -> Iterator[Callable[[str], None]]:
-    """Show what is done, for how long, and how far it says to have come; nothing where nobody would see it."""
+    """Show `what` and the time it takes, for the length of the block; yield a function that adds how far it has come.
+
+    Nothing is shown without a terminal.
+    """
     if not (wanted and sys.stderr.isatty()):
         yield lambda _: None
         return

@@ -1,9 +1,10 @@
-"""Rows as lines of text: a table where it fits, else a record a row, a field a line. Pure.
+"""Values and rows as text for people: a table if it fits the line, else one record per row, one field per line. Pure.
 
-In: columns of cells for people, and how many characters a line has (None: no end, as in a file). Out: lines.
-Promises: no number, time, id or name is ever cut or broken, nor a sentence about what to do. A table that is too wide
-has columns in which all rows are alike above it, then loses the end of prose and the beginning of paths, marked by `…`;
-where that does not do either, and in a file, everything is there. Prose is broken between words.
+In: values; columns of cells, and the width of a line in characters (None: unlimited, as in a file). Out: cells; lines.
+Promises: cells have no terminal escapes. Numbers, times, ids, names and remedies are never cut or broken. If a table is
+too wide, columns with equal cells move above it; then the end of prose and the beginning of paths are cut, marked by
+`…`. Records, and tables in a file, are complete. Prose is wrapped between words.
+Does not know: what programs get (`json_values`, `csv_values`).
 """
 
 from __future__ import annotations
@@ -11,18 +12,40 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
+
+from lineage_store.json_values import spelled
+from lineage_store.texts import escaped
 
 GAP = "  "
 LEAST_TEXT = 24
-"""What is left at least of a text that is cut; nothing shorter ever is."""
+"""How much of a cut text is left at least; shorter texts are never cut."""
 _SENTENCES = frozenset({"reason", "remedy", "meaning", "finding"})
-"""Columns that are there to be read to the end."""
+"""Columns whose text is never cut."""
+
+
+def shown(value: object) -> str:
+    """Return a value as a cell: `-` for None, times in UTC to the second, floats to six digits."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float() | Decimal():
+            return spelled(value) or f"{value:.6g}"
+        case datetime():
+            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            return escaped(str(value))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, its cells as they are shown."""
+    """A column of a table; `cells` are texts as `shown` returns them."""
 
     name: str
     cells: Sequence[str]
@@ -30,12 +53,12 @@ class Column:
 
     @cached_property
     def width(self) -> int:
-        """What it takes to be shown whole."""
+        """The width that the column needs if nothing is cut."""
         return max(map(width_of, (self.name, *self.cells)))
 
     @cached_property
     def least(self) -> int:
-        """What it takes when what may be cut is."""
+        """The width that the column needs if everything is cut that may be."""
         if self.name in _SENTENCES:
             return self.width
         kept = (
@@ -45,11 +68,11 @@ class Column:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all of several rows are alike."""
+        """Whether there are several cells and all are equal."""
         return len(self.cells) > 1 and len(set(self.cells)) == 1
 
     def placed(self, cell: str, width: int) -> str:
-        """A cell, or the name, in that many characters."""
+        """Return a cell, or the name, cut or padded to `width` characters."""
         cell = _cut(cell, width)
         blanks = " " * (width - width_of(cell))
         return blanks + cell if self.is_numeric else cell + blanks
@@ -57,22 +80,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What stands above the table, the table, and how wide each of its columns is."""
+    """The columns whose one value stands above the table, the columns of the table, and the widths of the latter."""
 
     above: Sequence[Column]
     table: Sequence[Column]
     widths: Sequence[int]
 
     def heading(self) -> str:
-        """The names above the columns."""
+        """Return the line with the names of the columns."""
         return self._line([column.name for column in self.table])
 
     def rule(self) -> str:
-        """A line below the names."""
+        """Return the rule below the names."""
         return GAP.join("─" * width for width in self.widths)
 
     def rows(self) -> Iterator[str]:
-        """The rows of the table."""
+        """Return the lines of the rows."""
         return map(self._line, zip(*(column.cells for column in self.table), strict=True))
 
     def _line(self, cells: Iterable[str]) -> str:
@@ -81,7 +104,7 @@ class Layout:
 
 
 def layout(columns: Sequence[Column], room: int | None) -> Layout | None:
-    """A table for lines of `room` characters; None where there is none that can be read."""
+    """Lay out a table for lines of `room` characters (None: unlimited); return None if no readable table fits."""
     whole = [column.width for column in columns]
     if room is None or _total(whole) <= room or not any(column.cells for column in columns):
         return Layout((), columns, whole)
@@ -96,7 +119,7 @@ def layout(columns: Sequence[Column], room: int | None) -> Layout | None:
 
 
 def records(columns: Sequence[Column], room: int | None) -> Iterator[str]:
-    """A record a row, its fields as `pairs` has them, a blank line between records."""
+    """Yield the lines of one record per row, as `pairs` does, with a blank line between records."""
     names = [column.name for column in columns]
     for number, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
         if number:
@@ -105,7 +128,7 @@ def records(columns: Sequence[Column], room: int | None) -> Iterator[str]:
 
 
 def pairs(fields: Sequence[tuple[str, str]], room: int | None, indent: str = "") -> Iterator[str]:
-    """Names and values, a line each. Long prose goes on beside its name, any other long value stands below it."""
+    """Yield a line for each name and value. Long prose is wrapped beside its name; other long values stand below it."""
     width = max((width_of(name) for name, _ in fields), default=0)
     for name, value in fields:
         start = f"{indent}{name}{' ' * (width - width_of(name))}{GAP}"
@@ -122,7 +145,7 @@ def pairs(fields: Sequence[tuple[str, str]], room: int | None, indent: str = "")
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -1,9 +1,9 @@
-"""The server: what is in a store, over HTTP.
+"""The server: it gives access to a store over HTTP.
 
-In: settings. Out: `app`, an ASGI application for whoever runs a server of his own (`uvicorn lineage_store.server:app`,
-settings from environment and configuration file), made when it is first used; `create_app` with settings of one's own.
-Promises: nothing of the extra `[web]` is imported before; without it a ConfigError says what to install. Imports `api`
-alone: it knows no SQL and no log format.
+In: settings. Out: `create_app`, which makes an ASGI application from given settings; and `app`, the application for
+`uvicorn lineage_store.server:app`, made on first use from the environment and the settings file.
+Promises: importing this package imports no library of the extra `[web]`; where one is missing, `create_app` and `app`
+raise a ConfigError that says what to install. Does not know: SQL and log formats; of the store it imports `api` alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application for a store. Raises ConfigError where a setting or the extra does not allow it."""
+    """Return the application for a store. Raises ConfigError for a setting that is not allowed, or without `[web]`."""
     require_web()
     from lineage_store.server.application import create_app
 
@@ -28,7 +28,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def require_web() -> None:
-    """Raise ConfigError unless the libraries of the extra are here."""
+    """Raise ConfigError unless the libraries of the extra `[web]` can be imported."""
     try:
         import fastapi  # noqa: F401
         import orjson  # noqa: F401

@@ -1,8 +1,9 @@
 """Answers as JSON.
 
-In: what the Python API answers. Out: bytes, or a response. An answer that follows from the store alone carries the
-place in the store's changes that it is not behind, from which to follow them, and an ETag made of that: who has the
-answer already is told so, and nothing is read.
+In: what the Python API returns. Out: bytes, or a response. An answer that depends on the store alone carries a token in
+the header `Lineage-Since`: the answer has at least every change up to that token, and a client can follow the changes
+from there. Its ETag is made of the token and the URL: a client that sends a current ETag gets 304, and nothing more is
+read.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from lineage_store.json_values import for_json, iso
 from lineage_store.server.state import Asker
 
 SINCE = "Lineage-Since"
-"""The header with the token of that place."""
+"""The header that carries the token."""
 
 
 class JsonResponse(Response):
-    """Any answer of the Python API as JSON; NaN and infinities in it were spelled by `for_json` before."""
+    """A response with JSON content, in which `for_json` has already spelled out NaN and infinities."""
 
     media_type = "application/json"
 
@@ -36,7 +37,7 @@ class JsonResponse(Response):
 
 
 def to_json(content: Any) -> bytes:
-    """JSON in UTF-8; text that is no Unicode (names of files) with its surrogates escaped."""
+    """Return JSON in UTF-8; surrogates in text that is not Unicode (names of files) are escaped."""
     try:
         return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:  # text with a surrogate, or a number beyond 64 bits
@@ -51,9 +52,11 @@ async def unless_known(
     heavy: bool = False,
     lasts: bool = True,
 ) -> Response:
-    """The answer to a question, or (304) that nothing has changed since the client was given it.
+    """Return the answer to a question, or 304 if nothing has changed since the client got it.
 
-    One that does not last, for it changes with the time, is given each time.
+    Args:
+        heavy: as for `State.ask`.
+        lasts: False for an answer that also changes with time: it has no ETag and is always made anew.
     """
     known = request.headers.get("if-none-match", "")
 
@@ -72,8 +75,8 @@ async def unless_known(
     return Response(content, headers=headers, media_type="application/json")
 
 
-def _etag(*what: str) -> str:
-    text = "\n".join([lineage_store.__version__, *what])
+def _etag(since: str, url: str) -> str:
+    text = "\n".join([lineage_store.__version__, since, url])
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 

@@ -1,7 +1,10 @@
-"""The ASGI application, put together: routes, what guards them, what becomes of errors.
+"""Puts the ASGI application together: routes, middleware, error handlers.
 
 In: settings. Out: an application on one store, which it opens with the first question and closes when it ends.
-A family of endpoints is a router in `OWN`; MindInsight's API is an application of its own: its errors look different.
+Promises: a parameter that an endpoint of `/api/v1` does not have is refused, so that a misspelt one never gets the
+answer to another question; MindInsight's API ignores unknown parameters, as its clients expect.
+Each family of endpoints is a router in `OWN`. MindInsight's API is a separate ASGI application, because its errors look
+different.
 """
 
 from __future__ import annotations
@@ -12,24 +15,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import lineage_store
 from lineage_store.config import Settings
-from lineage_store.errors import ConfigError
+from lineage_store.errors import ConfigError, LineageParamValueError
 from lineage_store.server import metrics, mindinsight, page, problems
 from lineage_store.server.guard import Guard, policy_of
 from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
-from lineage_store.server.own.parameters import only_known
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
+from lineage_store.texts import meant
 
 OWN: tuple[APIRouter, ...] = (
     *(health.router, changes.router, events.router, jobs.router, vocabulary.router),
     *(job.router, series.router, payloads.router),
 )
-"""Every family of endpoints of our own, below API."""
+"""Every family of endpoints below `API`."""
 API = "/api/v1"
 _PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -40,7 +44,7 @@ _PROBLEM: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application for a store. Raises ConfigError where a setting does not allow it."""
+    """Return the application for a store. Raises ConfigError for a setting that is not allowed."""
     policy = policy_of(settings)
     state, watcher = State(settings), Watcher()
 
@@ -69,7 +73,10 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     for router in OWN:
         app.include_router(
-            router, prefix=f"{prefix}{API}", responses=_PROBLEM, dependencies=[Depends(only_known)]
+            router,
+            prefix=f"{prefix}{API}",
+            responses=_PROBLEM,
+            dependencies=[Depends(_refuse_unknown_parameters)],
         )
     app.include_router(metrics.router, prefix=prefix)
     app.include_router(page.router_at(prefix))
@@ -81,7 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def prefix_of(settings: Settings) -> str:
-    """What all paths begin with: nothing, or a path that begins with a slash and ends without. Raises ConfigError."""
+    """Return the prefix of all paths: empty, or `/a/b` without a slash at its end. Raises ConfigError."""
     prefix = settings.serve_url_path_prefix.strip("/")
     if prefix and not all(re.fullmatch(r"\w[\w.~-]*", part) for part in prefix.split("/")):
         raise ConfigError(
@@ -90,14 +97,25 @@ def prefix_of(settings: Settings) -> str:
     return f"/{prefix}" if prefix else ""
 
 
+async def _refuse_unknown_parameters(request: Request) -> None:
+    route: APIRoute = request.scope["route"]
+    known = [field.alias for field in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise LineageParamValueError(
+                f"There is no parameter {name!r} here.",
+                hint=meant(name, known) or f"Known parameters: {', '.join(known) or 'none'}.",
+            )
+
+
 class _Heads:
-    """ASGI middleware that answers HEAD as GET, without what GET would have sent (RFC 9110)."""
+    """ASGI middleware that answers HEAD like GET, but without the body (RFC 9110)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through; of the answer to a HEAD, its head alone."""
+        """Pass a request on; for HEAD, send only the head of the answer to GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
@@ -105,7 +123,7 @@ class _Heads:
 
         async def without_body(message: Message) -> None:
             if message["type"] == "http.response.start":
-                scope.update(as_get, method="HEAD")  # metrics count by the route that was found
+                scope.update(as_get, method="HEAD")  # the routing result, by which metrics count
                 await send(message)
                 await send({"type": "http.response.body"})
 

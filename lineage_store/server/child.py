@@ -1,8 +1,8 @@
-"""The daemon that follows base dirs while the server runs: a process of its own, for it may end itself.
+"""The daemon that follows base dirs while the server runs, in a process of its own, because a daemon may exit.
 
-In: base dirs, a database, a settings file. Out: a process that is started anew when it ends, and ended with the server,
-also when the server is killed: its standard input ends then. Promises: what another start would not mend (wrong
-settings, a schema of another version) is not tried again. Where a daemon leads already, this one stands by.
+In: base dirs, a database URL, a settings file. Out: a child process that runs the daemon, restarted when it exits.
+Promises: the child ends with the server, even when the server is killed, because its standard input is then closed. It
+is not restarted after an error that a restart cannot fix (wrong settings, a schema of another version).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from lineage_store.setting_sources import ENVIRONMENT_PREFIX
 log = logging.getLogger(__name__)
 
 FINAL = (ExitCode.OK, ExitCode.USAGE, ExitCode.SCHEMA)
-"""With these it ends for good."""
+"""After these exit codes the daemon is not restarted."""
 LEAST_WAIT_S, MOST_WAIT_S = 1.0, 60.0
 STOPS_WITHIN_S = 30.0
 
 
 class DaemonProcess:
-    """A daemon, for the length of a block."""
+    """A context manager that runs a daemon for the length of its block."""
 
     def __init__(
         self, base_dirs: Sequence[str], database_url: str, config_file: Path | None, *, recursive: bool
     ) -> None:
         flags = ["--recursive"] if recursive else []
-        # -P: not the working directory, where anybody may have put a module.
+        # -P: import nothing from the working directory, where anybody may have put a module.
         program = [sys.executable, "-P", "-m", "lineage_store", "daemon", "--until-eof"]
         self._command = [*program, *flags, "--", *map(os.path.abspath, base_dirs)]
-        # systemd is told by the server, not by its child; a password is not for the process list.
+        # The server notifies systemd, not the child. The URL is no argument: the process list would show its password.
         self._environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
         self._environment[f"{ENVIRONMENT_PREFIX}DATABASE_URL"] = database_url
         if config_file is not None:
@@ -58,7 +58,7 @@ class DaemonProcess:
             self._thread.join()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - of this very program
+        return subprocess.Popen(  # noqa: S603 - runs this program itself
             self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
         )
 

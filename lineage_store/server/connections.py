@@ -1,8 +1,9 @@
-"""Connections of clients: how many, and how long they may be silent.
+"""Limits on clients' connections: how many there are, and how long they may be idle.
 
-In: an application, a listening socket. Out: uvicorn's server, set up. Promises: a connection on which no request comes,
-or only a part of one, is closed, and so is one whose client takes nothing of its answer; so many connections are taken
-at once, each further request is told to come back (503); no proxy's word is taken for who a client is.
+In: an application. Out: a configured uvicorn server, which needs a listening socket to run on.
+Promises: a connection is closed when its next request, up to the body, has not come within 10 s, or when its client has
+accepted no data of an answer for 30 s. Above the limit of connections (4000, or what the system allows) requests are
+answered with 503. Headers in which a proxy names the client are ignored.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_WITHIN_S = 10.0
 TAKES_WITHIN_S = 30.0
-"""As long as a client may take nothing of what was sent to it: an answer, or what it follows."""
+"""How long a client may accept no data of what is sent to it, be it an answer or a stream of changes."""
 STOPS_WITHIN_S = 5
 LONGEST_HEAD = 128 << 10
-"""Bytes of a request up to its body: MindInsight's page compares a thousand jobs in one URL."""
+"""Bytes of a request's head: MindInsight's page names up to a thousand jobs in one URL."""
 MOST_CONNECTIONS = 4000
 _OTHER_FILES = 256
-"""What a process has open beside connections: databases, log files."""
+"""File descriptors left for other uses: databases, log files."""
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
-    """A server that has not begun; it wants a listening socket."""
+    """Return a server that is not started yet; `run` wants a listening socket."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -46,7 +47,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
 
 
 def _allowed_connections() -> int:
-    """As many as the system lets this process open, for which it asks."""
+    """Raise this process's limit on open files as far as needed and allowed; return how many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -56,16 +57,16 @@ def _allowed_connections() -> int:
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection whose next request is not begun, or not whole up to its body, in time."""
+    """HTTP/1.1 that closes a connection when the head of the next request is not complete in time."""
 
     _closing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
-        # Head and body of an answer are two writes: the second must not wait for the client to confirm the first.
+        # Head and body of an answer are two writes: the second must not wait until the client acknowledges the first.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The system alone knows what a client has taken: what is written here waits in its buffers first.
+        # Only the system knows what a client has acknowledged: data written here waits in the system's buffers first.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(TAKES_WITHIN_S * 1000))
         self._expect_request()
 

@@ -1,9 +1,11 @@
-"""Who may ask what of the server: seen before a request reaches any endpoint.
+"""Access control: checks each request before it reaches any endpoint.
 
-In: settings; requests. Out: the application's answer, or a problem. Promises: a request under a foreign name (DNS
-rebinding), from another host without the token, or from a page of another site that would change something, reaches
-nothing; tokens are compared in constant time, and a wrong one waits; a body is read in full before, bounded in length
-and time; every answer carries what keeps a browser from taking it for a page. Knows no endpoint.
+In: settings; requests. Out: the application's answer, or a problem. Promises: a request is refused when its Host is not
+a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
+tries to change something. Tokens are compared in constant time, and a wrong one is answered with a delay. A body is
+read completely before the endpoint runs, with a limit on length and time. All answers except that to an unforeseen
+error, which Starlette sends past all middleware, carry headers that limit what a browser may do with them.
+Does not know: any endpoint.
 """
 
 from __future__ import annotations
@@ -47,26 +49,27 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""Of every answer that does not say otherwise."""
+"""Headers of every answer, unless the answer sets them itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may ask what."""
+    """The settings that decide which requests are let through."""
 
     names: frozenset[str]
-    """What the header Host may say."""
+    """Allowed names in the header Host."""
     token: str | None
     body_bytes: int
+    """The largest allowed body."""
 
     @property
     def cookie(self) -> str:
-        """What a browser keeps in place of the token."""
+        """The value that a browser stores instead of the token."""
         return hmac.digest((self.token or "").encode(), b"lineage-store cookie", "sha256").hex()
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What the settings say. Raises ConfigError where they would let others in without a token."""
+    """Return the policy of the settings. Raises ConfigError if they would let other hosts in without a token."""
     token = _read_token(settings.serve_token_file)
     names = {name.strip().lower() for name in settings.serve_names.split(",") if name.strip()}
     if token is None and (names or not is_loopback(settings.serve_host)):
@@ -82,7 +85,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this host reaches an address."""
+    """Whether an address or name can only be reached from this host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -105,13 +108,13 @@ def _read_token(file: str) -> str | None:
 
 
 class Guard:
-    """ASGI middleware."""
+    """ASGI middleware that refuses what the policy does not allow."""
 
     def __init__(self, app: ASGIApp, policy: Policy) -> None:
         self._app, self._policy = app, policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or answer it with a problem or a redirection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -131,7 +134,10 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _check_token(self, scope: Scope, headers: Headers) -> RedirectResponse | None:
-        """See who asks; a token in the URL becomes a cookie, so that it stays in no history."""
+        """Refuse a request without the right token or cookie.
+
+        Returns a redirection that turns a token in the URL into a cookie, so that the token stays in no history.
+        """
         scope.setdefault("state", {}).update(by_token=True, has_token=self._policy.token is not None)
         if self._policy.token is None:
             if scope["client"] is not None and not is_loopback(scope["client"][0]):
@@ -149,7 +155,7 @@ class Guard:
             rest = urlencode([pair for pair in query if pair[0] != "token"])
             return self._to_cookie(scope, rest) if in_url else None
         if _same(_cookie(headers), self._policy.cookie):
-            scope["state"]["by_token"] = False  # a page of another site can make a browser send it
+            scope["state"]["by_token"] = False  # a page of another site can make a browser send the cookie
             return None
         if given or _cookie(headers):
             await asyncio.sleep(WRONG_TOKEN_WAITS_S)
@@ -169,7 +175,7 @@ class Guard:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """Compare in a time that does not depend on where the two differ."""
     return hmac.compare_digest(_digest(given), _digest(wanted))
 
 
@@ -202,13 +208,13 @@ def _check_host(headers: Headers, policy: Policy) -> None:
 
 
 def _name_in(host: str) -> str:
-    """A name or address without its port, brackets and case; "" where it is none."""
+    """Return a Host header's name or address in lower case, without port and brackets; "" if it is malformed."""
     match = _HOST.fullmatch(host)
     return (match[1] or match[2]).lower().rstrip(".") if match else ""
 
 
 def _check_site(headers: Headers, by_token: bool) -> None:
-    """Let nothing be changed by a page of another site: its browser says where a request comes from."""
+    """Refuse a change by a page of another site; browsers send headers that say which site a request comes from."""
     if by_token:
         return
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
@@ -222,7 +228,7 @@ def _check_site(headers: Headers, by_token: bool) -> None:
 
 
 async def _with_body(receive: Receive, headers: Headers, most: int) -> Receive:
-    """The same request with its body read."""
+    """Read the body; return a `receive` that replays it. Raises RequestRefusedError."""
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return receive
     try:

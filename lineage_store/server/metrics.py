@@ -1,8 +1,8 @@
-"""`GET /metrics`: how the store stands, and what the server does, for Prometheus.
+"""`GET /metrics`: the state of the store and the work of the server, for Prometheus.
 
-In: the shared state; every request. Out: metric families. Promises: a route counts by its template (of our own API: the
-part below it), so that clients cannot make up new ones; the store is measured as the daemon measures it
-(`operations/metrics.py`), also while it does not answer.
+In: the shared state; every request. Out: metric families. Promises: requests are labelled with the template of their
+route (for our own API without its prefix), so that clients cannot create new labels. The metrics of the store are those
+of the daemon (`operations/metrics.py`); those that need no database are there even while it does not answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OTHER = "other"
 
 
 class ServerMetrics:
-    """The metrics of one application."""
+    """The metrics of one application; `registry` holds them all."""
 
     def __init__(self, state: State, watcher: Watcher, api: str) -> None:
         self._state, self._api, self.registry = state, api, CollectorRegistry()
@@ -46,9 +46,9 @@ class ServerMetrics:
         streams.set_function(lambda: watcher.clients)
 
     def count(self, scope: Scope, status: int, took_s: float) -> None:
-        """Count an answer."""
+        """Count an answer; `took_s` is the time until it began."""
         template = getattr(scope.get("route"), "path", None)
-        # Whether the template of an included router has its prefix depends on FastAPI's version.
+        # Depending on FastAPI's version, the template of an included router has the prefix or not.
         route = f"{scope.get('root_path', '')}{template.removeprefix(self._api)}" if template else _OTHER
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
         self._requests.labels(method, route, status).inc()
@@ -62,13 +62,13 @@ class ServerMetrics:
 
 
 class Counted:
-    """ASGI middleware that counts what is asked, refused requests included."""
+    """ASGI middleware that counts requests, refused ones included, but not those that end in an unforeseen error."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, and count its answer."""
+        """Pass a request on, and count its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

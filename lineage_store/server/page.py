@@ -1,7 +1,8 @@
-"""The page in web/, as it was built: one document for all its routes, and the files that it is made of.
+"""Serves the built page of web/: one document for all its routes, and its assets.
 
-In: the path that the server lives at. Out: a router. Promises: only files that were there when the server began are
-given out, by their names; the document runs nothing but these. Does not know what the page asks: that is `/api/v1`.
+In: the prefix of all paths. Out: a router. Promises: only files that existed when the server started are served, by
+their names, and the document's Content-Security-Policy lets it run no other scripts.
+Does not know: the API that the page uses, `/api/v1`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-import lineage_store.server.own.names  # noqa: F401 - the convertor `job`
+import lineage_store.server.own.names  # noqa: F401 - registers the convertor `job`
 
 STATIC = Path(__file__).parent / "static"
-"""What `make page` builds, and a wheel has."""
+"""Where `make page` puts the page; a wheel contains it."""
 ROUTES = ("jobs", "compare", "job", "health")
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 _POLICY = {
@@ -26,7 +27,7 @@ _POLICY = {
     "Cache-Control": "no-cache",
 }
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-"""An asset's name tells its content."""
+"""An asset's name has a hash of its content, so that the content never changes."""
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>lineage_store</title><h1>lineage_store</h1>
 <p>The page is not built: run <code>make page</code> in the checkout, or install a wheel.</p>
@@ -46,7 +47,7 @@ class _Asset:
 
 
 def router_at(prefix: str, static: Path = STATIC) -> APIRouter:
-    """The page below `prefix`: nothing, or a path that begins with a slash and ends without."""
+    """Return the routes of the page below `prefix`, which is empty or `/a/b` without a slash at its end."""
     router = APIRouter(prefix=prefix, include_in_schema=False)
     assets = {path.name: _read(path) for path in sorted(static.glob("assets/*"))}
     document = _document(prefix, static)
@@ -77,7 +78,7 @@ def router_at(prefix: str, static: Path = STATIC) -> APIRouter:
 
 
 def _document(prefix: str, static: Path) -> str:
-    """The document, which finds its files and the API from any of its routes."""
+    """Return the document, with a base URL by which it finds its assets and the API from each of its routes."""
     index = static / "index.html"
     if not index.exists():
         return _NOT_BUILT

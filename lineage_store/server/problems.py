@@ -1,7 +1,8 @@
-"""Errors as HTTP tells them: a status, and a document of the type application/problem+json (RFC 9457).
+"""Turns errors into HTTP responses: a status, and a document of the type application/problem+json (RFC 9457).
 
-In: an error of errors.py, or whatever else was raised. Out: a response with the same kind, remedy and link to the
-documentation as everywhere. Promises: what nobody foresaw is logged here, and the client is told only that it happened.
+In: an error of errors.py, or any other exception. Out: a response with the kind, remedy and link to the documentation
+that other places show for the same error. Promises: an unforeseen exception is logged, and the client learns only that
+the server failed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ STATUS: Mapping[type[MindInsightException], HTTPStatus] = {
     errors.SchemaTooOldError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SchemaTooNewError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""By class, or the nearest of its bases; of all others it is our fault."""
+"""The status of each class of errors and its subclasses; all other errors are 500."""
 REFUSED: Mapping[str, HTTPStatus] = {
     "wrong_host": HTTPStatus.MISDIRECTED_REQUEST,
     "no_token": HTTPStatus.UNAUTHORIZED,
@@ -55,7 +56,7 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
     "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""What a `RequestRefusedError` may be about."""
+"""The status of a `RequestRefusedError`, by its reason."""
 DOCS = "docs/server.md#errors"
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
@@ -63,7 +64,7 @@ _DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
 def install(app: FastAPI) -> None:
-    """Let an application answer with problems."""
+    """Make an application answer errors with problems."""
     app.add_exception_handler(MindInsightException, _of_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(HTTPException, _of_http)
@@ -71,13 +72,13 @@ def install(app: FastAPI) -> None:
 
 
 def response_of(error: MindInsightException) -> Response:
-    """What is answered instead of what was asked for."""
+    """Return the problem that answers a request which raised this error."""
     kind, status = kind_of(error), status_of(error)
     return _problem(status, kind, error.message, error.hint or "", docs_of(kind))
 
 
 def status_of(error: MindInsightException) -> HTTPStatus:
-    """Its HTTP status."""
+    """Return the HTTP status of an error."""
     if isinstance(error, RequestRefusedError):
         return REFUSED[error.reason]
     near = (STATUS[base] for base in type(error).__mro__ if base in STATUS)
@@ -85,7 +86,7 @@ def status_of(error: MindInsightException) -> HTTPStatus:
 
 
 def kind_of(error: MindInsightException) -> str:
-    """Its name: of a finding where there is one, else of the error, as in `train_job_not_found`."""
+    """Return the kind of the finding that fits, else a name made of the class, such as `train_job_not_found`."""
     if isinstance(error, DatabaseUnavailableError):
         return of_database(error.cause).kind
     if isinstance(error, RequestRefusedError):
@@ -95,7 +96,7 @@ def kind_of(error: MindInsightException) -> str:
 
 
 def docs_of(kind: str) -> str:
-    """Where the documentation tells of it."""
+    """Return the place in the documentation that describes a kind."""
     return f"docs/{KINDS[kind].anchor}" if kind in KINDS else DOCS
 
 

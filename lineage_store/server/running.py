@@ -1,7 +1,7 @@
-"""The server as a program: it listens, says where, opens a browser, and ends in good order.
+"""Runs the server: listens, reports the address, opens a browser, shuts down on a signal.
 
-In: settings. Out: nothing, when SIGTERM or SIGINT has come and requests under way have ended, or their time has. Does
-not know what is answered (`application`), nor how connections are kept (`connections`).
+In: settings. Out: `run` returns after SIGTERM or SIGINT, once the requests under way have ended or their time is up.
+Does not know: how requests are answered (`application`) and how connections are limited (`connections`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from lineage_store.server.guard import is_loopback
 
 
 def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) -> None:
-    """Serve until a signal comes. Raises ConfigError where a setting does not allow it.
+    """Serve until SIGTERM or SIGINT. Raises ConfigError for a setting that is not allowed, or a port that is taken.
 
     Args:
-        say: is told the address, in a sentence.
-        opens_browser: show the start page where there is a screen.
+        say: called with a sentence that names the address.
+        opens_browser: open the start page, if there is a graphical display.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     app = create_app(settings)
@@ -41,7 +41,7 @@ def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) 
             threading.Thread(target=_open, args=(server, address), daemon=True).start()
         try:
             server.run([listener])
-        except KeyboardInterrupt:  # uvicorn raises it anew when it has ended in good order
+        except KeyboardInterrupt:  # uvicorn raises it again after a clean shutdown
             return
 
 

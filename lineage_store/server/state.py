@@ -1,9 +1,11 @@
-"""What all requests share: one store that is only read, the threads that ask it, room for heavy reads.
+"""What all requests share: one read-only store, the threads that query it, and the limit on heavy reads.
 
-In: settings. Out: `Ask`, by which an endpoint asks the store without keeping the others waiting. Promises: the store is
-opened with the first question, and again with the next where that failed; it opens `pool_size` connections at most; no
-more than `serve_heavy_reads` questions that take long are under way at once, and who would wait longer than a moment
-for one is refused (429); when a client goes, or the server ends, its statements end. Knows no question.
+In: settings. Out: `Ask`, by which an endpoint queries the store without blocking the event loop.
+Promises: the store is opened with the first question; if that fails, with the next. Questions use at most `pool_size`
+connections; annotations and watching for commits have their own. At most `serve_heavy_reads` heavy questions run at
+once; one that would wait longer than HEAVY_WAIT_S is refused (429). When a client disconnects, or the server cancels a
+request at its end, the statements of the question are cancelled.
+Does not know: any particular question.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ from lineage_store.errors import RequestRefusedError
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
-"""How long a heavy read waits for those under way: bursts are answered, a flood is not."""
+"""How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
 _QUICK_S = 0.05
-"""Until then nobody looks whether the client is still there."""
+"""Only after this time is it checked whether the client has disconnected: most questions are quicker."""
 
 
 class State:
-    """What the requests of one application share."""
+    """The store, threads and limits of one application."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # One connection is left to who measures: a monitor is answered while all questions are under way.
+        # One connection stays free for /metrics, so that a monitor is answered while all threads are busy.
         self._threads = ThreadPoolExecutor(max(1, settings.pool_size - 1), thread_name_prefix="question")
         self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
         self._opening = threading.Lock()
@@ -44,7 +46,7 @@ class State:
         self._now: Now | None = None
 
     def store(self) -> LineageStore:
-        """The store, for reading only. Raises as `LineageStore` does; not for the event loop, it may take a while."""
+        """Return the read-only store, opening it if needed. Raises as `LineageStore` does; blocks."""
         with self._opening:
             if self._store is None:
                 timeout_s = self.settings.serve_statement_timeout_s or self.settings.statement_timeout_s
@@ -53,7 +55,7 @@ class State:
             return self._store
 
     def annotate(self, base_dir: str, train_id: str, **annotation: Any) -> None:
-        """Put a label or remark on a job; what this server answers next has it. Raises as `LineageStore.annotate`."""
+        """Put a label or remark on a job; later answers of this server have it. Raises as `LineageStore.annotate`."""
         with self._opening:
             if self._writable is None:
                 self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
@@ -61,7 +63,7 @@ class State:
         self.store().see_latest()
 
     def since(self) -> str:
-        """The token behind all that was committed before. Raises as `store` does; for questions."""
+        """Return the token that stands behind everything committed so far. Raises as `store` does; blocks."""
         store = self.store()
         with self._opening:
             self._now = self._now or store.now()
@@ -74,11 +76,11 @@ class State:
         heavy: bool = False,
         gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> T:
-        """Put a question to the store in a thread.
+        """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
         Args:
-            heavy: it may take long, or its answer much memory.
-            gone: returns when nobody waits for the answer any more.
+            heavy: the question may take long, or its answer much memory.
+            gone: returns when nobody waits for the answer any more; the question is then cancelled.
         """
         async with self._room(heavy):
             cancellation = Cancellation()
@@ -97,7 +99,7 @@ class State:
             return asked.result()
 
     async def close(self) -> None:
-        """Let questions under way end; close the store."""
+        """Wait for questions under way, then close the store."""
         await asyncio.to_thread(self._threads.shutdown)
         for opened in (self._now, self._store, self._writable):
             if opened is not None:
@@ -124,19 +126,19 @@ class State:
 
 
 class Asker:
-    """Asks the store for one request."""
+    """Runs questions on the store for one request."""
 
     def __init__(self, state: State, request: Request) -> None:
         self.state = state
         self._request = request
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
-        """Put a question to the store; see `State.ask`."""
+        """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
         return await self.state.ask(question, heavy=heavy, gone=self._gone)
 
-    async def change(self, what: Callable[[LineageStore], T]) -> T:
-        """Change something in the store, also where who asked for it goes away meanwhile."""
-        return await self.state.ask(what)
+    async def change(self, change: Callable[[LineageStore], T]) -> T:
+        """Run a change of the store to its end, even if the client disconnects."""
+        return await self.state.ask(change)
 
     async def _gone(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
@@ -165,4 +167,4 @@ def _asker(request: Request) -> Asker:
 
 
 Ask = Annotated[Asker, Depends(_asker)]
-"""What an endpoint takes to ask the store: `await ask(lambda store: store.tags(…))`."""
+"""The parameter of an endpoint that queries the store: `await ask(lambda store: store.tags(…))`."""

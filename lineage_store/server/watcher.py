@@ -1,9 +1,9 @@
-"""The one who watches the store for all clients of a process.
+"""Polls the store for changes and streams them to all clients of a process.
 
-In: clients, each with the token where it stands. Out: streams of events as bytes. Promises: one thread looks, however
-many clients there are, and none does while there are no clients; each event is made once; what is kept for slow clients
-is bounded for all of them together: one that falls behind it is told to resume, which it does from the database. The
-streams end when the process is told to.
+In: clients, each with the token up to which it has the changes. Out: streams of events as bytes.
+Promises: one thread polls for all clients, and none while there are no clients. Each event is encoded once. All clients
+share one bounded buffer of events; a client that falls behind it gets the event `resume`, reconnects, and reads the
+missing changes from the database. All streams end when the process is told to end.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ log = logging.getLogger(__name__)
 LOOKS_EVERY_S = 0.25
 HEARTBEAT_S = 25.0
 ENDS_WITHIN_S = 5.0
-"""Whoever looks, where the database does not hang."""
+"""How long `close` waits for the polling thread, which may hang in the database."""
 KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
+"""Limits of the buffer."""
 MOST_STREAMS = 2000
 PAGE = 500
-"""Changes in an event."""
+"""Changes in an event, at most."""
 RETRY_MS = 1000
-"""After so long a browser connects again."""
+"""How long a browser waits before it reconnects."""
 _HEARTBEAT = b":\n\n"
 _RESUME = b"event: resume\ndata: {}\n\n"
 _UNFORESEEN = "internal"
@@ -49,24 +50,24 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Watcher:
-    """What the clients of one application share. Its methods are for the event loop, but where they say so."""
+    """The buffer of events and the polling thread of one application. Methods run in the event loop unless noted."""
 
     def __init__(self) -> None:
         self.clients = 0
         self._kept = deque[bytes]()
         self._kept_bytes = self._newest = 0
-        """`_newest` is the number of the last event that is kept."""
+        """`_newest` is the number of the last event in the buffer."""
         self._news, self._ended = asyncio.Event(), threading.Event()
         self._looking = threading.Lock()
-        """Of those who look; what follows is theirs."""
+        """Guards polling; the fields below it are used only while holding it."""
         self._follower: Follower | None = None
         self._thread: threading.Thread | None = None
         self._made, self._trouble = 0, ""
 
     async def stream(self, ask: Asker, since: str | None) -> AsyncIterator[bytes]:
-        """The events behind a token; None: from now on. The client `leave`s when it is gone.
+        """Return the stream of events after a token; None: from now on. The caller must call `leave` at its end.
 
-        Raises as `LineageStore.changes` does, before anything is streamed.
+        Raises RequestRefusedError above MOST_STREAMS, and as `LineageStore.changes` does, before anything is streamed.
         """
         if self.clients >= MOST_STREAMS:
             raise RequestRefusedError(
@@ -83,21 +84,21 @@ class Watcher:
         return self._events(ask, page, number, here)
 
     def leave(self) -> None:
-        """A client is gone."""
+        """Count a client that has disconnected."""
         self.clients -= 1
 
     def end(self) -> None:
-        """End all streams; from any thread, and from a signal's handler."""
+        """End all streams. May be called from any thread, and from a signal handler."""
         self._ended.set()
 
     def close(self) -> None:
-        """End all streams, and wait until nobody looks any more; not for the event loop."""
+        """End all streams, and wait ENDS_WITHIN_S at most for the polling thread. Blocks."""
         self.end()
         if self._thread is not None:
             self._thread.join(ENDS_WITHIN_S)
 
     async def _events(self, ask: Asker, page: Changes | None, number: int, here: str) -> AsyncIterator[bytes]:
-        """What a client lacks, from the database; then what is made for all, from the event `number` on."""
+        """Yield the changes that the client lacks, from the database; then the buffered events from `number` on."""
         yield f"retry: {RETRY_MS}\n\n".encode()
         while page is not None:
             if page.changes:
@@ -116,7 +117,7 @@ class Watcher:
                 yield _HEARTBEAT
 
     async def _is_news(self) -> bool:
-        """Wait for the next event, or for the time of a sign of life."""
+        """Wait for the next event; return False if none came within HEARTBEAT_S."""
         try:
             async with asyncio.timeout(HEARTBEAT_S):
                 await self._news.wait()
@@ -138,7 +139,10 @@ class Watcher:
     # --- in threads -------------------------------------------------------------------------------------------------
 
     def _join(self, store: LineageStore, loop: asyncio.AbstractEventLoop) -> tuple[int, str]:
-        """Look, so that no client is ahead; the number of the next event, and the token that it goes on from."""
+        """Poll once, so that the follower is not behind the client's token.
+
+        Returns the number of the next event, and the token that it continues from.
+        """
         with self._looking:
             if self._follower is None:
                 self._follower = store.follow()
@@ -149,14 +153,14 @@ class Watcher:
             return self._made + 1, self._follower.since
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look as long as there are clients, and nobody ends it."""
+        """Poll until there are no clients or the streams end."""
         while self._is_wanted(ended=self._ended.wait(LOOKS_EVERY_S), loop=loop):
             pass
-        with suppress(RuntimeError):  # the loop may have ended, too
+        with suppress(RuntimeError):  # the event loop may have ended already
             loop.call_soon_threadsafe(self._wake)
 
     def _is_wanted(self, *, ended: bool, loop: asyncio.AbstractEventLoop) -> bool:
-        """Look, if anybody wants it; else there is nobody who looks, until the next client comes."""
+        """Poll once; if there are no clients or the streams have ended, close the follower and return False instead."""
         with self._looking:
             assert self._follower is not None
             if ended or not self.clients:
@@ -183,7 +187,7 @@ class Watcher:
     def _tell_state(
         self, loop: asyncio.AbstractEventLoop, trouble: str, what: str = "", remedy: str = ""
     ) -> None:
-        """Tell all clients when the database fails, and when it answers again."""
+        """Send an event to all clients when the database starts to fail, and when it answers again."""
         if trouble == self._trouble:
             return
         self._trouble = trouble
@@ -192,13 +196,13 @@ class Watcher:
 
     def _make(self, loop: asyncio.AbstractEventLoop, event: bytes) -> None:
         self._made += 1
-        with suppress(RuntimeError):  # the loop has ended, and all clients with it
+        with suppress(RuntimeError):  # the event loop has ended, and all clients with it
             loop.call_soon_threadsafe(self._keep, event)
 
 
 @contextmanager
 def ended_by_signals(watcher: Watcher) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the streams too: a server waits for its clients before it ends."""
+    """Make SIGTERM and SIGINT end the streams too, because the server waits for its clients before it exits."""
 
     def end(number: int, frame: FrameType | None, before: Before) -> None:
         watcher.end()
@@ -218,6 +222,6 @@ def _of_changes(answer: Changes) -> bytes:
 
 
 def _event(kind: str, data: Mapping[str, object], token: str = "") -> bytes:
-    """An event as it is on the wire; one without a token does not move where a client stands."""
+    """Encode an event; one without a token does not change the client's Last-Event-ID."""
     identity = f"id: {token}\n".encode() if token else b""
     return b"event: %b\n%bdata: %b\n\n" % (kind.encode(), identity, to_json(data))

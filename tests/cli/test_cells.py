@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_store.cli.cells import escaped, shown
+from lineage_store.cli.tables import shown
 from lineage_store.csv_values import for_csv, rows_for_csv
 from lineage_store.json_values import for_json
+from lineage_store.texts import escaped
 from lineage_store.times import instant
 
 ANY = [

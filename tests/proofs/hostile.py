@@ -31,7 +31,7 @@ from sqlalchemy.exc import SAWarning
 from helpers.contents import natural_contents
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.cli import app, cells, main, output, session
+from lineage_store.cli import app, main, output, session, tables
 from lineage_store.cli.verbs import search
 from lineage_store.errors import MindInsightException
 from lineage_store.store.database import engine as engines
@@ -43,7 +43,7 @@ from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
 
 _CONTROL_SIZE = 1_000
 _HARMLESS_CODES = frozenset({0, 1, 2, 3, 5})
-_ESCAPING = (app, cells, output, search, session)
+_ESCAPING = (app, output, search, session, tables)
 _STARRING = (app, engines)
 
 

@@ -1,4 +1,4 @@
-// What the server answers, in the page's own types.
+// Requests to the server's API, with answers in the page's own types.
 
 import { get, jobPath, Problem, sent, url } from "./client";
 import { type Column, type Columns, wordOf } from "./columns";
@@ -64,7 +64,7 @@ export interface KnownValue {
   jobs: number;
 }
 
-/** Values that jobs have of a field; of texts those with `part` in them. */
+/** Fetch the values that jobs have in a field; of texts, those that contain `part`. */
 export const knownValues = async (name: string, part: string, signal: AbortSignal) =>
   (await get<{ values: KnownValue[] }>("values", { name, part }, signal)).values;
 
@@ -98,7 +98,7 @@ interface WireSeries {
     began_at: number | string | null;
     thinned_count: number;
     rows: number;
-    columns: Record<string, number | null>; // null: 0 from end to end
+    columns: Record<string, number | null>; // offset; null: all zeros
   }[];
   missing: number[];
 }
@@ -113,7 +113,7 @@ export interface Wanted {
   superseded: boolean;
 }
 
-/** Curves of one tag of some jobs: what is drawn of them. */
+/** Fetch the curves of a tag of some jobs, with the columns that charts need; `timed`: wall times too. */
 export async function series(
   jobs: readonly JobId[],
   tag: string,
@@ -132,7 +132,7 @@ export async function series(
   return curvesOf(await response.arrayBuffer());
 }
 
-/** Four bytes that tell the header's length, the header, and from the next multiple of eight on float64 columns. */
+/** Decode: the header's length (4 bytes), the header, and from the next multiple of eight on columns of float64. */
 export function curvesOf(buffer: ArrayBuffer): Curve[] {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as WireSeries;
@@ -170,7 +170,7 @@ export function nameOf(job: { train_id: string }): string {
   return job.train_id.replace(/^\.\//, "");
 }
 
-/** The jobs of a condition, or those named, with their lineage; at most `MOST_COMPARED`. */
+/** Fetch the jobs that match a condition, or those in `ids`, with their lineage; at most `MOST_COMPARED`. */
 export async function foundJobs(
   asked: { where?: string; ids?: readonly JobId[] },
   signal: AbortSignal,
@@ -183,7 +183,7 @@ export async function foundJobs(
   return found.filter((job) => job !== null);
 }
 
-/** All jobs of a condition, those without lineage among them. */
+/** Fetch the ids of all jobs that match a condition, including jobs without lineage. */
 export async function idsOf(where: string, signal: AbortSignal): Promise<JobId[]> {
   const { count, byName } = await jobColumns({ where: terms(where), condition: null }, ["network"], signal);
   const [bases, names] = [byName.get("base"), byName.get("train_id")];
@@ -205,7 +205,7 @@ async function withLineage(base: string, ids: readonly JobId[], signal: AbortSig
   }
 }
 
-/** A job of which nobody wrote what was trained: its curves are there all the same. */
+/** Fetch a job that has no lineage, or null if it does not exist: a job without lineage has curves too. */
 async function withoutLineage({ base, name }: JobId, signal: AbortSignal): Promise<FoundJob | null> {
   try {
     const { job } = await get<{ job: FoundJob }>(jobPath(base, name), {}, signal);
@@ -216,7 +216,7 @@ async function withoutLineage({ base, name }: JobId, signal: AbortSignal): Promi
   }
 }
 
-/** The condition that finds jobs by their names; the server tells names that are no Unicode escaped. */
+/** Return the condition that finds jobs by name. Names that are not Unicode come escaped from the server. */
 export function named(names: readonly string[]): object {
   const unescaped = (text: string) =>
     text.replace(/\\x([0-9a-f]{2})|\\u([0-9a-f]{4})/g, (_, byte?: string, unit?: string) => {

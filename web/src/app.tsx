@@ -1,4 +1,4 @@
-// The page's frame: where one can go, and what the route shows.
+// The frame of the page: the navigation, and the view of the current route.
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";

@@ -1,4 +1,4 @@
-// Nobody brings the store up to date, or somebody is late: said on every page, with the age of what is shown.
+// A notice on every page when no ingester keeps the store up to date or one is late, with the age of the data.
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -7,7 +7,7 @@ import { duration } from "./format";
 import type { Health } from "./health";
 import { href } from "./state";
 
-const FIRST_LOOK_MS = 3000; // after what people came for
+const FIRST_LOOK_MS = 3000; // later than the requests of the view itself
 const LOOKS_EVERY_MS = 60_000;
 const LATE = ["unattended_base_dir", "unsearched_base_dir"];
 

@@ -1,6 +1,6 @@
-// Questions to the server: JSON, columns of float64, and problems in words that can be shown.
+// HTTP requests to the server, and its problems as errors with texts for people.
 
-/** A problem as the server tells it (application/problem+json), or that nobody answered. */
+/** A problem that the server answered (application/problem+json), or that the server cannot be reached. */
 export class Problem extends Error {
   constructor(
     readonly kind: string,
@@ -11,7 +11,7 @@ export class Problem extends Error {
     super(detail);
   }
 
-  /** Whether asking again may help. */
+  /** Whether a retry may succeed. */
   get passes(): boolean {
     return this.status === 0 || this.status === 429 || this.status === 503;
   }
@@ -48,18 +48,18 @@ export function sent(
   signal?: AbortSignal,
 ): Promise<Response> {
   const headers = { "content-type": "application/json" };
-  const keepalive = method === "PUT"; // what somebody wrote is kept, also when the page is left at once
+  const keepalive = method === "PUT"; // finish the request even if the page is closed at once
   const options = { method, headers, keepalive, body: JSON.stringify(body) };
   return ask(url(path), { ...options, ...(signal ? { signal } : {}) });
 }
 
-/** Whether something can be had at an address: raises what the server tells, if it cannot. */
+/** Fetch an address. Throws the server's problem if that fails. */
 export async function canBeHad(address: string, signal: AbortSignal): Promise<boolean> {
   return (await ask(new URL(address), { signal })).ok;
 }
 
 let answered: (since: string | null) => void;
-/** Where in the store's changes the first answer stood; null where that is not known. */
+/** The token of the store's changes that the first answer carried; null if it carried none. */
 export const firstAnswer = new Promise<string | null>((resolve) => {
   answered = resolve;
 });
@@ -90,14 +90,14 @@ async function ask(address: URL, options: RequestInit): Promise<Response> {
 }
 
 /**
- * The path of a part of a job, or of the job itself: its base dir's key, and its name. A slash is behind the name also
- * where nothing follows: without it, a job `a/tags` would be the tags of the job `a`.
+ * The path of a job or of a part of it. A slash always follows the name: without it, the path of a job `a/tags` would
+ * mean the tags of the job `a`.
  */
 export function jobPath(base: string, name: string, part = ""): string {
   return `jobs/${encodeURIComponent(base)}/${encodeURIComponent(name)}/${part}`;
 }
 
-/** What people read as the name of a job: the one that is the base dir itself has none. */
+/** The name of a job for people. The job whose directory is the base dir itself has an empty name. */
 export function shownName(name: string): string {
   return name || "./";
 }

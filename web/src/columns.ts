@@ -1,4 +1,4 @@
-// Many jobs as columns: numbers side by side, words as codes. What the table, the plots and the groups read. Pure.
+// Many jobs as columns of numbers or of codes for words: the data of the table, the plots and the groups. Pure.
 
 export interface Numbers {
   kind: "number";
@@ -18,7 +18,7 @@ export interface Columns {
   byName: ReadonlyMap<string, Column>;
 }
 
-/** The numbers of a column; of words their places in the alphabet, so that they have an axis too. */
+/** The numbers of a column; for words, their indices in alphabetical order, so that words have an axis too. */
 export function asNumbers(column: Column): Float64Array {
   if (column.kind === "number") return column.values;
   const placeOf = new Map(wordsInOrder(column).map((word, place) => [word, place]));
@@ -26,7 +26,7 @@ export function asNumbers(column: Column): Float64Array {
   return Float64Array.from(column.codes, (code) => (code < 0 ? Number.NaN : places[code]!));
 }
 
-/** The words of a column as they stand on an axis. */
+/** The words of a column in the order of their axis. */
 export function wordsInOrder(column: Words): string[] {
   return [...column.words].sort();
 }
@@ -41,7 +41,7 @@ export interface SortKey {
   down: boolean;
 }
 
-/** The order of rows by several keys; what is missing comes last, whichever way; equal rows keep their order. */
+/** Sort rows by several keys. Missing values come last in both directions; equal rows are ordered by number. */
 export function sorted(columns: Columns, rows: ArrayLike<number>, keys: readonly SortKey[]): Int32Array {
   const order = Int32Array.from(rows);
   const by = keys.flatMap(({ name, down }) => {
@@ -62,7 +62,7 @@ export function sorted(columns: Columns, rows: ArrayLike<number>, keys: readonly
   });
 }
 
-/** The columns with some jobs in the place of those with the same train ids: ahead of the others, as what grew last is. */
+/** Replace the jobs with these train ids by those in `part`, which come first, as the last updated jobs do. */
 export function renewed(columns: Columns, part: Columns, trainIds: ReadonlySet<string>): Columns {
   const ids = columns.byName.get("train_id");
   if (ids?.kind !== "word") return part;
@@ -75,7 +75,7 @@ export function renewed(columns: Columns, part: Columns, trainIds: ReadonlySet<s
   return { count: part.count + left.length, byName };
 }
 
-/** All rows of one column, and behind them some of another; where one has numbers alone and the other words, words. */
+/** All rows of one column, then some rows of another; if only one of them has numbers, these become words. */
 function joined(first: Column, then: Column, rows: readonly number[]): Column {
   if (first.kind === "number" && then.kind === "number") {
     const values = new Float64Array(first.values.length + rows.length);
@@ -111,14 +111,14 @@ function asWords(column: Column): Words {
   return { kind: "word", words: [...places.keys()], codes };
 }
 
-/** What is selected on an axis: places between two values, or (words) some of them. */
+/** A selection on an axis: the values from `low` to `high`; for words, their indices. */
 export interface Brush {
   name: string;
   low: number;
   high: number;
 }
 
-/** The rows that lie within every brush; several on one axis are either-or. */
+/** The rows that lie within a brush on every axis that has brushes. */
 export function within(columns: Columns, brushes: readonly Brush[]): Int32Array {
   const axes = [...new Set(brushes.map((brush) => brush.name))].flatMap((name) => {
     const column = columns.byName.get(name);
@@ -141,7 +141,7 @@ export interface Group {
   rows: number[];
 }
 
-/** Rows by the value of a field, the largest group first. */
+/** Group rows by the value of a field, the largest group first. */
 export function grouped(
   columns: Columns,
   rows: ArrayLike<number>,

@@ -2,7 +2,7 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** A number in at most `digits` significant digits; whole numbers in full, with thin grouping. */
+/** A number in at most `digits` significant digits; integers in full, with commas between groups of digits. */
 export function number(value: number | null | undefined, digits = 4): string {
   if (value === null || value === undefined) return "";
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
@@ -19,12 +19,12 @@ function plain(value: number, digits: number): string {
 }
 
 function exponent(value: number, digits: number): string {
-  const all = digits > 16; // as many as it has: to ask for 17 would bring what float64 made of the last
+  const all = digits > 16; // the shortest text that is exact: 17 fixed digits would show the rounding of float64
   const [mantissa = "", power = ""] = value.toExponential(all ? undefined : digits - 1).split("e");
   return `${mantissa.replace(/\.?0+$/, "")}e${power.replace("+", "")}`;
 }
 
-/** Bytes in the largest unit that leaves at least one. */
+/** Bytes in the largest unit of which there is at least one. */
 export function bytes(count: number): string {
   let unit = 0;
   let rest = count;
@@ -35,7 +35,7 @@ export function bytes(count: number): string {
   return `${unit === 0 ? rest : Number(rest.toPrecision(3))} ${UNITS[unit]}`;
 }
 
-/** Seconds in the two largest units; in more, where others are so far apart that those do not tell them from these. */
+/** Seconds in the two largest units, or in more if that is needed to distinguish values `apart` seconds apart. */
 export function duration(seconds: number, apart = Infinity): string {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 0) return `−${duration(-seconds, apart)}`;
@@ -57,7 +57,7 @@ export function duration(seconds: number, apart = Infinity): string {
     .join(" ");
 }
 
-/** A moment in the reader's zone, to the second; today without its date. */
+/** A time in the reader's time zone, to the second; without the date if it is today. */
 export function time(moment: string | number | null | undefined, now = new Date()): string {
   if (moment === null || moment === undefined || moment === "") return "";
   const at = new Date(typeof moment === "number" ? moment * 1000 : moment);
@@ -67,14 +67,14 @@ export function time(moment: string | number | null | undefined, now = new Date(
   return at.toDateString() === now.toDateString() ? clock : `${date} ${clock}`;
 }
 
-/** How long ago a moment was. */
+/** How long ago a time was. */
 export function ago(moment: string | null | undefined, now = Date.now()): string {
   if (!moment) return "";
   const seconds = (now - new Date(moment).getTime()) / 1000;
   return seconds < 1 ? "now" : `${duration(Math.round(seconds))} ago`;
 }
 
-/** How far a standby is behind its primary, as `GET health` tells it. */
+/** How far a standby is behind its primary, as in the answer to `GET health`. */
 export interface Standby {
   is_up: boolean;
   lag_s: number | null;
@@ -82,7 +82,7 @@ export interface Standby {
   shows: string | null;
 }
 
-/** The same in a sentence. */
+/** A sentence on how far a standby is behind. */
 export function lag({ is_up, lag_s, lag_bytes, shows }: Standby): string {
   if (!is_up) return "It does not answer.";
   if (lag_bytes !== null) return `It is ${duration(lag_s ?? 0)} (${bytes(lag_bytes)}) behind the primary.`;

@@ -1,4 +1,4 @@
-// Health: base dirs with their lag, who leads them, and what is not well, each with what to do.
+// The view Health: base dirs with their lag and leader, and the findings with their remedies.
 
 import { get } from "./client";
 import { ago, bytes, duration, lag, number, type Standby, time } from "./format";
@@ -79,10 +79,10 @@ function BaseDir({ row }: { row: Record<string, unknown> }) {
 }
 
 const NONE = "–";
-/** Of users' numbers: what they were written with may have been 32 bits, which hold no more. */
+/** Digits of users' numbers: they may have been written as 32-bit floats, which have no more. */
 const MOST_DIGITS = 7;
 
-/** Names and values: those of the store as their units have them, those that users gave (`verbatim`) as they are. */
+/** A table of names and values; values of the store get units by their names, values of users (`verbatim`) do not. */
 export function Facts({
   facts,
   verbatim = false,
@@ -104,7 +104,7 @@ export function Facts({
   );
 }
 
-/** A value of one of the store's columns, whose name tells its unit. */
+/** The text of a value in one of the store's columns, whose name implies the unit. */
 export function fact(name: string, value: unknown): string {
   if (typeof value === "number" && /(^|_)bytes$/.test(name)) return bytes(value);
   if (typeof value === "number" && /_(s|seconds)$/.test(name)) return duration(value);
@@ -119,7 +119,7 @@ function plain(value: unknown, digits = 4): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A column's name without the unit that its value is written with. */
+/** A column's name without the suffix for its unit. */
 export function titleOf(name: string): string {
   return name.replace(/_(s|at|seconds)$/, "").replaceAll("_", " ");
 }

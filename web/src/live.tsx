@@ -1,22 +1,22 @@
-// What changes in the store, as the server tells it: one stream for all tabs where the browser can share one.
+// The changes of the store as signals, from one stream that all tabs share if the browser can do that.
 
 import { computed, effect, signal } from "@preact/signals";
 import { firstAnswer, url } from "./client";
 import { type Address, follow, type Standing, type Told } from "./stream";
 
-/** Grows with every change; views that show many jobs look again when it does. */
+/** Increases with every change; views of many jobs then fetch again. */
 export const revision = signal(0);
-/** Jobs that changed last, by name, with the revision at which they did. */
+/** The jobs that changed last, by name, with the value of `revision` at their change. */
 export const changed = signal<ReadonlyMap<string, number>>(new Map());
 export const standing = signal<Standing>({ connection: "connecting", trouble: "" });
-/** Whether what is shown may be behind the store. */
+/** Whether the shown data may be out of date. */
 export const stale = computed(() => standing.value.connection === "lost" || standing.value.trouble !== "");
 
-const TOGETHER_MS = 500; // changes that come so close are told as one
+const TOGETHER_MS = 500; // changes within this time are combined
 let waiting: string[] = [];
 let _timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Follow from where the first answer stood: whatever was fetched is not older. */
+/** Follow the changes from the token of the first answer, so that no change after any answer is missed. */
 export async function listen(): Promise<void> {
   const address: Address = { url: url("events").href, since: await firstAnswer };
   if (typeof SharedWorker === "undefined") {
@@ -66,7 +66,7 @@ export function Connection() {
   );
 }
 
-/** Why what is shown may not be the latest. */
+/** A notice that the shown data may be out of date, and why. */
 export function Away() {
   const { connection, trouble } = standing.value;
   if (!stale.value) return null;

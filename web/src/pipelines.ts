@@ -1,4 +1,4 @@
-// Dataset pipelines as trees, and two or more of them side by side with what differs marked. Pure.
+// Dataset pipelines as trees, and the line by line comparison of several pipelines. Pure.
 
 export interface Pipeline {
   operation: string;
@@ -8,7 +8,7 @@ export interface Pipeline {
 
 type Raw = Record<string, unknown> & { children?: Raw[] };
 
-/** What the store answers (MindInsight's shape): parameters beside `op_type`, `operations`, `sampler`, `children`. */
+/** Read a pipeline in MindInsight's form, in which the parameters stand beside `op_type` and `children`. */
 export function pipelineOf(raw: Raw | null | undefined): Pipeline | null {
   if (!raw || !Object.keys(raw).length) return null;
   const { children = [], op_type, op_module, ...parameters } = raw;
@@ -26,7 +26,7 @@ export interface PipelineNode {
   of: Pipeline;
 }
 
-/** The operations as nodes of a graph: each takes what the operations within it give. */
+/** The operations as nodes of a graph, in which the children of an operation are its inputs. */
 export function nodesOf(pipeline: Pipeline): PipelineNode[] {
   const nodes: PipelineNode[] = [];
   const add = (of: Pipeline): string => {
@@ -42,12 +42,12 @@ export function nodesOf(pipeline: Pipeline): PipelineNode[] {
 export interface Line {
   depth: number;
   key: string;
-  /** Per pipeline; undefined where it has no such line. */
+  /** One per pipeline; undefined if the pipeline has no such line. */
   values: (string | undefined)[];
   differs: boolean;
 }
 
-/** One line an operation or parameter, of all pipelines: matched by the place of the operation and the parameter's name. */
+/** One line per operation or parameter, matched across pipelines by position in the tree and by parameter name. */
 export function compared(pipelines: readonly (Pipeline | null)[]): Line[] {
   const lines: Line[] = [];
   const walk = (nodes: readonly (Pipeline | undefined)[], depth: number) => {
@@ -88,7 +88,7 @@ function shown(value: unknown): string | undefined {
   return value === undefined ? undefined : written(value);
 }
 
-/** A value as people write it: an operation as a call. */
+/** The text of a value; an operation is written as a call. */
 function written(value: unknown): string {
   if (typeof value === "string") return value;
   if (Array.isArray(value)) return value.map(written).join(", ");

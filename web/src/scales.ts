@@ -1,9 +1,9 @@
-// Scales: where a value stands on an axis, which ticks the axis has, and what is written at them. Pure.
+// Scales: the place of a value on an axis, and the ticks of the axis with their texts. Pure.
 
 import { number } from "./format";
 
 export interface Scale {
-  /** 0 at the low end, 1 at the high one. */
+  /** The place of a value: 0 at the low end, 1 at the high one. */
   at(value: number): number;
   /** The value at a place. */
   value(place: number): number;
@@ -13,10 +13,10 @@ export interface Scale {
   readonly high: number;
 }
 
-/** Positive values of which the middle 80 % span so many decades are told apart on a log axis only. */
+/** If the middle 80 % of positive values span this many decades, the axis is logarithmic. */
 const DECADES = 1.9;
 
-/** Least and greatest finite value; null where there is none. */
+/** The least and greatest finite value, or null if there is none. */
 export function extent(values: ArrayLike<number>): [number, number] | null {
   let low = Infinity;
   let high = -Infinity;
@@ -28,7 +28,7 @@ export function extent(values: ArrayLike<number>): [number, number] | null {
   return low <= high ? [low, high] : null;
 }
 
-/** The scale that fits values by itself: log where they are positive and span decades. */
+/** The wanted scale, or by default log for positive values that span decades, otherwise linear. */
 export function fitting(values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
   const [low, high] = extent(values) ?? [0, 1];
   const log = wanted ? wanted === "log" && low > 0 : low > 0 && middleDecades(values) >= DECADES;
@@ -45,7 +45,7 @@ export function linear(low: number, high: number): Scale {
   const beside = low === high ? (Math.abs(low) || 1) / 2 || Number.MIN_VALUE : 0;
   const from = Math.max(low - beside, -Number.MAX_VALUE);
   const to = Math.min(high + beside, Number.MAX_VALUE);
-  const unit = to - from === Infinity ? 0.5 : 1; // the distance of the two may be more than a number holds
+  const unit = to - from === Infinity ? 0.5 : 1; // the difference of the two may overflow
   const span = to * unit - from * unit;
   return {
     kind: "linear",
@@ -76,13 +76,13 @@ export function logarithmic(low: number, high: number): Scale {
   };
 }
 
-/** Numbers are told apart to so many digits: float64 has two more, which computing blurs. */
+/** Significant digits that are reliable: float64 has two more, which are lost to rounding. */
 const DIGITS = 15;
 
-/** Round numbers between two values, five or so; the two themselves, where float64 has no round ones between. */
+/** Some `about` round numbers between two values; the two themselves if float64 has no round numbers between. */
 export function ticksBetween(low: number, high: number, about = 5): number[] {
   if (!Number.isFinite(low) || !Number.isFinite(high) || low > high) return [];
-  const rough = high / about - low / about; // their distance may be more than a number holds
+  const rough = high / about - low / about; // not (high - low) / about, which may overflow
   const power = 10 ** magnitude(rough);
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
   const digits = magnitude(Math.max(Math.abs(low), Math.abs(high))) - magnitude(step) + 2;
@@ -91,17 +91,17 @@ export function ticksBetween(low: number, high: number, about = 5): number[] {
   return Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(digits)));
 }
 
-/** Ticks and their texts: each to the place that tells it from the ticks beside it. */
+/** Ticks with texts that have enough digits to distinguish neighbours. */
 export function labelled(ticks: readonly number[]): { value: number; text: string }[] {
   return ticks.map((value, n) => {
     const beside = [ticks[n - 1], ticks[n + 1]].filter((each) => each !== undefined);
     const apart = Math.min(...beside.map((each) => Math.abs(each - value)));
-    const digits = magnitude(Math.abs(value)) - magnitude(apart) + 3; // two more: a tick may be no round number
+    const digits = magnitude(Math.abs(value)) - magnitude(apart) + 3; // 2 more: ticks need not be round
     return { value, text: number(value, Math.min(17, Math.max(4, digits))) };
   });
 }
 
-/** The power of ten of a number's first digit. */
+/** The power of ten of a number's first digit, as an exponent. */
 function magnitude(value: number): number {
   return Math.floor(Math.log10(value));
 }

@@ -1,6 +1,6 @@
-// An exponential moving average whose memory is a number of steps, whatever the sampling. Pure.
+// An exponential moving average whose half-life is in steps, so that it does not depend on the sampling. Pure.
 
-/** Smoothed values; `halfLife` in steps: what lies so far back counts half. NaN stays NaN and is not remembered. */
+/** Smooth values: one `halfLife` steps back has half the weight. NaN and infinities stay and affect no other value. */
 export function smoothed(
   steps: ArrayLike<number>,
   values: ArrayLike<number>,

@@ -1,11 +1,11 @@
-// Where the reader is: a route and its parameters. All of it is in the URL, so that a link brings back the same view.
+// The route and its parameters. All state of a view is in the URL, so that a link restores it.
 
 import { computed, signal } from "@preact/signals";
 
 const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
 const current = signal(new URL(location.href));
 
-/** What a part of an address means; one that somebody cut off stands for itself. */
+/** Decode a part of an address; a malformed one, such as of a truncated link, is returned unchanged. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -14,7 +14,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The path below the page's own, in its parts, each decoded. An empty one may be the name of a job. */
+/** The decoded parts of the path below the page's base. An empty part may be the name of a job. */
 export const route = computed(() =>
   current.value.pathname.slice(base.length).split("/").slice(1).map(decoded),
 );
@@ -24,7 +24,7 @@ export function parameter(name: string): string {
   return query.value.get(name) ?? "";
 }
 
-/** A list that a parameter holds; names may have commas in them, which are escaped. */
+/** The list in a parameter, separated by commas; commas in names are escaped. */
 export function list(name: string): string[] {
   const text = parameter(name);
   return text ? text.split(",").map(decoded) : [];
@@ -34,7 +34,7 @@ export function joined(names: readonly string[]): string {
   return names.map((name) => name.replace(/[%,]/g, encodeURIComponent)).join(",");
 }
 
-/** Change some parameters; null or "" takes one away. `keep` leaves the view before it in the history. */
+/** Change parameters; null or "" removes one. With `keep`, the previous view stays in the history. */
 export function set(changes: Record<string, string | null>, keep = false): void {
   const next = new URL(current.value);
   for (const [name, value] of Object.entries(changes)) {
@@ -65,7 +65,7 @@ addEventListener("popstate", () => {
   current.value = new URL(location.href);
 });
 
-// Links within the page change the route, and load nothing.
+// Links within the page change the route without loading a document.
 addEventListener("click", (event) => {
   const link = (event.target as Element | null)?.closest?.("a");
   const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

@@ -1,17 +1,17 @@
-// Which hyper-parameters go with a metric: Spearman's rank correlation, and how far it can be trusted. Pure.
+// Spearman's rank correlation, with its p-value. Pure.
 
 export interface Correlation {
   /** −1 to 1; ties take their mean rank. */
   rho: number;
   jobs: number;
-  /** Of so strong a correlation, or a stronger one, among jobs that have none (normal approximation). */
+  /** The two-sided p-value: how likely at least this |rho| is without any correlation (normal approximation). */
   chance: number;
 }
 
-/** So few jobs say nothing, whatever the numbers. */
+/** With fewer jobs, no correlation is computed. */
 export const FEWEST_JOBS = 8;
 
-/** Of the pairs in which both are finite; null where there are too few, or one of the two never changes. */
+/** Correlate the pairs in which both are finite; null if there are too few, or one of the two is constant. */
 export function rankCorrelation(first: ArrayLike<number>, second: ArrayLike<number>): Correlation | null {
   const both: number[] = [];
   for (let n = 0; n < first.length; n += 1) {
@@ -32,7 +32,7 @@ export function rankCorrelation(first: ArrayLike<number>, second: ArrayLike<numb
   return { rho, jobs: both.length, chance: tails(Math.abs(rho) * Math.sqrt(both.length - 1)) };
 }
 
-/** Ranks from 1; equal values share the mean of theirs. */
+/** Ranks from 1; equal values get the mean of their ranks. */
 export function ranks(values: readonly number[]): number[] {
   const order = values.map((_, n) => n).sort((a, b) => values[a]! - values[b]!);
   const out = new Array<number>(values.length);
@@ -45,7 +45,7 @@ export function ranks(values: readonly number[]): number[] {
   return out;
 }
 
-/** Both tails of the normal distribution (Abramowitz and Stegun 26.2.17, to 1e-7). */
+/** The probability of both tails of the normal distribution beyond ±z (Abramowitz and Stegun 26.2.17, to 1e-7). */
 function tails(z: number): number {
   const t = 1 / (1 + 0.2316419 * z);
   const poly =

@@ -1,20 +1,20 @@
-// The stream of changes, followed from a token on: connected again where it breaks, without missing anything.
+// Follows the stream of changes from a token on; after a lost connection it reconnects without missing a change.
 
 export interface Standing {
   connection: "connecting" | "connected" | "lost";
-  /** What keeps the server from its database; "": nothing. */
+  /** Why the server cannot use its database; "": it can. */
   trouble: string;
 }
 
 export interface Told {
   standing?: Standing;
-  /** Names of jobs that changed, without ./ */
+  /** Names of the jobs that changed, without ./ */
   changes?: string[];
 }
 
 export interface Address {
   url: string;
-  /** Where the first answer stood; null: from now on. */
+  /** The token to follow from; null: from now on. */
   since: string | null;
 }
 
@@ -47,7 +47,7 @@ export function follow({ url, since }: Address, tell: (told: Told) => void): voi
     );
     source.onerror = () => {
       stand({ connection: "lost" });
-      if (source.readyState !== EventSource.CLOSED) return; // else the browser itself connects again
+      if (source.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
       source.close();
       setTimeout(connect, AGAIN_MS);
     };

@@ -1,4 +1,4 @@
-// One stream for all tabs of a browser: over HTTP/1.1 it has six connections to a server, which the sixth tab would wait for.
+// One stream for all tabs: over HTTP/1.1 a browser has only six connections to a server, too few for a stream per tab.
 
 import { type Address, follow, type Standing } from "./stream";
 
@@ -6,7 +6,7 @@ const ports = new Set<MessagePort>();
 let standing: Standing | null = null;
 let following = false;
 
-/** A tab says hello with the address, and goodbye with null. */
+/** A tab joins by sending the address, and leaves by sending null. */
 addEventListener("connect", (event) => {
   const port = (event as MessageEvent).ports[0]!;
   port.onmessage = ({ data }: MessageEvent<Address | null>) => {

@@ -1,1 +1,1 @@
-"""The verbs, a few to a module; `lineage_store.cli.app.VERBS` says which is where."""
+"""The verbs, a few per module; `lineage_store.cli.app.VERBS` names the module of each verb."""

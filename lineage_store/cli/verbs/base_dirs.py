@@ -1,12 +1,12 @@
-"""`forget` and `move`: a base dir leaves the store, or is at another path; its log files stay as they are."""
+"""`forget` and `move`: remove a base dir from the store, or change its path; log files are not touched."""
 
 from __future__ import annotations
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, agreed, pass_session
+from lineage_store.texts import escaped
 
 
 @click.command("forget")

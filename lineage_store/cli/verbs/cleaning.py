@@ -1,4 +1,4 @@
-"""`gc`: jobs leave the store by rule, and come back on demand."""
+"""`gc`: removes jobs from the store by rule, lists the removed jobs, and lets ingest read one again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from lineage_store.api.places import find_removed
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Row,
@@ -24,6 +23,7 @@ from lineage_store.cli.output import (
 )
 from lineage_store.cli.session import Session, agreed, pass_session
 from lineage_store.cli.verbs.search import read_condition
+from lineage_store.texts import escaped
 from lineage_store.times import instant
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def gc_verb(
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store(writes=True) as store:
         if restore is not None:
-            return _restore(session, store, restore, base_dir)
+            _restore(store, restore, base_dir)
+            return 0
         if removed:
             _list_removed(store, base_dir, style, **page_arguments(limit, page))
             return 0
@@ -119,7 +120,7 @@ def gc_verb(
                 "Say which jobs: --older-than, --where, --condition or --missing; or --policies alone."
             )
         if dry_run and policies:
-            _list_expired(store, base_dir, style, limit)
+            write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
             _list_removable(store, rules, base_dir, style, limit)
         else:
@@ -128,7 +129,7 @@ def gc_verb(
 
 
 def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) -> None:
-    """Raise click.UsageError where options stand beside --removed or --restore that these would pass over."""
+    """Raise click.UsageError if --removed or --restore comes with options that it would ignore."""
     if removed and restore is not None:
         raise click.UsageError("--removed and --restore exclude each other: give one of them.")
     if not others:
@@ -145,7 +146,7 @@ def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) ->
 def _remove(
     session: Session, store: LineageStore, rules: CleanUp | None, base_dir: str | None, *, yes: bool
 ) -> int:
-    """Remove what the rules name, or (None) the policies of the settings."""
+    """Remove the jobs that the rules name; None: those that the policies of the settings name. Return the exit code."""
     thins = rules is None and store.settings.keep_every_step_days > 0
     if not yes:
         from lineage_store.api.reports import total
@@ -185,12 +186,8 @@ def _list_removable(
     write_rows(COLUMNS, first(rows, limit), style)
 
 
-def _list_expired(store: LineageStore, base_dir: str | None, style: Style, limit: int | None) -> None:
-    write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
-
-
 def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Row]:
-    """The jobs that go, and the long series of those that stay."""
+    """Yield the jobs that would go, and the series that would be thinned of those that stay."""
     going = set[tuple[str, str]]()
     for job in store.expired_jobs(base_dir):
         going.add((job.base_dir, job.train_id))
@@ -213,8 +210,7 @@ def _list_removed(
     write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
 
 
-def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
+def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:
     place, train_id = find_removed(store, job, base_dir)
     store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
-    return 0

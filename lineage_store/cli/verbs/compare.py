@@ -1,4 +1,4 @@
-"""`compare`: some jobs side by side, with what differs marked."""
+"""`compare`: jobs side by side, with their differences marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`completion`: what a shell must be told to complete verbs and options."""
+"""`completion`: the script by which a shell completes verbs and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export`: views, a statement's answer or run events, as files for others."""
+"""`export`: views, the answer to a query or run events, written as files."""
 
 from __future__ import annotations
 

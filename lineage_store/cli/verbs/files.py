@@ -1,4 +1,4 @@
-"""`inspect` and `why`: what is in a log file, and why it is (not) in the store."""
+"""`inspect` and `why`: what a log file contains, and why a file or job is (not) in the store."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store import beneath
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import columns_option, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.texts import escaped
 from lineage_store.times import instant
 
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -
 
 
 def _as_in_a_base_dir(path: Path) -> tuple[Path, str]:
-    """A log file's base dir, as far as its path tells: that of its job's directory."""
+    """Split a log file's path into the directory above its job's directory, and the rest."""
     return path.parent.parent, os.path.join(path.parent.name, path.name)
 
 
 def _shown(parts: Iterator[Part], limit: int | None) -> Iterator[Part]:
-    """The first frames (None: all), and whatever is not good behind them."""
+    """Yield the first `limit` parts (None: all), and of the rest those that are not good frames."""
     yield from islice(parts, limit)
     yield from (part for part in parts if part.state != "good")
 

@@ -1,4 +1,4 @@
-"""`tail`: what changes in the store, a line a change, as it comes."""
+"""`tail`: the changes of the store as they happen, one per line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped, shown
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.tables import shown
 from lineage_store.errors import (
     DatabaseUnavailableError,
     LineageQuerySummaryDataError,
     LineageSearchConditionParamError,
 )
 from lineage_store.json_values import for_json
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Change
@@ -61,7 +62,7 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
         try:
             store.require_names(condition)
         except LineageSearchConditionParamError as error:
-            session.note(str(error))  # it may be still to come
+            session.note(str(error))  # a later job may bring the name
         while True:
             try:
                 for answer in follower.look():

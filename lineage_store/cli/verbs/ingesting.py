@@ -1,4 +1,4 @@
-"""`ingest` and `daemon`: log files into the store, once or from now on."""
+"""`ingest` and `daemon`: read log files into the store, once or continuously."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.progress import progress_bar
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.config import MOST_SHARDS
 from lineage_store.errors import ExitCode, LeaseHeldError
 from lineage_store.signals import Before, handled
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 3
 
+recursive_option = click.option(
+    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
+)
+
 
 @click.command("ingest")
 @click.argument("base_dirs", type=PATH, metavar="BASE_DIR...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what there is to read, and read nothing.")
-@click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
-)
+@recursive_option
 @pass_session
 def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
     """Read what log files have gained into the store.
@@ -69,9 +71,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 
 @click.command("daemon")
 @click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
-@click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
-)
+@recursive_option
 @click.option(
     "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
 )
@@ -120,7 +120,7 @@ def daemon_verb(
 
 
 def _set_at_eof() -> threading.Event:
-    """What is set when standard input ends, as it does when the process that holds its other end is gone."""
+    """Return an event that is set when standard input ends: when the process at its other end has exited."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -147,7 +147,7 @@ def _show_problems(session: Session, store: LineageStore, report: IngestReport) 
 
 @contextmanager
 def _ended_by_signal() -> Iterator[list[int]]:
-    """The first SIGINT or SIGTERM is noted, so that the transaction at hand can finish; a second one interrupts."""
+    """Append SIGINT and SIGTERM to the list: the first lets the current transaction finish, the second interrupts."""
     ended: list[int] = []
 
     def end(number: int, frame: FrameType | None, before: Before) -> None:

@@ -1,8 +1,8 @@
-"""`jobs`, `show` and `annotate`: which trainings there are, and everything about one."""
+"""`jobs`, `show` and `annotate`: list the jobs, print or annotate one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ from lineage_store.cli.output import (
     columns_option,
     style_options,
     write_json,
+    write_mappings,
     write_pairs,
     write_rows,
-    write_table,
 )
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.states import JobState, Outcome
@@ -168,18 +168,14 @@ def _print_report(report: JobReport) -> None:
     if report.user_info:
         write_pairs([(str(row["key"]), _value(row)) for row in report.user_info], title="User-defined")
     if report.series:
-        _print_table("Tags", _SERIES_COLUMNS, report.series)
-    _print_table("Log files", _FILE_COLUMNS, report.log_files)
+        write_mappings(_SERIES_COLUMNS, report.series, title="Tags")
+    write_mappings(_FILE_COLUMNS, report.log_files, title="Log files")
     for problem in report.problems:
         write_pairs([("what", problem.what), ("remedy", problem.remedy)], title=f"Problem: {problem.subject}")
 
 
-def _print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
-
-
 def _value(row: Mapping[str, Any]) -> object:
-    """The value of a row of v_metric or v_user_info."""
+    """Return the value of a row of v_metric or v_user_info, in its own type."""
     if row["kind"] == "bool":
         return bool(row["value"])
     if row["kind"] == "int" and row["value"] is not None:

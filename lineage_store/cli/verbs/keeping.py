@@ -1,4 +1,4 @@
-"""`backup` and `restore`: the whole store in one file."""
+"""`backup` and `restore`: write the whole store to one file, and read it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`images` and `histograms`: what lies in log files, written to files of its own, one a step."""
+"""`images` and `histograms`: write the payloads of a tag to files, one per step."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _write(
     suffix: str,
     write: Callable[[PayloadSample, Path], object],
 ) -> int:
-    """A file a step; what cannot be read from its log file is told, and the others are written."""
+    """Write one file per step, and report payloads that cannot be read from their log file. Return the exit code."""
     written = failed = 0
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`problems`, `retry` and `reingest`: what is wrong, and reading again."""
+"""`problems`, `retry` and `reingest`: list the problems of ingest, and read log files again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tags`, `evaluations` and `scalars`: what was recorded of a job, as rows or drawn."""
+"""`tags`, `evaluations` and `scalars`: what a job recorded, as rows or as a plot."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from lineage_store.api.places import find_job
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import Table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --start, --stop and --device, which arrive under these names."""
+    """Add the options --start, --stop and --device, which the verb gets under these names."""
     command = click.option("--device", type=int, metavar="N", help="Only this device.")(command)
     command = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")(
         command

@@ -1,4 +1,4 @@
-"""`filter`: the jobs that match, with what was trained and what came of it."""
+"""`filter`: the jobs that match a condition, with their lineage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 
 from lineage_store.api.places import find_base_dir
 from lineage_store.api.where import combined
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.fields import LISTED, METRIC_PREFIX, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
@@ -92,7 +92,7 @@ def filter_verb(
             answer = store.filter_lineage(wanted, count=count)
         else:
             answer = filter_summary_lineage(base_dir, wanted, store=store, refresh=refresh, count=count)
-        # Not before: what was read just now may have brought the names.
+        # Only now: the log files that were just read may have brought the names.
         _refuse_unknown_columns(names, answer)
         store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
         beside = _beside_lineage(store, base_dir, names, answer, wanted if everything else None)
@@ -112,7 +112,7 @@ def _matches_without_lineage(store: LineageStore, base_dir: str | None, conditio
 
 
 def read_condition(text: str | None) -> dict[str, Any] | None:
-    """The JSON object of --condition, given as it stands or as @FILE."""
+    """Read the JSON object of --condition, given as text or as @FILE. Raises click.BadParameter."""
     if text is None:
         return None
     try:
@@ -126,7 +126,7 @@ def read_condition(text: str | None) -> dict[str, Any] | None:
 
 
 def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> None:
-    """Put the page into the condition; flags win over what it says itself."""
+    """Put the page into the condition; the flags override the condition's own limit and offset."""
     if limit is not None or "limit" not in wanted:
         wanted["limit"] = PAGE_ROWS if limit is None else limit
     if page is not None or "offset" not in wanted:
@@ -166,13 +166,14 @@ def _beside_lineage(
     answer: Mapping[str, Any],
     condition: Mapping[str, Any] | None,
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Each object of the answer with what columns ask for that MindInsight's answer lacks.
+    """Pair each object of the answer with the values of columns that MindInsight's answer does not have.
 
-    `condition`: what all jobs of the answer were found by; None: they are one page, and are asked for by name.
+    Args:
+        condition: the condition that found the jobs, if the answer has all of them; None: look them up by name.
     """
     asked = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
     known: dict[tuple[str | None, str], dict[str, Any]] = {}
-    # Where one base dir is asked, or is the only one, MindInsight's answer does not name it.
+    # If one base dir is asked, or is the only one, MindInsight's answer does not name it.
     if asked or "base_dir" in names:
         listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
         found = store.job_columns(
@@ -189,7 +190,7 @@ def _beside_lineage(
 
 
 def _cell(found: Mapping[str, Any], name: str, of_job: Mapping[str, Any]) -> object:
-    """What a job has under a public name."""
+    """Return a job's value under a public name, or None."""
     lineage = found.get("model_lineage", {})
     for group, prefix in PREFIXES.items():
         if name.startswith(prefix):

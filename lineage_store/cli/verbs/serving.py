@@ -1,4 +1,4 @@
-"""`serve`: what is in the store, over HTTP."""
+"""`serve`: runs the HTTP server, and a daemon beside it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.verbs.ingesting import recursive_option
 from lineage_store.setting_sources import LoadedSettings
 
 
@@ -21,9 +22,7 @@ from lineage_store.setting_sources import LoadedSettings
 @click.option(
     "--allow-remarks", is_flag=True, default=None, help="Take labels and remarks without a token too."
 )
-@click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
-)
+@recursive_option
 @click.option(
     "--mindinsight-ui", metavar="DIR", help="Show MindInsight's own page, in DIR, at /mindinsight/."
 )

@@ -1,4 +1,4 @@
-"""`config show`: every setting and where its value comes from."""
+"""`config show`: every setting, its value, and where that comes from."""
 
 from __future__ import annotations
 

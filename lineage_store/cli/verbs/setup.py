@@ -1,4 +1,4 @@
-"""`init`, `db` and `publish`: the database itself."""
+"""`init`, `db` and `publish`: create, upgrade, lay out, copy and publish the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sql`: a statement of the user's own, which can only read."""
+"""`sql`: runs a read-only SQL statement of the user."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None
 
 
 def _require_own_names(columns: Sequence[str], style: Style) -> None:
-    """Raise click.UsageError where columns are told by name, as JSON and --columns do, and two have the same."""
+    """Raise click.UsageError if JSON or --columns needs names of columns, and two columns have the same name."""
     named = asked_columns() or (columns if style == "json" else ())
     for name in named:
         if columns.count(name) > 1:

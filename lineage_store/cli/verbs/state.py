@@ -1,4 +1,4 @@
-"""`status` and `doctor`: is all well, and if not, what to do."""
+"""`status` and `doctor`: the state of the store and of ingest, and what to do about problems."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Style,
     asked_columns,
     listing_options,
     write_json,
+    write_mappings,
     write_pairs,
     write_rows,
-    write_table,
 )
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding, exit_code
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import DaemonStatus, Replay, StoreStatus, WriteAheadLog
@@ -140,7 +140,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
 
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
-    """Tell what is not well; the exit code."""
+    """Print the findings, and return the exit code."""
     from lineage_store.api import without_store
 
     unavailable = None
@@ -162,13 +162,13 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What `status` tells of a store that answers."""
+    """What `status` prints about a store that answers."""
 
     url: str
     status: StoreStatus
     daemons: Sequence[DaemonStatus]
     passes: Sequence[Mapping[str, Any]] | None
-    """So many as were asked for; None: the last one of each base dir."""
+    """The last passes, with --cycles; None: print the last pass of each base dir only in JSON."""
     log: WriteAheadLog | None
     standby: Replay | None
 
@@ -200,33 +200,31 @@ class _Told:
         _print_shards(found)
         _print_daemons(self.daemons)
         if found.removed_by_policy:
-            _print_rows("Removed by policy", POLICY_COLUMNS, found.removed_by_policy)
+            write_mappings(POLICY_COLUMNS, found.removed_by_policy, title="Removed by policy")
         if found.problems:
-            _print_rows("Open problems", PROBLEM_COLUMNS, map(asdict, found.problems))
+            write_mappings(PROBLEM_COLUMNS, map(asdict, found.problems), title="Open problems")
         if self.passes is not None:
-            _print_rows("Last passes", CYCLE_COLUMNS, self.passes)
+            write_mappings(CYCLE_COLUMNS, self.passes, title="Last passes")
 
 
 def _print_shards(status: StoreStatus) -> None:
-    """Of base dirs that have several."""
+    """Print the shards of base dirs that have several."""
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
-        _print_rows("Shards", SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided))
+        write_mappings(
+            SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided), title="Shards"
+        )
 
 
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
     if daemons:
-        _print_rows("Daemons on this host", DAEMON_COLUMNS, map(_daemon_row, daemons))
+        write_mappings(DAEMON_COLUMNS, map(_daemon_row, daemons), title="Daemons on this host")
 
 
 def _daemon_row(status: DaemonStatus) -> dict[str, object]:
     found = asdict(status.finding) if status.finding else dict.fromkeys(DAEMON_COLUMNS)
     names = {name: getattr(status, name) for name in ("base_dir", "shard", "holder")}
     return {**found, **names, "state": status.title}
-
-
-def _print_rows(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:

@@ -1,4 +1,4 @@
-"""`verify`: the log files, held against the store."""
+"""`verify`: compares the log files with the store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.api.places import find_job
-from lineage_store.cli.cells import escaped
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import write_json
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore

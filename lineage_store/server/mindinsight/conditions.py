@@ -1,7 +1,7 @@
-"""What MindInsight refuses in a search condition, in its words and its order. Pure.
+"""Checks a search condition like MindInsight: the same refusals, in the same words and order. Pure.
 
-In: the JSON of a request's body. Out: the condition for the store, or the refusal. The store knows more operators, and
-refuses in other words; a client of MindInsight's expects these.
+In: the JSON of a request's body. Out: the condition for the store, or a refusal. The store itself allows more operators
+and has other error messages, but clients of MindInsight expect these.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SORTED_NAME = f"The sorted_name must be in {_FIELDS} or start with `{METRIC_PRE
 
 
 def refused(detail: str) -> RefusedError:
-    """The refusal of a condition."""
+    """Return the refusal of a condition."""
     return RefusedError("50542218", f"Search_condition param error: {detail}")
 
 
 def read_condition(body: object) -> Mapping[str, Any]:
-    """The condition in a request's body, as the store takes it. Raises a refusal."""
+    """Return a request's body as a condition for the store. Raises RefusedError."""
     if not isinstance(body, dict):
         raise refused("TypeError. Invalid search_condition type, it should be dict.")
     page = {name: body[name] for name in _BOUNDS if name in body}
@@ -95,7 +95,7 @@ def _check_values(name: str, comparisons: object) -> None:
     is_type = name == _LINEAGE_TYPE
     type_: FieldType = "text" if is_type else BY_NAME[name].type
     expected = _TYPE if is_type else _expected(BY_NAME[name])
-    if not isinstance(comparisons, dict):  # of a type: all else was seen before
+    if not isinstance(comparisons, dict):  # only lineage_type: `_check_attribute` has seen the others
         raise _invalid(name, expected)
     if type_ == "text" and not comparisons.keys() <= {*_OF_TEXT}:
         raise _invalid(name, "Its operation should be `eq`, `in` or `not_in`.")
@@ -109,7 +109,7 @@ def _check_values(name: str, comparisons: object) -> None:
 
 
 def _expected(field: LineageField) -> str:
-    """What MindInsight says of a value that does not fit a field."""
+    """Return MindInsight's message for a value that does not fit a field."""
     if field.type == "text":
         is_mark = field.name == "dataset_mark"
         return f"It should be a {'' if is_mark else 'dict and the value should be a '}string."

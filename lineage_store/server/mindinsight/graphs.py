@@ -1,12 +1,13 @@
 """`datavisual/graphs/…`: a job's computational graph, scope by scope.
 
-A graph is built when it is first asked for, and kept for the next questions about it.
+A graph is built on its first request; the last 16 stay in a cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from lineage_store.api.reports import PayloadSample
 from lineage_store.errors import PayloadUnavailableError
@@ -15,30 +16,25 @@ from lineage_store.server.mindinsight.graph import GraphTree, Mode, UnknownNodeE
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
 from lineage_store.server.mindinsight.site import IN_MANAGER, OPTIMIZED, OPTIMIZED_GRAPH, Site
 
+T = TypeVar("T")
 _NO_GRAPH = RefusedError("5054500C", "Graph is not exist.")
 _MODES: dict[str, tuple[Mode, str]] = {"normal": ("normal", GRAPH), "optimize": ("optimize", OPTIMIZED_GRAPH)}
 
 
 def nodes(site: Site, query: Query) -> dict[str, Any]:
-    """The nodes directly in a scope."""
-    tree, name = _tree(site, query), query.get("name") or ""
-    try:
-        return {"nodes": tree.children(name)}
-    except UnknownNodeError:
-        raise _no_node(name) from None
+    """Return the nodes directly in a scope."""
+    tree = _tree(site, query)
+    return {"nodes": _looked_up(tree.children, query.get("name") or "")}
 
 
 def all_nodes(site: Site, query: Query) -> dict[str, Any]:
-    """The nodes anywhere in a scope that are no scopes."""
-    tree, name = _tree(site, query), query.get("name") or ""
-    try:
-        return {"all_nodes_detail": tree.leaves(name)}
-    except UnknownNodeError:
-        raise _no_node(name) from None
+    """Return the nodes at any depth in a scope that are not scopes themselves."""
+    tree = _tree(site, query)
+    return {"all_nodes_detail": _looked_up(tree.leaves, query.get("name") or "")}
 
 
 def names(site: Site, query: Query) -> dict[str, Any]:
-    """A page of the nodes whose names match, as a tree."""
+    """Return a page of the nodes whose names match, as a tree."""
     tree = _tree(site, query)
     offset, limit = query.page(default=100, most=1000)
     start = offset * limit
@@ -46,12 +42,9 @@ def names(site: Site, query: Query) -> dict[str, Any]:
 
 
 def single_node(site: Site, query: Query) -> dict[str, Any]:
-    """Every scope on the way to a node."""
-    tree, name = _tree(site, query), query.required("name")
-    try:
-        return tree.way_to(name)
-    except UnknownNodeError:
-        raise _no_node(name) from None
+    """Return every scope on the way to a node."""
+    tree = _tree(site, query)
+    return _looked_up(tree.way_to, query.required("name"))
 
 
 def _tree(site: Site, query: Query) -> GraphTree:
@@ -68,7 +61,7 @@ def _tree(site: Site, query: Query) -> GraphTree:
     newest = site.store.graphs(site.base_dir, job.train_id, wanted)[-1]
     try:
         return _built(newest, mode)
-    except (PayloadUnavailableError, ValueError):  # gone, or its page could not draw it
+    except (PayloadUnavailableError, ValueError):  # log file gone, or a graph that cannot be drawn
         raise _NO_GRAPH from None
 
 
@@ -77,6 +70,10 @@ def _built(sample: PayloadSample, mode: Mode) -> GraphTree:
     return build(sample.read(), mode)
 
 
-def _no_node(name: str) -> RefusedError:
-    text = f"Can not find node in graph by the given node name. node name: {name}."
-    return RefusedError("50545009", text)
+def _looked_up(find: Callable[[str], T], name: str) -> T:
+    """Return what `find` finds under a node's name; an unknown node is refused."""
+    try:
+        return find(name)
+    except UnknownNodeError:
+        text = f"Can not find node in graph by the given node name. node name: {name}."
+        raise RefusedError("50545009", text) from None

@@ -1,4 +1,4 @@
-"""`datavisual/histograms`: the distributions of a tag over buckets that all its samples share."""
+"""`datavisual/histograms`: the histograms of a tag, with the same buckets for all samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_THERE = "Histogram value is not exist. Detail:"
 
 
 def histograms(site: Site, query: Query) -> dict[str, Any]:
-    """The histograms of a tag."""
+    """Return the histograms of a tag."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
     stored = stored_tag(job, HISTOGRAM, tag, RefusedError("5054500F", f"{_NOT_THERE} {NO_DATA}"))

@@ -1,4 +1,4 @@
-"""`datavisual/image/metadata` and `datavisual/image/single-image`: which images there are, and one of them."""
+"""`datavisual/image/metadata` lists the images of a tag; `datavisual/image/single-image` returns one image."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from lineage_store.server.mindinsight.samples import NO_DATA, kept_payloads, sto
 from lineage_store.server.mindinsight.site import Site
 
 NEWEST = -1
+"""The step that stands for the newest image."""
 
 
 def metadata(site: Site, query: Query) -> dict[str, Any]:
-    """The images of a tag that MindInsight would have kept."""
+    """Describe the images of a tag that MindInsight would have kept."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
     samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, _no_image(NO_DATA)))
@@ -26,7 +27,7 @@ def metadata(site: Site, query: Query) -> dict[str, Any]:
 
 
 def single_image(site: Site, query: Query) -> Answer:
-    """The bytes of an image as they were recorded, of any step that was."""
+    """Return the recorded bytes of an image, of any recorded step."""
     train_id, tag = query.required("train_id"), query.required("tag")
     step = read_integer("step", query.required("step"))
     job = site.job(train_id)

@@ -1,7 +1,7 @@
-"""Which hyper-parameters matter to which results, as MindInsight's model lineage page shows it. Pure.
+"""How strongly hyper-parameters correlate with results, as MindInsight's model lineage page shows it. Pure.
 
-In: jobs in the shape of `filter_lineage`. Out: for each metric and the loss a distribution, and how strongly each
-tunable number goes with it (the magnitude of Pearson's correlation). Promises: MindInsight's numbers and order.
+In: jobs in the shape of `filter_lineage`. Out: for each metric and the loss a histogram, and for each tunable number
+the magnitude of its Pearson correlation with the result. Promises: MindInsight's numbers and order.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from lineage_store.fields import LISTED
 METRIC, USER = "[M]", "[U]"
 LOSS = "loss"
 NOT_A_NUMBER, FEW_SAMPLES, UNDEFINED = 1, 2, 3
-"""Why something is not considered."""
+"""MindInsight's reason codes: why a hyper-parameter has no importance."""
 _BUCKETS = 5
 _LEAST_SAMPLES = 3
 _TUNABLE = [field.name for field in LISTED if field.tunable]
 _NAN = "NaN"
-"""As lineage spells it; an infinity is a text to MindInsight, so that its column is none of numbers."""
+"""NaN in the answers of `filter_lineage`. An infinity is a text to MindInsight: such a column is not numeric."""
 _LARGEST = 1e300
-"""Beyond it distances are no floats any more; what is larger counts as missing."""
+"""Larger magnitudes count as missing, because the distance of two of them may overflow."""
 _FINEST = 1e-14
-"""Of their size, how far apart values are at least for buckets between them; nearer ones are as good as equal."""
+"""Values whose relative distance is smaller count as equal: float64 has no buckets between them."""
 Column = Sequence[float | None]
 
 
 def analysed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What MindInsight answers about these jobs."""
+    """Return MindInsight's answer about these jobs."""
     models = [each["model_lineage"] for each in objects if "model_lineage" in each]
     user_keys = _keys(model["user_defined"] for model in models)
     parameters = {name: [model[name] for model in models] for name in _TUNABLE}
@@ -89,24 +89,24 @@ def _buckets(data: Column) -> list[list[float]]:
 
 
 def _column(values: Sequence[Any]) -> list[float | None] | None:
-    """The values as numbers, missing ones as None; None where it is no column of numbers."""
+    """Return the values as numbers, missing ones as None; or None if some value is not a number."""
     present = [value for value in values if value is not None]
     if not present or not all(map(_is_number, present)):
         return None
-    if len(present) == len(values) and all(isinstance(value, int) for value in map(_told, present)):
+    if len(present) == len(values) and all(isinstance(value, int) for value in map(_usable, present)):
         return list(present)
-    return [None if (value := _told(each)) is None else float(value) for each in values]
+    return [None if (value := _usable(each)) is None else float(value) for each in values]
 
 
 def _is_number(value: Any) -> bool:
     return (isinstance(value, int | float) and not isinstance(value, bool)) or value == _NAN
 
 
-def _told(value: Any) -> int | float | None:
-    """A number that can be reckoned with; None: missing."""
+def _usable(value: Any) -> int | float | None:
+    """Return a number that can be computed with; None if it is missing, NaN or too large."""
     return value if isinstance(value, int | float) and abs(value) <= _LARGEST else None
 
 
 def _keys(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The keys of all, in the order in which they first appear."""
+    """Return the keys of all mappings, in the order in which they first appear."""
     return list(dict.fromkeys(key for mapping in mappings for key in mapping))

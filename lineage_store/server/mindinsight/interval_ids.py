@@ -1,7 +1,7 @@
-"""The id by which MindInsight calls a landscape's intervals: Python's hash of their text. Pure.
+"""The id that MindInsight gives to the intervals of a landscape: Python's hash of their text. Pure.
 
-In: a list of steps or epochs. Out: the decimal of a 64-bit number, the one that Python 3.11 and newer give with
-PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight it changed with every start; here it stays.
+In: a list of steps or epochs. Out: a 64-bit number in decimal, the hash that Python 3.11 and newer compute with
+PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight the id changes with every start; here it is stable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x746564
 
 
 def interval_id(intervals: Sequence[int]) -> str:
-    """The id of these intervals."""
+    """Return the id of these intervals."""
     number = _siphash13(str(list(intervals)).encode())
     return str(number - (1 << 64) if number >> 63 else number)
 

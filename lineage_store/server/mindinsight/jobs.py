@@ -1,4 +1,4 @@
-"""`datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`: which jobs there are, what they recorded."""
+"""`datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`: the list of jobs, and their tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_JOBS = 999
 
 
 def train_jobs(site: Site, query: Query) -> dict[str, Any]:
-    """A page of the jobs, newest first; or the one that is named."""
+    """Return a page of the jobs, newest first, or the one job that the request names."""
     offset, limit = query.page(default=10, most=MOST_JOBS)
     train_id = query.get("train_id")
     jobs: Sequence[TrainJob] = []
@@ -38,7 +38,7 @@ def train_jobs(site: Site, query: Query) -> dict[str, Any]:
 
 
 def plugins(site: Site, query: Query) -> dict[str, Any]:
-    """A job's tags; with `manual_update` the job counts as opened from now on."""
+    """Return a job's tags; with `manual_update` the job counts as loaded from now on."""
     manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
         raise wrong_value("The value of manual_update must be 'false' or 'true'.")
@@ -54,7 +54,7 @@ def plugins(site: Site, query: Query) -> dict[str, Any]:
 
 
 def single_job(site: Site, query: Query) -> dict[str, Any]:
-    """A job's tags of one plugin."""
+    """Return a job's tags of one plugin."""
     plugin, train_id = query.required("plugin_name"), query.required("train_id")
     if plugin not in PLUGIN_NAMES:
         detail = f"'plugin_name' only can be one of {list(PLUGIN_NAMES)}"
@@ -65,7 +65,7 @@ def single_job(site: Site, query: Query) -> dict[str, Any]:
 
 
 def train_job_caches(site: Site, body: Any) -> dict[str, Any]:
-    """Whether jobs are loaded; they are from now on."""
+    """Return whether each job was loaded; from now on they all count as loaded."""
     wanted = body.get("train_ids") if isinstance(body, dict) else None
     if wanted is None:
         raise missing("train_ids")

@@ -1,7 +1,8 @@
-"""Answers that are kept until something changes: MindInsight's page asks the same every ten seconds, in every tab.
+"""A cache of answers: MindInsight's page repeats the same requests every ten seconds, in every tab.
 
-In: what was asked, with what it was asked of; an answer. Out: the answer again. Promises: so many bytes at most, the
-answers that were used last. Threads may share one.
+In: keys made of a request and the state of the store; answers. Out: the answer of a key.
+Promises: at most 64 MiB, from which the least recently used answers are removed; answers above 8 MiB are not stored.
+Threads may share a cache.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ _MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
 
 
 class KeptAnswers:
-    """Answers by what was asked."""
+    """A cache of answers, by key."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, Answer] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, asked: Hashable) -> Answer | None:
-        """The answer, if it is kept."""
+    def get(self, key: Hashable) -> Answer | None:
+        """Return the stored answer, or None."""
         with self._lock:
-            found = self._answers.get(asked)
+            found = self._answers.get(key)
             if found is not None:
-                self._answers.move_to_end(asked)
+                self._answers.move_to_end(key)
             return found
 
-    def keep(self, asked: Hashable, answer: Answer) -> None:
-        """Keep an answer that is not too large."""
+    def keep(self, key: Hashable, answer: Answer) -> None:
+        """Store an answer, unless it is too large."""
         if len(answer.content) > _MOST_OF_ONE:
             return
         with self._lock:
-            if asked not in self._answers:
-                self._answers[asked] = answer
+            if key not in self._answers:
+                self._answers[key] = answer
                 self._bytes += len(answer.content)
             while self._bytes > _MOST_BYTES:
                 self._bytes -= len(self._answers.popitem(last=False)[1].content)

@@ -1,4 +1,4 @@
-"""`datavisual/landscape/…`: loss landscapes, with a training's path over them or without."""
+"""`datavisual/landscape/…`: loss landscapes, with or without the path of the training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.nam
 
 
 def intervals(site: Site, query: Query) -> dict[str, Any]:
-    """The steps or epochs of each landscape that has a path."""
+    """Return the first and last step or epoch of each landscape that has intervals, with an id for each."""
     job = site.job(query.required("train_id"), no_such_job(IN_MANAGER))
     found = [list(each.intervals) for each in _landscapes(site, job) if each.intervals]
     shown = sorted(found, key=lambda interval: interval[0])
@@ -28,7 +28,7 @@ def intervals(site: Site, query: Query) -> dict[str, Any]:
 
 
 def landscapes(site: Site, query: Query) -> dict[str, Any]:
-    """One landscape of each job: of an interval, or the final one."""
+    """Return one landscape of each job: that of an interval, or the final one."""
     train_ids = query.all("train_id")
     jobs = site.jobs(train_ids)
     kind, wanted = [*query.all("type"), "interval"][0], query.get("interval_id")
@@ -52,7 +52,7 @@ def _landscape(
 
 
 def _landscapes(site: Site, job: Job) -> Iterator[Any]:
-    """Every landscape whose log file is still there, by tag."""
+    """Yield every landscape that can still be read from its log file, tag by tag."""
     for tag in job.tags[LOSS_LANDSCAPE]:
         stored = job.stored_tag(LANDSCAPE, tag)
         assert stored is not None

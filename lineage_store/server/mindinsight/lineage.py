@@ -1,6 +1,6 @@
-"""`lineagemgr/lineages` and `datasets/dataset_graph`: what was trained, on what; labels and remarks.
+"""`lineagemgr/lineages`, `optimizer/targets/search`, `datasets/dataset_graph`: lineage, labels and remarks.
 
-Conditions are checked in MindInsight's words first; what it takes, the store answers.
+Conditions are first checked as MindInsight checks them; the store answers those that pass.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lineage_store.server.mindinsight.site import Site
 
 _NESTED = ("operations", "sampler", "children")
 _TYPES = (str, bool, int, float, list)
-"""In MindInsight's tables the keys of a pipeline come in this order: by the types of values, then what is nested."""
+"""The order of keys in MindInsight's pipelines: by the types of their values, and `_NESTED` last."""
 
 
 def lineages(site: Site, body: Any) -> dict[str, Any]:
-    """The jobs that match, with what is asked for of each."""
+    """Return the lineage of the jobs that match the condition in a request's body."""
     found = search(site, body)
     for each in found["object"]:
         if "dataset_graph" in each:
@@ -30,7 +30,7 @@ def lineages(site: Site, body: Any) -> dict[str, Any]:
 
 
 def search(site: Site, body: Any) -> dict[str, Any]:
-    """The store's answer to the condition in a request's body."""
+    """Return the store's answer to the condition in a request's body. Raises RefusedError."""
     condition = dict(read_condition({} if body is None else body))
     if "summary_dir" in condition:
         ids = condition["summary_dir"].items()
@@ -44,19 +44,19 @@ def search(site: Site, body: Any) -> dict[str, Any]:
 
 
 def _without_paths(ids: Any) -> Any:
-    """Ids of jobs, with what no job is called in the place of absolute paths, which the store would take for ids."""
+    """Replace absolute paths, which the store would accept as ids, by "", which no job is called."""
     if isinstance(ids, list):
         return [_without_paths(each) for each in ids]
     return "" if isinstance(ids, str) and ids.startswith("/") else ids
 
 
 def targets(site: Site, body: Any) -> dict[str, Any]:
-    """Which hyper-parameters of the jobs that match go with which results."""
+    """Return how hyper-parameters correlate with results, among the jobs that match."""
     return analysed(search(site, body)["object"])
 
 
 def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
-    """Whose label or remark a request sets, and to what."""
+    """Return the train id and the new label and remark of a request. Raises RefusedError."""
     if not isinstance(body, dict):
         raise wrong_value("The request body should be a dict.")
     train_id = _relative(query.get("train_id"))
@@ -85,14 +85,14 @@ _CHECKS = {"tag": _check_tag, "remark": _check_remark}
 
 
 def require_lineage(site: Site, train_id: str) -> None:
-    """Refuse to annotate a job that is not there, or recorded nothing of what was trained."""
+    """Raise RefusedError if the job does not exist or has no lineage of a dataset."""
     site.job(train_id, no_such_job(train_id))
     if site.lineage_of(train_id, "dataset") is None:
         raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
 
 
 def dataset_graph(site: Site, query: Query) -> dict[str, Any]:
-    """A job's dataset pipeline."""
+    """Return a job's dataset pipeline; nothing if it recorded none."""
     train_id = _relative(query.get("train_id"))
     found = site.lineage_of(train_id, "dataset")
     if found is None or not found["dataset_graph"]:
@@ -111,7 +111,7 @@ def _invalid(detail: str) -> RefusedError:
 
 
 def in_order(value: Any) -> Any:
-    """A part of a pipeline with its keys in MindInsight's order; lists keep theirs."""
+    """Return a part of a pipeline with its keys in MindInsight's order; lists keep their order."""
     if isinstance(value, list):
         return [in_order(each) for each in value]
     if isinstance(value, dict):

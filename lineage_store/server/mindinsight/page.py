@@ -1,7 +1,7 @@
-"""The files of MindInsight's own page, as its wheel has them in `mindinsight/ui/dist`, with the API beside them.
+"""Serves MindInsight's own page, from the directory `mindinsight/ui/dist` of its wheel, together with the API.
 
-In: the directory, the API. Out: an application that answers `/`, the page's files, and what the page asks for.
-Promises: nothing outside the directory is ever served, links included.
+In: the directory, the API. Out: an application with the page's document, its files, and the paths that the page
+requests. Promises: no file outside the directory is served, not even through a symbolic link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lineage_store.server.mindinsight.protocol import HEADERS
 
 
 def page(directory: str, api: ASGIApp) -> Starlette:
-    """The application that is mounted at `/mindinsight`. Raises ConfigError for a directory without the page."""
+    """Return the application to mount at `/mindinsight`. Raises ConfigError for a directory without the page."""
     path = Path(directory).expanduser()
     if not os.path.isfile(path / "index.html"):
         raise ConfigError(
@@ -38,15 +38,14 @@ def page(directory: str, api: ASGIApp) -> Starlette:
 
 
 class _Files(StaticFiles):
-    """Files for which a browser asks again each time, in case another version of the page is there."""
+    """Files that a browser must revalidate each time, because the page may have been replaced by another version."""
 
     def file_response(self, *given: Any, **named: Any) -> Response:
-        """A file, or that it has not changed."""
         response = super().file_response(*given, **named)
         response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
         return response
 
 
 async def _graphviz(_request: Request) -> Response:
-    """Firefox asks for it here."""
+    """Redirect Firefox, which requests the file at this path."""
     return RedirectResponse("static/js/graphvizlib.wasm", 302)

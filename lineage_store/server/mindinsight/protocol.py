@@ -1,8 +1,8 @@
-"""What MindInsight's REST API has in common: parameters, refusals, and how JSON is written.
+"""What all endpoints of MindInsight's API share: reading parameters, refusals, writing JSON.
 
-In: pairs of a query string; values. Out: parameters read as MindInsight reads them; `RefusedError`, which is an error's
-status, code and message; JSON bytes. Promises: JSON that every parser takes. MindInsight writes a bare NaN where a
-metric or a landscape has one, which is no JSON; here it is the text that its own page makes of it.
+In: the pairs of a query string; values. Out: parameters, read as MindInsight reads them; `RefusedError`, with the
+status, code and message of an error; JSON bytes. Promises: the JSON is valid. MindInsight itself writes a bare NaN for
+a metric or a landscape that has one, which is not JSON; here NaN is the text into which its page turns it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Pragma": "no-cache",
 }
-"""Of every answer; its page evaluates scripts that it makes."""
+"""Headers of every answer. MindInsight's page needs 'unsafe-eval': it generates scripts."""
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error."""
+    """The reason to answer a request with an error: MindInsight's code, a message on one line, an HTTP status."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         self.code, self.status = code, status
@@ -45,53 +45,53 @@ SYSTEM_ERROR = RefusedError("50540000", "System error.", 500)
 
 
 def no_such_job(detail: str = "") -> RefusedError:
-    """The store knows no such job; MindInsight's page then leaves for the list of jobs."""
+    """Return the refusal for an unknown job, at which MindInsight's page goes back to the list of jobs."""
     return RefusedError(NO_SUCH_JOB, "Train job is not exist." + (f" Detail: {detail}" if detail else ""))
 
 
 def wrong_type(name: str, expected: str) -> RefusedError:
-    """A parameter of another type."""
+    """Return the refusal for a parameter of a wrong type."""
     return RefusedError("50540001", f"Invalid parameter type. '{name}' expect {expected} type.")
 
 
 def wrong_value(detail: str) -> RefusedError:
-    """A value that is not allowed."""
+    """Return the refusal for a value that is not allowed."""
     return RefusedError("50540002", f"Invalid parameter value. {detail}")
 
 
 def missing(name: str) -> RefusedError:
-    """A parameter that must be there."""
+    """Return the refusal for a missing parameter."""
     return RefusedError("50540003", f"Param missing. '{name}' is required.")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The parameters of a request, in their order, decoded once; of a name that is there twice the first counts."""
+    """The decoded parameters of a request, in their order."""
 
     pairs: Sequence[tuple[str, str]]
 
     def all(self, name: str) -> list[str]:
-        """Every value of a name."""
+        """Return all values of a name."""
         return [value for key, value in self.pairs if key == name]
 
     def get(self, name: str) -> str | None:
-        """The first value of a name."""
+        """Return the first value of a name, or None."""
         return next(iter(self.all(name)), None)
 
     def required(self, name: str) -> str:
-        """A text that must be there and not be empty."""
+        """Return the first value of a name. Raises RefusedError if it is missing or empty."""
         value = self.get(name)
         if not value:
             raise missing(name)
         return value
 
     def integer(self, name: str, default: int) -> int:
-        """A whole number, as Python reads it."""
+        """Return the integer of a name. Raises RefusedError for anything that Python's `int` refuses."""
         value = self.get(name)
         return default if value is None else read_integer(name, value)
 
     def page(self, *, default: int, most: int) -> tuple[int, int]:
-        """A page's number, from 0, and its length."""
+        """Return the page's number, from 0, and its length. Raises RefusedError if they are out of range."""
         offset = self.integer("offset", 0)
         if offset < 0:
             raise wrong_value("'offset' should be greater than or equal to 0.")
@@ -103,14 +103,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent: JSON, or an image as it was recorded."""
+    """The body of an answer: JSON, or an image as it was recorded."""
 
     content: bytes
     media_type: str = "application/json"
 
 
 def picture(content: bytes) -> Answer:
-    """An image, by what it begins like; what is none that it knows, a browser shows as nothing."""
+    """Return an image, with the media type that its first bytes indicate."""
     names = (name for start, name in _PICTURES.items() if content.startswith(start))
     return Answer(content, next(names, "application/octet-stream"))
 
@@ -124,7 +124,7 @@ _PICTURES = {
 
 
 def read_integer(name: str, value: str) -> int:
-    """The number in a parameter."""
+    """Return the integer that a parameter's value spells. Raises RefusedError."""
     try:
         return int(value)
     except ValueError:
@@ -132,10 +132,10 @@ def read_integer(name: str, value: str) -> int:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as MindInsight writes it: compact, ASCII, with a line's end; but NaN and infinities as their words."""
+    """Return JSON as MindInsight writes it: compact, ASCII, with a newline; but NaN and infinities as texts."""
     try:
         text = _compact(value)
-    except ValueError:  # rarely, and looking for them takes longer than writing
+    except ValueError:  # NaN or an infinity: too rare to search for first
         text = _compact(for_json(value))
     return f"{text}\n".encode()
 

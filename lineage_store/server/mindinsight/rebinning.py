@@ -1,8 +1,8 @@
-"""Histograms of a tag over common buckets, as MindInsight draws them: from the least of all to the greatest. Pure.
+"""Converts the histograms of a tag to common buckets, from the least value of all to the greatest. Pure.
 
-In: the buckets of each sample as they were written. Out: for each as many rows [left, width, count] of equal width.
-Promises: MindInsight's numbers to the last bit, which is why the order of additions must stay as it is. Counts are
-rounded up bucket by bucket, so their sum may exceed the number of values.
+In: the buckets of each sample as they were written. Out: for each sample the same number of rows [left, width, count],
+all of one width. Promises: MindInsight's numbers to the last bit, which is why the order of additions must not change.
+Counts are rounded up in each bucket, so that their sum may exceed the number of values.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 Bucket = tuple[float, float, int]
 """Left edge, width, count."""
 MOST_BUCKETS = 90
-"""MindInsight leaves out a histogram that was written with more."""
+"""MindInsight leaves out a histogram that was written with more buckets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A histogram as it was written; `least` and `greatest` of its finite values."""
+    """A histogram as it was written; `least` and `greatest` are of its finite values."""
 
     buckets: Sequence[Bucket]
     least: float
@@ -27,17 +27,17 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The finite values."""
+        """How many finite values the histogram counts."""
         return sum(count for _, _, count in self.buckets)
 
 
 def histogram(buckets: Sequence[Bucket], least: float, greatest: float) -> Histogram:
-    """A histogram of which NaN and infinite ends count as zero."""
+    """Return a histogram with sorted buckets, in which NaN and infinite ends are replaced by zero."""
     return Histogram(sorted(buckets, key=lambda bucket: bucket[0]), _finite(least), _finite(greatest))
 
 
 def rebinned(histograms: Sequence[Histogram]) -> list[list[list[float]]]:
-    """Each histogram's counts in buckets that all share."""
+    """Return each histogram as rows [left, width, count] of common buckets."""
     filled = [each for each in histograms if each.count > 0]
     least = min((each.least for each in filled), default=0.0)
     greatest = max((each.greatest for each in filled), default=0.0)
@@ -55,7 +55,7 @@ def rebinned(histograms: Sequence[Histogram]) -> list[list[list[float]]]:
 
 
 def bucket_number(count: int) -> int:
-    """How many buckets so many values are drawn in."""
+    """Return in how many buckets MindInsight draws `count` values."""
     for most, number in ((0, 1), (5, 2), (10, 3)):
         if count <= most:
             return number
@@ -69,12 +69,15 @@ def _counts(of: Histogram, least: float, width: float, number: int) -> list[int]
     for index in range(number):
         left = least + width * index
         position, estimate = _estimate(of.buckets, position, left, left + width)
-        counts.append(math.ceil(_finite(estimate)))  # not finite where a width has too few bits
+        counts.append(math.ceil(_finite(estimate)))  # not finite if the width underflows
     return counts
 
 
 def _estimate(buckets: Sequence[Bucket], position: int, left: float, right: float) -> tuple[int, float]:
-    """The values between two edges, from a bucket on, and the bucket at which the next edge begins."""
+    """Estimate how many values lie between two edges, from the bucket at `position` on.
+
+    Returns the position to continue from at the next edge, and the estimate.
+    """
     begin, wide, _ = buckets[min(position, len(buckets) - 1)]
     if right <= begin:
         return position, 0.0

@@ -1,7 +1,7 @@
-"""The ASGI application of MindInsight's API: its paths, what answers each, and what becomes of errors.
+"""The ASGI application of MindInsight's API: its paths, the function that answers each, and error handling.
 
-In: requests, seen before FastAPI looks at any of its own paths. Out: answers with MindInsight's headers. Promises:
-whatever goes wrong is answered in MindInsight's shape, with its code, and no answer tells a path of the server's.
+In: requests, before FastAPI's own routing. Out: answers with MindInsight's headers. Promises: every error, except
+a refusal by the guard, is answered in MindInsight's form, with its code, and names no path on the server's disk.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ BEGIN = "/v1/mindinsight/"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What answers a path."""
+    """How GET on a path is answered."""
 
     answer: Callable[[Site, Query], Any]
     heavy: bool = False
     """Whether it reads log files."""
     keeps: bool = True
-    """Whether the same is answered until something changes."""
+    """Whether the answer is cached until the store changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What answers a body."""
+    """How POST with a JSON body on a path is answered."""
 
     answer: Callable[[Site, Any], Any]
     needs_type: bool = False
-    """Whether a body that is not declared as JSON counts as none."""
+    """Whether a body without the content type of JSON counts as no body."""
     keeps: bool = True
 
 
@@ -99,14 +99,14 @@ POSTS: Mapping[str, Search] = {
     "optimizer/targets/search": Search(lineage.targets),
 }
 CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
-"""Asked first of all by its page, which shows a debugger unless it is told of none: the store need not be there."""
+"""The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
 ANNOTATIONS = "lineagemgr/lineages"
-"""The one path that changes something."""
+"""The path of the only PUT: it sets a label or remark."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """What metrics know an endpoint by."""
+    """The route that metrics read from a request's scope."""
 
     path: str
 
@@ -115,7 +115,7 @@ _TEMPLATES = {path: _Template(f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POS
 
 
 def install(app: FastAPI, prefix: str, state: State) -> None:
-    """Let an application answer `/v1/mindinsight/…`, and `/mindinsight/` where the settings name the page's directory.
+    """Make an application answer `/v1/mindinsight/…`, and `/mindinsight/` if the settings name the page's directory.
 
     Raises ConfigError when the page is not in that directory.
     """
@@ -127,19 +127,18 @@ def install(app: FastAPI, prefix: str, state: State) -> None:
 
 
 class _Ahead:
-    """ASGI middleware that gives the API its requests: most are answered sooner than FastAPI finds a path."""
+    """ASGI middleware that passes the API's requests directly to it, because FastAPI's routing is slow."""
 
     def __init__(self, app: ASGIApp, begin: str, api: ASGIApp) -> None:
         self._app, self._begin, self._api = app, begin, api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the API or the application answer."""
         is_of_api = scope["type"] == "http" and scope["path"].startswith(self._begin)
         await (self._api if is_of_api else self._app)(scope, receive, send)
 
 
 class _Paths:
-    """Every path of the API, as one ASGI application: MindInsight tells a wrong path from a wrong method itself."""
+    """All paths of the API as one ASGI application, with MindInsight's own errors for wrong paths and methods."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -147,7 +146,6 @@ class _Paths:
         self._kept = KeptAnswers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         path = scope["path"].partition(BEGIN)[2]
         if path in _TEMPLATES:
             scope["route"] = _TEMPLATES[path]
@@ -159,7 +157,7 @@ class _Paths:
             found = await self._found(request, path)
         except RefusedError as error:
             return _refusal(error)
-        except TrainJobNotFoundError:  # it was there a moment ago
+        except TrainJobNotFoundError:  # removed while the request was being answered
             return _refusal(no_such_job(IN_CACHE))
         except MindInsightException as error:
             status = problems.status_of(error).value
@@ -192,7 +190,7 @@ class _Paths:
     async def _ask(
         self, ask: Asker, answer: Callable[[Site], Any], asked: Hashable = None, *, heavy: bool = False
     ) -> Answer:
-        """The answer; where it is kept by what was asked, it is made anew when anything has changed."""
+        """Return the answer; with a key in `asked`, from the cache unless the store has changed since."""
 
         def made(store: LineageStore) -> Answer:
             found = answer(self._site(store))
@@ -230,7 +228,7 @@ class _Paths:
         return Answer(to_json({"status": "success"}))
 
     def _site(self, store: LineageStore) -> Site:
-        """The first base dir of the settings that the store knows; without settings the store's first."""
+        """Return the first base dir of the settings that the store knows; if they name none, the store's first."""
         settings = self._state.settings
         known = store.base_dirs()
         wanted = [path for each in settings.base_dirs if (path := str(real_path(each))) in known]
@@ -240,7 +238,7 @@ class _Paths:
 
 
 async def _read_required(request: Request) -> Any:
-    """The JSON of a body that must be there."""
+    """Return the JSON of a body, which must not be missing. Raises RefusedError."""
     try:
         if _is_json(request):
             return json.loads(await request.body())
@@ -255,7 +253,7 @@ def _is_json(request: Request) -> bool:
 
 
 async def _read_body(request: Request, needs_type: bool) -> Any:
-    """The JSON of a body; None where there is none."""
+    """Return the JSON of a body, or None if there is no body. Raises RefusedError."""
     content = await request.body()
     if not content or (needs_type and not _is_json(request)):
         return None

@@ -1,7 +1,7 @@
-"""The samples of a tag that MindInsight would have kept, for every endpoint that shows some.
+"""The samples of a tag that MindInsight would have kept, for all endpoints that show samples.
 
-In: a job, a plugin, a tag. Out: the samples that survive its sampling, ascending by step. What is asked for by its step
-comes from the store, which has every step.
+In: a job, a plugin, a tag. Out: the samples that survive MindInsight's sampling, ascending by step. A sample that is
+requested by its step is read from the store instead, which has every step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_DATA = "Invalid parameter value. Can not find any data in this train job by g
 
 
 def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
-    """(wall time, step, value) of a scalar, by the store's tag."""
+    """Return the kept samples (wall time in unix s, step, value) of a scalar; `tag` as in the store."""
     parts = _in_reading_order(site.store.recorded_scalars(site.base_dir, job.train_id, tag))
     runs = [Run(part.file_time, part.samples.steps.tolist()) for part in parts]
     rows = [
@@ -35,7 +35,10 @@ def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float
 def kept_payloads(
     site: Site, job: Job, plugin: str, tag: str, counts: Callable[[PayloadSample], bool] = lambda sample: True
 ) -> list[PayloadSample]:
-    """The payloads of a tag, by the store's plugin and tag; those that do not count were never taken in."""
+    """Return the kept payloads of a tag; `plugin` and `tag` as in the store.
+
+    Samples for which `counts` is False are left out before sampling.
+    """
     parts = _in_reading_order(site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag))
     taken = [list(filter(counts, part.samples)) for part in parts]
     runs = [
@@ -46,7 +49,7 @@ def kept_payloads(
 
 
 def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
-    """What the store calls a tag. Raises a refusal where the job has none such."""
+    """Return the store's name of a tag. Raises `otherwise` if the job has no such tag."""
     found = job.stored_tag(plugin, tag)
     if found is None:
         raise otherwise
@@ -54,6 +57,6 @@ def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
 
 
 def _in_reading_order(recorded: list[Recorded[T]]) -> list[Recorded[T]]:
-    """As MindInsight reads files: of those begun in one second the last name first."""
+    """Sort parts as MindInsight reads files: by start time; among files of one second, descending by name."""
     by_name = sorted(recorded, key=lambda part: part.log_file, reverse=True)
     return sorted(by_name, key=lambda part: part.file_time)

@@ -1,32 +1,32 @@
-"""Which samples of a tag MindInsight keeps: its reservoir, step by step. Pure.
+"""Which samples of a tag MindInsight keeps: a simulation of its reservoir sampling. Pure.
 
-In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: which of them
-it would still have, ascending by step. Promises: the same ones as its server, restarts and all; the newest is always
-among them. The store keeps every step: this is only for those who compare with MindInsight's pictures.
+In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: the steps
+that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the
+training, and always the newest one. The store keeps every step: this only serves to reproduce MindInsight's charts.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
 Place = tuple[int, int]
-"""Which run of steps, and which of its samples."""
+"""Index of a run, and index of a sample in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The steps of a tag in one log file, ascending."""
+    """The steps of a tag in one log file, ascending; `file_time` in unix s."""
 
     file_time: int
     steps: Sequence[int]
 
 
 def kept(runs: Sequence[Run], capacity: int) -> list[Place]:
-    """The samples that survive, by place, ascending by step."""
+    """Return the places of the samples that survive, ascending by step."""
     if len(runs) == 1:
         return [(0, index) for index in _kept_of_one(len(runs[0].steps), capacity)]
     reservoir = Reservoir(capacity)
@@ -38,7 +38,7 @@ def kept(runs: Sequence[Run], capacity: int) -> list[Place]:
 
 @lru_cache(maxsize=64)
 def _kept_of_one(count: int, capacity: int) -> Sequence[int]:
-    """The same for ascending steps: how many there are decides, whatever they are."""
+    """Return the same for one run: for ascending steps only their number matters, so that answers can be cached."""
     if count <= capacity:
         return range(count)
     reservoir = Reservoir(capacity)
@@ -49,7 +49,7 @@ def _kept_of_one(count: int, capacity: int) -> Sequence[int]:
 
 @dataclass(slots=True)
 class Reservoir:
-    """A sample of bounded size that always holds the newest; Python's generator with seed 0 chooses who leaves."""
+    """A reservoir of bounded size that always has the newest sample; a generator with seed 0 chooses which to drop."""
 
     capacity: int
     places: list[Place] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Reservoir:
     _random: Random = field(default_factory=lambda: Random(0))  # noqa: S311  # MindInsight draws by it
 
     def add(self, step: int, file_time: int, place: Place) -> None:
-        """Take a sample in."""
+        """Add a sample; `step` and `file_time` as in `Run`."""
         if self._steps and step <= self._steps[-1]:
             self._purge(step, file_time)
         if len(self._steps) >= self.capacity:
@@ -72,18 +72,15 @@ class Reservoir:
         self._seen += 1
 
     def _purge(self, step: int, file_time: int) -> None:
-        """Forget what this step replaces: the same step, and later steps of files begun before this one."""
+        """Drop the samples that a step replaces: the same step, and later steps in files that were begun before."""
         before = len(self._steps)
         samples = zip(self._steps, self._file_times, self.places, strict=True)
-        self._set(each for each in samples if each[0] < step or (each[0] > step and each[1] >= file_time))
-        if len(self._steps) < before:
-            self._seen = round(self._seen * (len(self._steps) / before))
-
-    def _set(self, samples: Iterable[tuple[int, int, Place]]) -> None:
-        remaining = list(samples)
-        self._steps = [step for step, _, _ in remaining]
-        self._file_times = [file_time for _, file_time, _ in remaining]
-        self.places = [place for _, _, place in remaining]
+        left = [each for each in samples if each[0] < step or (each[0] > step and each[1] >= file_time)]
+        self._steps = [step for step, _, _ in left]
+        self._file_times = [file_time for _, file_time, _ in left]
+        self.places = [place for _, _, place in left]
+        if len(left) < before:
+            self._seen = round(self._seen * (len(left) / before))
 
     def _remove(self, index: int) -> None:
         del self._steps[index], self._file_times[index], self.places[index]

@@ -1,6 +1,7 @@
 """`datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null.
 
-There may be very many numbers: they are written by what is quick at it, some of them in other, equal digits.
+Answers may have very many numbers, so that the fast encoder of `answers` writes them; it may spell a number differently
+from MindInsight (1e-5 for 1e-05), but never changes its value.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NO_NUMBER = wrong_type("scalar_value", "number")
 
 
 def metadata(site: Site, query: Query) -> Answer:
-    """One curve."""
+    """Return one curve."""
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
@@ -28,7 +29,7 @@ def metadata(site: Site, query: Query) -> Answer:
 
 
 def scalars(site: Site, query: Query) -> Answer:
-    """The curves of several tags of several jobs; what is not there is left out."""
+    """Return the curves of several tags of several jobs, without those that do not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     jobs = site.jobs(train_ids)
     found = [

@@ -1,8 +1,8 @@
-"""What an endpoint asks: one base dir of the store, and of each job what MindInsight would have loaded.
+"""What endpoints read: one base dir of the store, and the jobs in it with the tags that MindInsight would have loaded.
 
-In: an open store, settings. Out: `Site`, and by it `Job` with its tags as MindInsight calls them. Promises: no endpoint
-misses a job because it is not "in the cache"; only how many tags there are has MindInsight's bounds, which the setting
-`mindinsight_limits` multiplies.
+In: an open store, settings. Out: `Site`, which returns `Job`s with their tags under MindInsight's names.
+Promises: endpoints find every job of the base dir, not only those in a cache as in MindInsight. The number of tags of a
+job is limited as in MindInsight, times the setting `mindinsight_limits`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ PLUGIN_NAMES = {
     TENSOR: TENSOR,
     LOSS_LANDSCAPE: LANDSCAPE,
 }
-"""What MindInsight calls our plugins, in its order."""
+"""The store's plugin for each of MindInsight's plugins, in MindInsight's order."""
 OPTIMIZED = " (optimized)"
 SAMPLES = {SCALAR: 1000, IMAGE: 10, TENSOR: 20, HISTOGRAM: 50, LANDSCAPE: 500}
+"""How many samples of a tag MindInsight keeps."""
 MOST_TAGS, MOST_TENSOR_TAGS, LOADED_JOBS = 300, 6, 15
 IN_CACHE = "Can not find the given train job in cache."
 IN_MANAGER = "Can not find the train job in data manager."
@@ -42,17 +43,17 @@ class Job:
     train_id: str
     contents: JobContents
     tags: Mapping[str, Sequence[str]]
-    """By MindInsight's plugin, sorted, as it calls them: with the plugin's suffix."""
+    """By MindInsight's plugin, sorted, under MindInsight's names: with the plugin's suffix."""
 
     def stored_tag(self, plugin: str, tag: str) -> str | None:
-        """What the store calls a tag of one of its plugins; None where the job has no such tag."""
+        """Return the store's name of a tag; `plugin` as in the store. None if the job has no such tag."""
         name = LOSS_LANDSCAPE if plugin == LANDSCAPE else plugin
         if tag not in self.tags[name]:
             return None
         return tag if plugin == GRAPH else tag.removesuffix(BY_NAME[plugin].suffixes[0])
 
     def has_tag(self, tag: str) -> bool:
-        """Whether any plugin has it."""
+        """Whether any plugin has this tag."""
         return any(tag in tags for tags in self.tags.values())
 
 
@@ -62,14 +63,14 @@ class Site:
 
     store: LineageStore
     base_dir: str
-    """"" where the store knows none."""
+    """Its path; "" if the store has none."""
     limits: int
-    """How many times MindInsight's limits are in force."""
+    """The factor by which MindInsight's limits are multiplied."""
     opened: set[str]
-    """Jobs that somebody opened since the server's start."""
+    """Jobs that clients have opened since the server started."""
 
     def jobs(self, train_ids: Sequence[str]) -> dict[str, Job]:
-        """Those of the jobs that the store knows."""
+        """Return the jobs that the store knows, by train id."""
         if not (self.base_dir and train_ids):
             return {}
         found = self.store.job_contents(self.base_dir, list(dict.fromkeys(train_ids)))
@@ -79,14 +80,14 @@ class Site:
         }
 
     def job(self, train_id: str, otherwise: RefusedError | str = IN_CACHE) -> Job:
-        """A job; what is raised otherwise tells that there is none."""
+        """Return a job. Raises `otherwise`, or the refusal `no_such_job(otherwise)`, if the store does not know it."""
         found = self.jobs([train_id]).get(train_id)
         if found is None:
             raise no_such_job(otherwise) if isinstance(otherwise, str) else otherwise
         return found
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
-        """A job's lineage, of it the part `model` or `dataset`; None where it recorded none."""
+        """Return the part `model` or `dataset` of a job's lineage, or None if the job recorded none."""
         if not self.base_dir:
             return None
         condition = {"summary_dir": {"eq": train_id}, "lineage_type": {"eq": part}}
@@ -94,7 +95,7 @@ class Site:
         return found[0] if found else None
 
     def loaded(self) -> set[str]:
-        """The jobs that MindInsight would keep in memory, and those that were opened."""
+        """Return the train ids of the jobs that MindInsight would keep in memory, and of those that clients opened."""
         if not self.base_dir:
             return set()
         newest = self.store.train_jobs(self.base_dir, with_samples=True, limit=LOADED_JOBS * self.limits)
@@ -102,7 +103,7 @@ class Site:
 
 
 def tags_of(contents: JobContents, limits: int = 1) -> dict[str, list[str]]:
-    """The tags that MindInsight would have kept, by its plugins."""
+    """Return the tags that MindInsight would have kept, by its plugins, sorted."""
     seen = [(plugin, tag) for plugin, tag in contents.tags if plugin != GRAPH]
     graphs = sorted((tag for plugin, tag in contents.tags if plugin == GRAPH), key=_file_order)
     tensors = [each for each in seen if each[0] == TENSOR]
@@ -119,6 +120,6 @@ def tags_of(contents: JobContents, limits: int = 1) -> dict[str, list[str]]:
 
 
 def _file_order(name: str) -> tuple[int, list[int]]:
-    """By the timestamp in a log file's name, then the names in descending order, as MindInsight reads them."""
+    """Return the sort key of MindInsight's reading order: the timestamp in a file's name, then descending by name."""
     timestamp = re.search(r"summary\.(\d+)", name)
     return int(timestamp[1]) if timestamp else 0, [-ord(character) for character in name]

@@ -1,7 +1,7 @@
 """A tensor as MindInsight shows it: a slice of at most two dimensions, statistics, a histogram. Pure.
 
 In: an array, the text of a slice such as `[0,:,::2]`. Out: nested lists and plain numbers. Promises: MindInsight's
-numbers; NaN and infinities come as texts.
+numbers; in slices, NaN and infinities are texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Index = tuple[int | slice, ...]
 
 
 def read_slice(text: str) -> Index:
-    """The index that a text such as `[0,1:3,:]` stands for. Raises a refusal."""
+    """Return the index that a text such as `[0,1:3,:]` stands for. Raises RefusedError."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         raise wrong_value(
@@ -48,7 +48,7 @@ def _read_entry(entry: str) -> int | slice:
 
 
 def sliced(array: Array, index: Index) -> Array:
-    """The part of the array. Raises a refusal when the index does not fit."""
+    """Return a part of the array. Raises RefusedError if the index does not fit."""
     if array.size == 0:
         return array
     if len(index) != array.ndim:
@@ -62,14 +62,13 @@ def sliced(array: Array, index: Index) -> Array:
 
 
 def as_lists(array: Array) -> Any:
-    """The elements as nested lists, or as one number; what is not finite as text."""
-    if np.isfinite(array).all():
-        return array.astype(np.float64).tolist()
-    return _spelt(array.astype(np.float64).tolist())
+    """Return the elements as nested lists, or as one number; NaN and infinities as texts."""
+    elements = array.astype(np.float64).tolist()
+    return elements if np.isfinite(array).all() else _spelt(elements)
 
 
 def statistics(part: Array, whole: Array) -> dict[str, float]:
-    """What MindInsight tells of a part, and of the whole tensor."""
+    """Return MindInsight's statistics of a part, and of the whole tensor under names that begin with `overall_`."""
     overall = _statistics(whole)
     finite = whole[np.isfinite(whole)]
     counted = {
@@ -95,7 +94,7 @@ def _statistics(array: Array) -> dict[str, float]:
 
 
 def histogram_of(array: Array) -> Histogram:
-    """The histogram of the finite elements, as MindInsight makes one of a tensor."""
+    """Return a histogram of the finite elements, with the buckets that MindInsight chooses for a tensor."""
     finite = array[np.isfinite(array)]
     if not finite.size:
         return histogram([], 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""`datavisual/tensors`: what tensors are, their statistics and histograms, and a slice of one."""
+"""`datavisual/tensors`: descriptions, statistics and histograms of tensors, or a slice of one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSample
 
 MOST_ELEMENTS = 10_000_000
-"""A tensor with more is only described."""
+"""Larger tensors have no statistics, histograms or slices."""
 MOST_SHOWN = 100_000
+"""Elements of a slice, at most."""
 Values = list[dict[str, Any]]
 
 
 def tensors(site: Site, query: Query) -> dict[str, Any]:
-    """The tensors of several tags of several jobs; the first that is not there refuses all."""
+    """Return the tensors of several tags of several jobs. Raises RefusedError if any of them does not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     for name, given in (("train_id", train_ids), ("tag", tags)):
         if not given:
@@ -38,7 +39,6 @@ def tensors(site: Site, query: Query) -> dict[str, Any]:
 
 
 def _values(site: Site, job: Job, tag: str, query: Query) -> Values:
-    """What is shown of a tag."""
     detail = query.get("detail")
     if detail == "data":
         return [_slice(site, job, tag, query)]
@@ -49,7 +49,7 @@ def _values(site: Site, job: Job, tag: str, query: Query) -> Values:
 
 
 def _slice(site: Site, job: Job, tag: str, query: Query) -> dict[str, Any]:
-    """A part of one tensor, of any step that was recorded."""
+    """Return a slice of one tensor, of any recorded step."""
     step_text, dims = query.required("step"), query.required("dims")
     index, step = tensor_views.read_slice(dims), read_integer("step", step_text)
     samples = [each for each in kept_payloads(site, job, TENSOR, tag) if each.step == step]

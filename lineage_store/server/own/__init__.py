@@ -1,1 +1,1 @@
-"""Our own API, `/api/v1/…`: a module a family of endpoints, each with a router."""
+"""Our own API, `/api/v1/…`: one module with a router for each family of endpoints."""

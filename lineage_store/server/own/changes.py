@@ -1,4 +1,4 @@
-"""`GET changes`: what has changed since a token. As it comes, it is streamed (`server/own/events.py`)."""
+"""`GET changes`: the changes since a token, page by page. `server/own/events.py` streams them as they happen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def changes(
 
 
 def shown(change: Change) -> dict[str, object]:
-    """A change as `models.Change`."""
+    """Return a change in the form of `models.Change`."""
     base_dir, train_id = change.base_dir, change.train_id
     return {
         "kind": change.kind,

@@ -1,9 +1,9 @@
-"""`GET events`: what changes in the store, as Server-Sent Events.
+"""`GET events`: the changes of the store, as Server-Sent Events.
 
-In: where a client stands (`Last-Event-ID`, which browsers send by themselves, or `since`). Out: an event a page of
-changes, whose id is the token to go on with. Promises: who goes on from the last id misses nothing and is told nothing
-twice, over restarts of the server and of ingest; a line comes at least every HEARTBEAT_S. What is shared by all clients
-is in `server/watcher.py`.
+In: the token up to which a client has the changes (`Last-Event-ID`, which browsers send when they reconnect, or
+`since`). Out: one event for each page of changes; its id is the token to continue from. Promises: a client that
+continues from the last id misses no change and gets none twice, even if the server or ingest restarts; a line is sent
+at least every HEARTBEAT_S. `server/watcher.py` has the part that all clients share.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lineage_store.server.watcher import Watcher
 router = APIRouter(tags=["changes"])
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""A proxy must neither keep nor collect what is streamed."""
+"""Keeps proxies from caching or buffering the stream."""
 
 
 class EventStream(StreamingResponse):
-    """Events, until the client or the server has had enough."""
+    """A response that streams events until the client disconnects or the server ends."""
 
     media_type = "text/event-stream"
 
@@ -35,22 +35,21 @@ class EventStream(StreamingResponse):
         self._watcher = watcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream them."""
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._watcher.leave()
 
 
-# No document of OpenAPI can say what it is: a program that asks all that is documented would wait for its end for ever.
+# OpenAPI cannot describe an endless stream: a program that calls every documented endpoint would wait for ever.
 @router.get("/events", response_class=EventStream, include_in_schema=False)
 async def events(
     request: Request, ask: Ask, since: Since = None, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventStream:
-    """What changes, as it comes.
+    """Stream the changes as they happen.
 
-    Events: `begin` (where the stream begins), `changes`, `store` (whether the database answers), `resume` (the client
-    was too slow: it is to connect again and go on with the last id, as browsers do by themselves).
+    Events: `begin` (the client has all changes so far), `changes`, `store` (whether the database answers), `resume`
+    (the client was too slow: it must reconnect and continue from the last id, as browsers do by themselves).
     """
     watcher: Watcher = request.app.state.watcher
     return EventStream(watcher, await watcher.stream(ask, last_event_id or since))

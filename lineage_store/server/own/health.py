@@ -1,4 +1,4 @@
-"""`GET health`: whether the store answers, and what is not well with ingest; `GET base-dirs`."""
+"""`GET health`: whether the store answers, and the problems of ingest; `GET base-dirs`: the base dirs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _health(store: LineageStore) -> dict[str, Any]:
 
 
 def finding(found: Finding) -> dict[str, Any]:
-    """A finding as JSON has it."""
+    """Return a finding in the form of `models.Finding`."""
     return {
         "kind": found.kind,
         "title": found.title,

@@ -1,4 +1,4 @@
-"""`GET jobs/{base}/{name}` and what is below it: one job, its tags, lineage, evaluations, files; labels and remarks."""
+"""`jobs/{base}/{name}` and the paths below it: one job, its tags, lineage, evaluations and files; its annotation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Question = Callable[[LineageStore, str, str], Mapping[str, Any]]
 
 
 async def _of_job(request: Request, ask: Ask, base: str, name: str, question: _Question) -> Response:
-    """The answer to a question about a job, given its base dir and train id."""
+    """Answer a question about a job; it is called with the store, the base dir and the train id."""
     return await unless_known(
         request, ask, lambda store: question(store, base_dir_of(store, base), train_id_of(name))
     )
@@ -111,6 +111,6 @@ async def job(request: Request, ask: Ask, base: Base, name: Name) -> Response:
 
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a view, without what names the job in each."""
+    """Return rows of a view, without the columns that name the job."""
     left_out = ("base_dir", "train_id", "job_id")
     return [{name: for_json(value) for name, value in row.items() if name not in left_out} for row in rows]

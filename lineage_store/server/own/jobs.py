@@ -1,6 +1,6 @@
-"""`GET jobs`: the jobs that a condition finds, as a page or as columns; `GET train-jobs`: all there are.
+"""`GET jobs`: the jobs that match a condition, as a page or as columns; `GET train-jobs`: all jobs.
 
-A condition is asked for in the words of `lineage-store filter --where`, as the documented search_condition, or both.
+A condition is given as in `lineage-store filter --where`, as the documented search_condition, or as both.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class _Question:
     base: str | None
     fields: Sequence[str]
     typed: Mapping[str, Any]
-    """What of the condition people type, and misspell."""
+    """The part of the condition from `where` and `sort`, whose names are checked because people misspell them."""
 
     def checked(self, store: LineageStore) -> str | None:
-        """The base dir that is asked about. Raises what is wrong with the question."""
+        """Return the path of the base dir, or None for all. Raises the error for an unknown base dir or name."""
         base_dir = None if self.base is None else base_dir_of(store, self.base)
         if self.typed or self.fields:
             store.require_names(self.typed, self.fields, base_dir=base_dir)
@@ -143,7 +143,10 @@ def _page(store: LineageStore, question: _Question, *, count: bool) -> dict[str,
 def _with_states(
     objects: Iterable[Mapping[str, Any]], known: Iterable[TrainJob], base_dir: str | None
 ) -> Iterable[tuple[Mapping[str, Any], TrainJob | None]]:
-    """Each object with its job; one that has just gone has none. Where none is named, all are of one base dir."""
+    """Pair each object with its job, or with None if the job has just been removed.
+
+    Objects that name no base dir are of `base_dir`, or of the store's only one.
+    """
     jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
     return ((each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"]))) for each in objects)
 
@@ -151,7 +154,7 @@ def _with_states(
 def _summaries(
     store: LineageStore, base_dir: str | None, train_ids: Sequence[str], names: Iterable[str]
 ) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """The first and best results that are asked for, by base dir and train id."""
+    """Return the first and best results among `names`, by base dir and train id."""
     asked = [name for name in names if name.startswith(tuple(SUMMARY_PREFIXES))]
     if not asked:
         return {}
@@ -217,7 +220,7 @@ def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[s
 
 
 def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
-    """Numbers as they are; all else as places in a list of what there is."""
+    """Return numbers as they are, and other values as indices into a list of the distinct ones."""
     if {type(value) for value in values} <= {int, float, type(None)}:
         return {"name": name, "numbers": [_number(value) for value in values]}
     keys = [

@@ -1,4 +1,7 @@
-"""What our own API answers, as types: its OpenAPI document is made of them."""
+"""The types of our own API's requests and answers, from which its OpenAPI document is generated.
+
+Docstrings and descriptions here are the texts of that document.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Number = float | str | None
-"""NaN and infinities are the words NaN, Infinity and -Infinity; null is unknown."""
+"""A number of an answer: NaN and infinities are the texts NaN, Infinity and -Infinity; null is unknown."""
 
 
 class Problem(BaseModel):
-    """What is answered instead of what was asked for (RFC 9457)."""
+    """The answer to a request that failed (RFC 9457)."""
 
     type: str
     title: str
@@ -24,7 +27,7 @@ class Problem(BaseModel):
 
 
 class Finding(BaseModel):
-    """One thing that somebody who runs the store should know."""
+    """One thing that the operator of the store should know."""
 
     kind: str
     title: str
@@ -46,7 +49,7 @@ class Standby(BaseModel):
 
 
 class Health(BaseModel):
-    """How the store, and what fills it, stand."""
+    """The state of the store and of ingest."""
 
     findings: list[Finding]
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
@@ -132,7 +135,7 @@ class FieldName(BaseModel):
 
 
 class Names(BaseModel):
-    """What conditions and columns may name: fields, and further names, which have their kind before them."""
+    """What conditions and columns may name: fields, and further names, each kind of which has a prefix."""
 
     fields: list[FieldName]
     metric: list[str]
@@ -185,7 +188,7 @@ class Files(BaseModel):
 
 
 class Body(BaseModel):
-    """What a request sends; a misspelt name in it is refused, and so is a number that is written as something else."""
+    """The body of a request: unknown names are refused, and so are numbers that are written as text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -201,7 +204,7 @@ _OfSamples = Literal["step", "wall_time", "value"]
 _OfEnds = Literal["first_step", "first_wall_time", "first", "last_step", "last_wall_time", "last"]
 _OfBuckets = Literal["min_step", "min", "max_step", "max", "count", "nan_count"]
 ColumnName = Literal[_OfSamples, _OfEnds, _OfBuckets]
-"""Of samples, or of buckets."""
+"""A column of a curve; which of them it has depends on whether it is of samples or of buckets."""
 
 
 class SeriesName(Body):

@@ -1,8 +1,8 @@
-"""How URLs name base dirs and jobs.
+"""The names of base dirs and jobs in URLs.
 
 In: paths and train ids, as the store has them. Out: a key of twelve hexadecimal digits for a base dir, and a job's
-train id without its `./`; and back. Promises: what a client names is looked up in the store, never on a disk. Names
-that are no Unicode are in the form in which the store keeps them.
+train id without its `./`; and back. Promises: a name from a client is looked up in the store, never on a disk. A name
+that is not Unicode has the same escapes as in the database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Name = Annotated[
 
 
 class _JobName(PathConvertor):
-    """A job's name in the path of a route, as `{name:job}`: Starlette's own `path` has no line breaks."""
+    """The convertor of `{name:job}` in a route: like Starlette's `path`, but it also matches line breaks."""
 
     regex = "(?s:.*)"
 
@@ -42,12 +42,12 @@ register_url_convertor("job", _JobName())
 
 @lru_cache(maxsize=1024)
 def key_of(base_dir: str) -> str:
-    """What stands for a base dir in URLs: the same wherever the store is."""
+    """Return a base dir's key in URLs, which depends on its path alone."""
     return hashlib.sha256(to_stored(base_dir).encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def base_dir_of(store: LineageStore, key: str) -> str:
-    """The base dir's path. Raises LineageParamSummaryPathError."""
+    """Return the path of a key's base dir. Raises LineageParamSummaryPathError."""
     known = {key_of(base_dir): base_dir for base_dir in store.base_dirs()}
     if key not in known:
         raise LineageParamSummaryPathError(
@@ -58,15 +58,11 @@ def base_dir_of(store: LineageStore, key: str) -> str:
 
 
 def train_id_of(name: str) -> str:
-    """The id of a job."""
+    """Return the train id of a job's name in URLs."""
     return f"./{from_stored(name.removesuffix('/'))}"
 
 
-def name_of(train_id: str) -> str:
-    """A job's name in URLs, before it is quoted."""
-    return to_stored(train_id).removeprefix("./")
-
-
 def url_of(base_dir: str, train_id: str) -> str:
-    """Where a job is, below `/api/v1/`."""
-    return f"jobs/{key_of(base_dir)}/{quote(name_of(train_id))}"
+    """Return a job's URL, below `/api/v1/`."""
+    name = to_stored(train_id).removeprefix("./")
+    return f"jobs/{key_of(base_dir)}/{quote(name)}"

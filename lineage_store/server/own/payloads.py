@@ -1,6 +1,6 @@
-"""`GET payloads/{base}/{name}` lists what a job's log files hold beside scalars; `GET payload/{base}/{name}` is one.
+"""`GET payloads/{base}/{name}` lists the payloads (all but scalars) of a job's tag; `GET payload/…` returns one.
 
-A payload comes out of its log file: as JSON, a tensor also as .npy, an image as PNG.
+A payload is read from its log file and returned as JSON, a tensor also as .npy, an image as PNG.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lineage_store.texts import from_stored, to_stored
 router = APIRouter(tags=["samples"])
 
 MOST_NUMBERS = 200_000
-"""Of a tensor as JSON."""
+"""Elements of a tensor that is returned as JSON, at most."""
 LISTS: Mapping[str, Callable[..., list[PayloadSample]]] = {
     HISTOGRAM: LineageStore.histograms,
     IMAGE: LineageStore.images,
@@ -148,7 +148,7 @@ def _answer(sample: PayloadSample, form: str, part: str) -> Response:
 
 
 def _part_of(tensor: NDArray[Any], text: str) -> NDArray[Any]:
-    """A part of a tensor. Raises LineageParamValueError."""
+    """Return the part of a tensor that `text` selects. Raises LineageParamValueError."""
     if not text:
         return tensor
     wanted = [_PART.fullmatch(each) for each in text.split(",")]
@@ -183,7 +183,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and dataclasses as lists and dicts."""
+    """Convert arrays and dataclasses to lists and dicts, NaN and infinities to texts."""
     if isinstance(value, np.ndarray):
         numbers = value.tolist()
         return numbers if value.dtype.kind in "biu" or np.isfinite(value).all() else for_json(numbers)

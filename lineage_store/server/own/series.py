@@ -1,9 +1,9 @@
 """`POST series`: curves of several jobs on one grid of steps, as JSON or as columns of numbers.
 
-Columns (`form: columns`) are what a browser takes without decoding: the length of a header as four bytes
-(little-endian), the header (JSON: the answer, where each column's place is told instead of its numbers), and from the
-next multiple of eight bytes on the columns, little-endian float64; steps are exact to 2^53. A column that is 0 from
-end to end, as most counts of NaN are, has no place (null), and is left out.
+The form `columns` needs no decoding in a browser. It consists of the header's length in four bytes (little-endian); the
+header, which is the JSON answer with the offset of each column in place of its numbers; and from the next multiple of
+eight bytes on the columns as little-endian float64, in which steps are exact up to 2^53. Offsets count numbers. A
+column of zeros only, as most counts of NaN are, is left out and has the offset null.
 """
 
 from __future__ import annotations

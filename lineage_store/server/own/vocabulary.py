@@ -1,4 +1,4 @@
-"""`GET names`: what conditions, columns and sort orders may name; `GET values`: what they may be compared with."""
+"""`GET names`: the names for conditions, columns and sort orders; `GET values`: the values that jobs have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The chart of one tag of some jobs: its axes, what the pointer is told, what is selected.
+// The chart of one tag of some jobs: its axes, the values at the pointer, the selection of a range.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -31,19 +31,19 @@ interface Props {
   jobs: readonly Named[];
   curves: readonly Curve[];
   x: X;
-  unit?: string; // what the numbers of x are; none: steps
+  unit?: string; // name of the numbers on the x axis; default: step
   log: boolean;
   halfLife: number;
   range: [number, number] | null; // steps
-  span?: [number, number] | null; // of time, where x is time: what is seen of them
+  span?: [number, number] | null; // the visible range of x, if x is time
   height?: number;
-  /** Which group a job is of, by the place of its colour and name; null: each job is drawn. */
+  /** Returns the group of a job, as an index of `jobs`; null: each job is drawn by itself. */
   groupOf?: ((job: number) => number) | null;
   onRange: (range: [number, number] | null, span: [number, number] | null) => void;
 }
 
 const [MINUTE, HOUR, DAY] = [60, 3600, 86400];
-/** What ticks of durations may be apart. */
+/** Allowed distances of ticks on an axis of durations, in seconds. */
 const DURATIONS = [
   ...[0.001, 0.01, 0.1, 1, 2, 5, 10, 15, 30],
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
@@ -51,7 +51,7 @@ const DURATIONS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => days * DAY),
 ];
 const DATE = "{YYYY}-{MM}-{DD}";
-/** Times of ticks that are at least so far apart, with the date where it changes: as uPlot wants them. */
+/** In uPlot's form: the texts of ticks by their least distance, with the date at ticks where it changes. */
 const TIMES = [
   [360 * DAY, "{YYYY}"],
   [28 * DAY, "{YYYY}-{MM}"],
@@ -61,12 +61,12 @@ const TIMES = [
   [0.001, "{HH}:{mm}:{ss}.{fff}", `\n${DATE}`],
 ].map(([apart, text, date = null]) => [apart, text, date, null, date, null, null, null, 1]);
 
-const WIDE = 84; // pixels that the longest step or time takes
+const WIDE = 84; // pixels of the longest text of a step or time
 
-/** Ticks that are ours: uPlot has none beyond 1e32, and its texts cannot tell how far apart they are. */
+/** Our own ticks: uPlot has none beyond 1e32, and its texts do not depend on the distance of ticks. */
 const OURS: uPlot.Axis = {
   space: 0,
-  incrs: [1e308], // so that uPlot never finds too little room for them
+  incrs: [1e308], // keeps uPlot from dropping ticks for lack of room
   filter: (_, ticks) => ticks,
   values: (_, ticks) => labelled(ticks).map(({ text }) => text),
 };
@@ -181,7 +181,7 @@ function options(element: HTMLElement, latest: Latest): uPlot.Options {
   };
 }
 
-/** The first and the last step that are seen of a range, which does not include its end. */
+/** The first and last visible step of a range, whose end is exclusive. */
 function stepsOf(range: [number, number] | null): [number, number] | null {
   return range && [range[0], Math.max(range[1] - 1, range[0] + 1)];
 }

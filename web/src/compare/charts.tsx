@@ -1,4 +1,4 @@
-// The curves of some jobs: a chart a tag, grouped by what their names begin with; how they are drawn is in the URL.
+// The curves of some jobs: one chart per tag, grouped by the beginning of the tags' names. Options are in the URL.
 
 import { useMemo } from "preact/hooks";
 import { idText, type JobId, series } from "../api";

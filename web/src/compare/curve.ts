@@ -1,4 +1,4 @@
-// A curve as the server tells it, in columns of float64: samples, or buckets that leave none of them out. Pure.
+// Curves as the server sends them, as samples or as buckets of samples, and the lines that are drawn of them. Pure.
 
 import { extent } from "../scales";
 import { smoothed } from "../smoothing";
@@ -6,22 +6,22 @@ import { smoothed } from "../smoothing";
 export type X = "step" | "relative" | "wall";
 
 export interface Curve {
-  job: number; // place of its job among those compared
+  job: number; // index of the job in the comparison
   device: number | null;
   superseded: boolean;
   restarts: readonly number[]; // steps
   began: number; // when the tag's first sample was written, unix s; NaN: unknown
-  thinned?: number; // how many samples were thinned out of it
+  thinned?: number; // number of samples that were thinned out
   columns: Readonly<Record<string, Float64Array>>;
 }
 
-/** What is drawn of a curve: a line, and where there are buckets a box for each. */
+/** A curve as it is drawn: a line, and a box for each bucket, if there are buckets. */
 export interface Drawn {
   curve: Curve;
   x: Float64Array;
   y: Float64Array;
   boxes: { from: Float64Array; to: Float64Array; low: Float64Array; high: Float64Array } | null;
-  /** Where samples are no number, or infinite. */
+  /** The NaN and infinite samples. */
   odd: { x: number; kind: "nan" | "+inf" | "-inf"; count: number }[];
 }
 
@@ -82,7 +82,7 @@ function kindOf(value: number): "nan" | "+inf" | "-inf" {
 
 type Measured = Readonly<Record<string, unknown>>;
 
-/** A curve for each metric that several evaluations measured, and by what it is drawn: see `placed`. */
+/** A curve for each metric that several evaluations measured; `by` names its x axis. */
 export function evaluated(rows: readonly Measured[]): { name: string; by: string; curve: Curve }[] {
   const of = new Map<string, Measured[]>();
   for (const row of rows) {
@@ -106,8 +106,8 @@ export function evaluated(rows: readonly Measured[]): { name: string; by: string
     });
 }
 
-/** The training's steps, or its epochs, if each evaluation has one and is beyond the last: after a restart some are
- * not. Else their numbers. */
+/** The x axis of evaluations: their steps or epochs if these always increase, which a restart may prevent; otherwise
+ * their numbers. */
 function placed(measured: readonly Measured[]): [string, Float64Array] {
   for (const by of ["step", "epoch"]) {
     const at = Float64Array.from(measured, (row) => Number(row[by] ?? Number.NaN));
@@ -116,13 +116,13 @@ function placed(measured: readonly Measured[]): [string, Float64Array] {
   return ["evaluation", Float64Array.from(measured, (row) => Number(row.evaluation_no))];
 }
 
-/** When a job began, by its curves of a tag: relative time counts from there, zoomed or not. */
+/** The time of the earliest first sample, from which relative time counts even in a zoomed chart. */
 export function beginning(curves: readonly Curve[]): number {
   return Math.min(...curves.map(({ began }) => began).filter(Number.isFinite));
 }
 
-/** Where the training was started again: at the first sample from that step on. Superseded curves have none: what
- * they have from there on was written before. */
+/** The places on the x axis where the training was restarted: of the first sample at or after the restart's step.
+ * Superseded curves have none: their samples were written before the restart. */
 export function restartsOf({ curve, x, boxes }: Drawn, mode: X): number[] {
   if (curve.superseded) return [];
   if (mode === "step") return [...curve.restarts];
@@ -132,7 +132,7 @@ export function restartsOf({ curve, x, boxes }: Drawn, mode: X): number[] {
   );
 }
 
-/** The steps of what lies between two places of the x axis, the last one not included; null: nothing does. */
+/** The steps (end exclusive) of the samples between two places on the x axis, or null if there are none. */
 export function stepsBetween(all: readonly Drawn[], low: number, high: number): [number, number] | null {
   let [first, last] = [Infinity, -Infinity];
   for (const { curve, x, boxes } of all) {
@@ -147,7 +147,7 @@ export function stepsBetween(all: readonly Drawn[], low: number, high: number): 
   return first <= last ? [first, last + 1] : null;
 }
 
-/** The axis that shows what matters: without the few values that would leave the others a flat line. */
+/** A range of the y axis without the few outliers that would make the rest a flat line; null: no values. */
 export function rangeOf(all: readonly Drawn[], log: boolean): [number, number] | null {
   const values: number[] = [];
   for (const { y, boxes } of all) {
@@ -169,19 +169,19 @@ export function rangeOf(all: readonly Drawn[], log: boolean): [number, number] |
   return [shown[0] - margin, shown[1] + margin];
 }
 
-/** The least and the greatest place: a clock that was set back leaves them at neither end of a curve. */
+/** The least and greatest x. They need not be the ends of a curve: a clock may have been set back. */
 function endsOf(all: readonly Drawn[]): [number, number] {
   return extent(all.flatMap(({ x }) => extent(x) ?? [])) ?? [0, 1];
 }
 
-/** The x axis that shows all of the curves. */
+/** The range of the x axis that shows all curves. */
 export function spanOf(all: readonly Drawn[]): [number, number] {
   const [low, high] = endsOf(all);
   const beside = low === high ? Math.max(1, Math.abs(low) * 1e-12) : 0;
   return [low - beside, high + beside];
 }
 
-/** Which x is the greatest that is not beyond a value, the last of equal ones; −1: none. They need no order. */
+/** Index of the greatest x up to a value, the last one among equals; −1: none. `x` need not be sorted. */
 export function upTo(x: Float64Array, value: number): number {
   let found = -1;
   for (let n = 0; n < x.length; n += 1) {
@@ -192,7 +192,7 @@ export function upTo(x: Float64Array, value: number): number {
 
 const GRID = 400;
 
-/** Of each group the mean of its lines, and from the least to the greatest of them as boxes. */
+/** For each group the mean of its lines, with boxes from their least to their greatest value. */
 export function means(all: readonly Drawn[], groupOf: (job: number) => number): Drawn[] {
   const groups = new Map<number, Drawn[]>();
   for (const each of all) {
@@ -225,7 +225,7 @@ function mean(group: number, of: readonly Drawn[]): Drawn {
   };
 }
 
-/** The line's values at places that ascend, between its least and its greatest; NaN beyond. */
+/** Interpolate a line at ascending places; NaN outside the line. */
 function along(line: Drawn, places: Float64Array): Float64Array {
   const order = line.x.map((_, n) => n).sort((a, b) => line.x[a]! - line.x[b]!);
   const [x, y] = [order.map((n) => line.x[n]!), order.map((n) => line.y[n]!)];

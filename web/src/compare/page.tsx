@@ -1,4 +1,4 @@
-// Compare: the curves of up to fifty jobs, what differs between their hyper-parameters, and between their pipelines.
+// The view Compare: the curves of up to fifty jobs, and the differences of their hyper-parameters and pipelines.
 
 import { useMemo } from "preact/hooks";
 import { type FoundJob, foundJobs, idOf, type JobId, MOST_COMPARED, nameOf, type Tags, tagsOf } from "../api";
@@ -104,7 +104,7 @@ function Compared({ jobs, where, missing }: { jobs: FoundJob[]; where: string; m
   );
 }
 
-/** The names of jobs, with their base dirs where two have the same. */
+/** The names of jobs, with the base dir for names that occur twice. */
 function labels(jobs: readonly FoundJob[]): string[] {
   const names = jobs.map((job) => nameOf(job) || job.train_id);
   return names.map((name, n) =>
@@ -136,7 +136,7 @@ interface Row {
   values: unknown[];
 }
 
-/** Fields in which the jobs are not all the same. */
+/** The fields whose values differ between the jobs. */
 function differences(jobs: readonly FoundJob[]): Row[] {
   const names = new Set(
     jobs.flatMap((job) => [

@@ -1,4 +1,4 @@
-// What is drawn on a chart's canvas: lines, boxes, ticks and triangles of curves, each in its job's colour.
+// Draws curves on a chart's canvas: lines, boxes and marks, each in the colour of its job.
 
 import type uPlot from "uplot";
 import { type Drawn, restartsOf, type X } from "./curve";
@@ -12,7 +12,7 @@ interface Painted {
 
 const MARK = 5;
 
-/** Draw what a chart shows, within its axes. */
+/** Draw the curves, clipped to the area between the axes. */
 export function paint(plot: uPlot, { all, jobs, log, x }: Painted): void {
   const { ctx: context, bbox } = plot;
   context.save();
@@ -31,7 +31,7 @@ export function paint(plot: uPlot, { all, jobs, log, x }: Painted): void {
   context.restore();
 }
 
-/** A dotted line where a training was started again. */
+/** Draw a dotted line at each restart of the training. */
 function paintRestarts(plot: uPlot, restarts: readonly number[], colour: string): void {
   const { ctx: context, bbox } = plot;
   context.strokeStyle = colour;
@@ -91,7 +91,7 @@ function paintLine(plot: uPlot, { x, y, curve }: Drawn, colour: string): void {
   context.setLineDash([]);
 }
 
-/** Ticks below the axis for NaN, triangles at its ends for what lies beyond. */
+/** Draw ticks at the lower edge for NaN, and triangles at both edges for values beyond the axis. */
 function paintMarks(plot: uPlot, each: Drawn, colour: string, log: boolean): void {
   const { ctx: context, bbox, scales } = plot;
   const [least, greatest] = [scales.y!.min!, scales.y!.max!];

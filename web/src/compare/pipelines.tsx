@@ -1,4 +1,4 @@
-// Dataset pipelines of one job or several, as trees side by side, with what differs marked.
+// The dataset pipelines of one or several jobs, as trees side by side, with their differences marked.
 
 import type { Signal } from "@preact/signals";
 import type { JobId } from "../api";
@@ -8,7 +8,7 @@ import { compared, type Pipeline, pipelineOf } from "../pipelines";
 
 type Lineage = { dataset_graph?: Parameters<typeof pipelineOf>[0] };
 
-/** The pipeline of each job; null where none was recorded. */
+/** Fetch the pipeline of each job; null for a job that recorded none. */
 export function usePipelines(ids: readonly JobId[]): Signal<Loaded<(Pipeline | null)[]>> {
   return useLoaded(JSON.stringify(ids), (signal) => Promise.all(ids.map((id) => recorded(id, signal))));
 }

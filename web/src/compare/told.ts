@@ -1,9 +1,9 @@
-// What is said of curves in words: where something stands, what a point is, what the axis leaves out. Pure.
+// Texts about curves: places on the x axis, values, and notes on what a chart does not show. Pure.
 
 import { counted, duration, number, time } from "../format";
 import { type Drawn, rangeOf, type X } from "./curve";
 
-/** A place of the x axis in words. */
+/** The text of a place on the x axis. */
 export function told(at: number, x: X, unit: string | undefined): string {
   if (x === "step") return `${unit ?? x} ${number(Math.round(at))}`;
   return x === "wall" ? time(at) : duration(at);
@@ -37,13 +37,13 @@ export function notes(all: readonly Drawn[], log: boolean, place: (at: number) =
   return parts.join(" · ");
 }
 
-/** The job's name; with the device, where it has curves of several. */
+/** The job's name, with the device if the job has curves of several devices. */
 export function nameIn(all: readonly Drawn[], { curve }: Drawn, { name }: { name: string }): string {
   const others = all.filter((each) => each.curve.job === curve.job && each.curve.device !== curve.device);
   return others.length ? `${name} device ${curve.device}` : name;
 }
 
-/** The value at a place of the line; of a bucket also the least and the greatest. */
+/** The value of point `n` of the line; for a bucket also its least and greatest value. */
 export function inWords({ x, y, boxes }: Drawn, n: number): string {
   const bucket = boxes && (boxes.low.length === x.length ? n : n >> 1);
   const [low, high] = bucket === null ? [] : [boxes!.low[bucket]!, boxes!.high[bucket]!];

@@ -1,4 +1,4 @@
-// Boxes and what goes from one to another, drawn; one of them is chosen.
+// Draws a graph as boxes and edges; one box may be chosen.
 
 import { useEffect, useRef } from "preact/hooks";
 import { number } from "../format";
@@ -8,7 +8,7 @@ interface Props {
   label: string;
   found: Layout;
   chosen: string;
-  /** `only`: the box itself is meant, not what is inside. */
+  /** `only`: choose the box without opening or closing it. */
   onPick: (id: string, only: boolean) => void;
 }
 

@@ -1,4 +1,4 @@
-// Lines of equal loss over a plane, and the plane seen from the side. Pure.
+// Geometry of a loss landscape: contour lines, and the projection of the surface. Pure.
 
 export type Matrix = readonly (readonly number[])[]; // [row][column], finite or NaN
 
@@ -10,14 +10,14 @@ export interface Segment {
   y2: number;
 }
 
-/** A point of a way over the plane: shares of its two axes, and the loss there. */
+/** A point on the training's path: shares of the two axes, and the loss there. */
 export interface Spot {
   x: number;
   y: number;
   z: number;
 }
 
-/** Marching squares; places in units of columns and rows. */
+/** Contour lines by marching squares; coordinates in columns and rows. */
 export function contours(z: Matrix, levels: readonly number[]): Segment[] {
   const out: Segment[] = [];
   for (let row = 0; row + 1 < z.length; row += 1) {
@@ -59,7 +59,7 @@ function cell(
   });
   if (points.length === 2) return [line(points[0]!, points[1]!)];
   if (points.length !== 4) return [];
-  const middle = (a + b + c + d) / 4 < level; // a saddle: join the corners that the middle goes with
+  const middle = (a + b + c + d) / 4 < level; // a saddle: connect the corners on the middle's side of the level
   const [top, right, bottom, left] = sides as [number, number][] as [
     [number, number],
     [number, number],
@@ -71,7 +71,7 @@ function cell(
     : [line(top, left), line(bottom, right)];
 }
 
-/** Levels that part the values into equal shares, so that flat valleys have lines too. */
+/** Levels at quantiles of the values, so that flat valleys have lines too. */
 export function levelsOf(z: Matrix, count = 14): number[] {
   const values = Float64Array.from(z.flat().filter(Number.isFinite)).sort();
   if (!values.length || values[0] === values[values.length - 1]) return [];
@@ -82,7 +82,7 @@ export function levelsOf(z: Matrix, count = 14): number[] {
   return [...new Set(levels)];
 }
 
-/** Where a point of the surface is seen, turned about its middle and tilted; all between −1 and 1. */
+/** Project a point of the surface, turned about its middle and tilted; coordinates are between −1 and 1. */
 export function seen(
   x: number,
   y: number,

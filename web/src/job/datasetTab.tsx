@@ -1,4 +1,4 @@
-// The dataset pipeline as a graph, from its sources down to what the training takes; and as a list.
+// The dataset pipeline as a graph, from its sources to the operation whose output the training reads; and as a list.
 
 import { useMemo } from "preact/hooks";
 import { shownName } from "../client";

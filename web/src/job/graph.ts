@@ -1,20 +1,20 @@
-// A computational graph with its scopes collapsed: what is shown, how it is connected, and where it stands. Pure.
+// Layout of a computational graph with collapsed scopes: the visible boxes, their edges and positions. Pure.
 
 export interface GraphNode {
-  name: string; // with its scopes, as in Default/network/conv1/Conv2D-op1
+  name: string; // with scopes, as in Default/network/conv1/Conv2D-op1
   type: string;
   inputs: readonly string[];
-  /** Inputs that are no nodes: parameters and constants. */
+  /** Inputs that are not nodes: parameters and constants. */
   given?: readonly string[];
-  /** What else is known of it. */
+  /** Further properties to show. */
   facts?: readonly [string, unknown][];
 }
 
 export interface Box {
   id: string;
   label: string;
-  type: string; // of a scope: ""
-  nodes: number; // how many are inside
+  type: string; // "" for a scope
+  nodes: number; // number of nodes inside
   x: number;
   y: number;
   width: number;
@@ -38,7 +38,7 @@ export const BOX_HEIGHT = 26;
 const LAYER = 58;
 const GAP = 14;
 
-/** The shown ancestor of a node: the outermost scope on its way that is not open. */
+/** The box that shows a node: its outermost scope that is not open, or the node itself. */
 export function shownAs(name: string, open: ReadonlySet<string>, isScope: (id: string) => boolean): string {
   const parts = name.split("/");
   for (let depth = 1; depth < parts.length; depth += 1) {
@@ -48,7 +48,7 @@ export function shownAs(name: string, open: ReadonlySet<string>, isScope: (id: s
   return name;
 }
 
-/** Scopes of all nodes with the number of nodes in each. A scope of a single node is left out. */
+/** The scopes of all nodes, with the number of nodes in each; scopes with a single node are left out. */
 export function scopesOf(nodes: readonly GraphNode[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { name } of nodes) {
@@ -91,7 +91,7 @@ function edgesOf(nodes: readonly GraphNode[], of: ReadonlyMap<string, string>): 
   return [...found.values()];
 }
 
-/** The longest way to each box from one without inputs; what closes a circle (scopes may) is passed over. */
+/** The length of the longest path to each box. Edges that close a cycle, which scopes can form, are ignored. */
 function layersOf(ids: readonly string[], edges: readonly Edge[]): Map<string, number> {
   const outputs = new Map<string, string[]>();
   for (const { from, to } of edges) outputs.set(from, [...(outputs.get(from) ?? []), to]);
@@ -101,7 +101,7 @@ function layersOf(ids: readonly string[], edges: readonly Edge[]): Map<string, n
   const done = new Set<string>();
   let ready = ids.filter((id) => waiting.get(id) === 0);
   while (done.size < ids.length) {
-    if (!ready.length) ready = [ids.find((id) => !done.has(id))!]; // a circle: begin anywhere in it
+    if (!ready.length) ready = [ids.find((id) => !done.has(id))!]; // a cycle: start anywhere in it
     const next: string[] = [];
     for (const id of ready) {
       if (done.has(id)) continue;
@@ -155,7 +155,7 @@ function placed(
   return { boxes: [...boxes.values()], edges: [...edges], width, height: rows.length * LAYER + BOX_HEIGHT };
 }
 
-/** Nodes whose name or type has all words of a search, at most so many. */
+/** At most `most` nodes whose name and type contain all words of a search. */
 export function search(nodes: readonly GraphNode[], text: string, most = 50): GraphNode[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return [];
@@ -168,7 +168,7 @@ export function search(nodes: readonly GraphNode[], text: string, most = 50): Gr
   return found;
 }
 
-/** What must be open for a node to be shown. */
+/** The scopes that must be open for a node to be visible. */
 export function wayTo(name: string): string[] {
   const parts = name.split("/");
   return parts.slice(0, -1).map((_, depth) => parts.slice(0, depth + 1).join("/"));

@@ -1,4 +1,4 @@
-// The computational graph: scopes open at a click, a search, and what goes into and comes out of a node.
+// The computational graph: scopes that open at a click, a search, and the inputs and outputs of a node.
 
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -53,7 +53,7 @@ interface WireGraph {
   }[];
 }
 
-/** Nodes by their full names; inputs are told by the short ones. */
+/** Name nodes by their full names; the server names inputs by short ones. */
 function nodesOf({ nodes }: WireGraph): GraphNode[] {
   const full = new Map(nodes.map((node) => [node.name, node.full_name || node.name]));
   return nodes.map((node) => ({

@@ -1,4 +1,4 @@
-// Histograms of many steps as one picture: a column a step, the darker the more values lie there. Pure.
+// A heat map of histograms: one column per step, with darker cells for more values. Pure.
 
 export interface Histogram {
   step: number;
@@ -8,12 +8,12 @@ export interface Histogram {
 export interface Heat {
   low: number;
   high: number;
-  /** Per histogram the share of values in each of `rows` equal ranges, lowest first. */
+  /** For each histogram the share of values in each of `rows` equal ranges, lowest first. */
   columns: Float32Array[];
   greatest: number;
 }
 
-/** The counts of each bucket go to the ranges that it overlaps, by how far it does. */
+/** Distribute the count of each bucket over the ranges that it overlaps, in proportion to the overlap. */
 export function heatOf(histograms: readonly Histogram[], rows = 64): Heat | null {
   let [low, high] = [Infinity, -Infinity];
   for (const { buckets } of histograms) {

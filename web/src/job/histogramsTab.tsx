@@ -1,4 +1,4 @@
-// Histograms of a tag over its steps: as ridges, or as a heat map.
+// The histograms of a tag over its steps, as ridges or as a heat map.
 
 import { useCallback, useMemo } from "preact/hooks";
 import { type JobId, numeric, type PayloadRow, type Place, payload } from "../api";
@@ -13,7 +13,7 @@ import { type Heat, type Histogram, heatOf } from "./heat";
 import type { TabProps } from "./page";
 import { chosenTag, ShowRows, TagPicker, useRows } from "./steps";
 
-/** So many histograms are shown, evenly chosen among the steps, the last always. */
+/** The most histograms that are shown, evenly spread over the steps, including the last one. */
 const MOST = 40;
 const WIDEST = 900;
 const SIZE = { height: 420, left: 56, right: 30, bottom: 30, top: 10 };
@@ -78,7 +78,7 @@ function histogramOf({ step, left, width, count }: Wire): Histogram {
   return { step, buckets: left.map((from, n) => [numeric(from), numeric(width[n]), count[n]!]) };
 }
 
-/** What no bucket has. */
+/** A note on values that no bucket counts. */
 function Beside({ all }: { all: readonly Wire[] }) {
   const sum = (of: (statistics: Wire["statistics"]) => number) =>
     all.reduce((total, { statistics }) => total + of(statistics), 0);

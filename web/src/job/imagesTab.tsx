@@ -1,4 +1,4 @@
-// Images: the picture of a step, with a slider over all of them.
+// The images of a tag, one step at a time, with a slider.
 
 import { useSignal } from "@preact/signals";
 import { type JobId, type PayloadRow, type Place, payloadUrl } from "../api";
@@ -27,7 +27,7 @@ export function ImagesTab({ job, tags }: TabProps) {
   );
 }
 
-/** A browser does not tell why it shows no picture: the server is asked, as it is for other payloads. */
+/** An image. Browsers do not say why one fails to load, so the page then fetches it to get the server's problem. */
 function Picture({ job, place, row }: { job: JobId; place: Place; row: PayloadRow }) {
   const address = payloadUrl(job, place, row, "png");
   const broken = useSignal("");

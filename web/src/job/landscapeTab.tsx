@@ -1,4 +1,4 @@
-// The loss landscape around a training's way: lines of equal loss, and the surface.
+// The loss landscape around a training's path, as contour lines or as a surface.
 
 import { useSignal } from "@preact/signals";
 import { useCallback, useMemo } from "preact/hooks";
@@ -15,7 +15,7 @@ import type { TabProps } from "./page";
 import { chosenRow, chosenTag, ShowRows, StepSlider, TagPicker, useRows } from "./steps";
 
 const WIDEST = 520;
-const [LEFT, BOTTOM] = [52, 28]; // of the axes
+const [LEFT, BOTTOM] = [52, 28]; // pixels for the axes
 
 export function LandscapeTab({ job, tags }: TabProps) {
   const all = tags.tags.landscape ?? [];
@@ -51,7 +51,7 @@ interface Wire {
   unit: string | null;
 }
 
-/** What is drawn: the surface, and upon it the training's way and where it converged, in shares of the two axes. */
+/** The surface; on it, in shares of the two axes, the training's path (`way`) and the point of convergence (`end`). */
 interface Picture {
   z: Matrix;
   x: [number, number];
@@ -197,7 +197,7 @@ function paintContours(
   paintWay(context, of, ({ x, y }) => at(x, y));
 }
 
-/** The training's way: from a ring to a dot; and a cross where it converged. */
+/** Draw the training's path, from a ring to a dot, and a cross at the point of convergence. */
 function paintWay(
   context: CanvasRenderingContext2D,
   { way, end }: Picture,

@@ -1,4 +1,4 @@
-// One job: what it is, its curves, evaluations, pipeline, payloads and log files; a tab each.
+// The view of one job, with tabs for its facts, curves, evaluations, pipeline, payloads and log files.
 
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
@@ -175,7 +175,7 @@ function Evaluations({ job }: TabProps) {
   );
 }
 
-/** Each metric over the evaluations, where there are several. */
+/** A chart of each metric over the evaluations, if there are several. */
 function OverTime({ rows }: { rows: readonly Row[] }) {
   const curves = useMemo(() => evaluated(rows), [rows]);
   return (
@@ -208,7 +208,7 @@ function Files({ job }: TabProps) {
   return <Show of={loaded.value}>{({ files }) => <Rows rows={files} none="No log file is known." />}</Show>;
 }
 
-/** Rows of a view; columns that are empty in all of them are left out. */
+/** A table of a view's rows, without columns that are empty in all rows. */
 function Rows({ rows, none }: { rows: readonly Row[]; none: string }) {
   if (!rows.length) return <p class="quiet">{none}</p>;
   const names = Object.keys(rows[0]!).filter((name) =>

@@ -1,4 +1,4 @@
-// A tag, a device and a step of it: what payload tabs are chosen by. All are in the URL.
+// The choice of tag, device and step in the tabs of payloads. All three are in the URL.
 
 import type { ComponentChildren } from "preact";
 import { type JobId, type PayloadRow, type Place, payloads } from "../api";
@@ -8,7 +8,7 @@ import { changed } from "../live";
 import { type Loaded, Show, useLoaded } from "../parts/loaded";
 import { parameter, set } from "../state";
 
-/** The tag that is shown, of those that a plugin has. */
+/** The tag in the URL if the plugin has it, otherwise the first one. */
 export function chosenTag(tags: readonly string[]): string {
   return tags.includes(parameter("tag")) ? parameter("tag") : (tags[0] ?? "");
 }
@@ -19,7 +19,7 @@ interface Rows {
   rows: PayloadRow[];
 }
 
-/** The rows of a tag, of one device; never those of the tag before, whose steps it may not have. */
+/** Fetch the payloads of a tag on one device. While a tag loads, the rows of the previous tag are not returned. */
 export function useRows(job: JobId, place: Place): Loaded<Rows> {
   const grown = changed.value.get(job.name) ?? 0;
   const { value, problem } = useLoaded(
@@ -35,7 +35,7 @@ export function useRows(job: JobId, place: Place): Loaded<Rows> {
   return { value: found, problem, loading: !found && !problem };
 }
 
-/** The devices that recorded a tag: where they did so at the same steps, its rows are of the last of them alone. */
+/** Fetch the devices that recorded a tag: without a device, a request finds only one device's row of a step. */
 async function devicesOf({ base, name }: JobId, place: Place, signal: AbortSignal): Promise<number[]> {
   type Series = Place & { device: number | null };
   const { series } = await get<{ series: Series[] }>(jobPath(base, name, "tags"), {}, signal);
@@ -48,7 +48,7 @@ function chosenDevice(devices: readonly number[]): number | null {
   return devices.find((device) => String(device) === parameter("device")) ?? devices[0] ?? null;
 }
 
-/** What is shown of the rows, with a choice where several devices recorded the tag. */
+/** Show the rows, with a choice of device if several recorded the tag. */
 export function ShowRows({
   of,
   children,

@@ -1,4 +1,4 @@
-// Tensors: two dimensions of them as a table, the others at a place; and what their numbers come to.
+// The tensors of a tag: a slice of two dimensions as a table, and statistics.
 
 import { type JobId, numeric, type PayloadRow, type Place, payload, payloadUrl } from "../api";
 import { number } from "../format";
@@ -62,7 +62,7 @@ function Tensor({ job, place, row }: { job: JobId; place: Place; row: PayloadRow
   );
 }
 
-/** All of the last two dimensions, the beginning of the others. */
+/** The first indices of all dimensions but the last two, of which up to `MOST_SHOWN` rows and columns. */
 function defaultPart(shape: readonly number[]): string {
   return shape
     .map((size, n) => (n < shape.length - 2 ? "0" : size > MOST_SHOWN ? `0:${MOST_SHOWN}` : ":"))

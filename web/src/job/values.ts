@@ -1,17 +1,17 @@
-// Values as the store's views have them: what kind they are stands beside them, and a NaN is null. Pure.
+// Reads values from rows of the store's views, which have the kind of a value in a column beside it. Pure.
 
 import { numeric } from "../api";
 
 type Row = Record<string, unknown>;
 
-/** The number of a row, or whether it is true; null: it has none, or no value at all. */
+/** The number or boolean of a row (NaN if its kind says so), or null if it has none. */
 export function measured({ value, kind }: Row): number | boolean | null {
   if (kind === "nan") return Number.NaN;
   if (value === null || value === undefined) return null;
   return kind === "bool" ? value === 1 : numeric(value as number | string);
 }
 
-/** The columns of a job that have a value; the kind of a number is told by the number. */
+/** The columns of a job that have a value, without the columns of kinds. */
 export function known(job: Row): [string, unknown][] {
   const isKind = (name: string) => name.endsWith("_kind") && name.slice(0, -"_kind".length) in job;
   return Object.entries(job)

@@ -1,4 +1,4 @@
-// Label and remark of a job, written where they are shown and kept by the server.
+// The label and remark of a job, edited in place and stored by the server.
 
 import { signal, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -7,7 +7,7 @@ import { jobPath, Problem, sent } from "../client";
 
 export const LABELS = Array.from({ length: 11 }, (_, n) => n);
 
-/** Why what was written last is not kept. */
+/** Why the server did not store the last edit; "" if it did. */
 const refused = signal("");
 
 export function Refused() {
@@ -18,7 +18,7 @@ export function Refused() {
   ) : null;
 }
 
-/** Whether the server took it. */
+/** Send an annotation; return whether the server stored it. */
 async function keep(job: JobId, annotation: { tag?: number; remark?: string }): Promise<boolean> {
   try {
     await sent("PUT", jobPath(job.base, job.name, "annotation"), annotation);
@@ -51,7 +51,7 @@ export function Remark({
   );
 }
 
-/** What is being typed stays here: jobs that grow meanwhile draw the table anew. */
+/** The field for a remark. It has the text in its own state, because the table is redrawn whenever jobs change. */
 function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (text: string) => void }) {
   const text = useSignal(value);
   const wrong = useSignal(false);
@@ -64,7 +64,7 @@ function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (tex
     if (text.value === value || (await keep(job, { remark: text.value }))) onDone(text.value);
     else {
       over.current = false;
-      wrong.value = true; // it stays open: Escape gives up what was typed
+      wrong.value = true; // the field stays open; Escape discards the text
     }
   };
   return (

@@ -1,4 +1,4 @@
-// The axes of the parallel coordinates: where every job stands on each of them. Pure.
+// The axes of the parallel coordinates, and the place of each job on them. Pure.
 
 import { asNumbers, type Column, type Columns, wordsInOrder } from "../columns";
 import { fitting, labelled, type Scale } from "../scales";
@@ -7,14 +7,14 @@ export interface Axis {
   name: string;
   title: string;
   column: Column;
-  /** A place between 0 (low) and 1 per job; NaN: missing. */
+  /** The place of each job, from 0 (low) to 1; NaN: missing. */
   places: Float32Array;
   values: Float64Array;
   scale: Scale;
   ticks: { place: number; text: string; value: number }[];
 }
 
-/** How far words are spread around their tick, in shares of the distance of two. */
+/** How far the jobs with one word are spread around its tick, as a share of the distance of ticks. */
 const JITTER = 0.28;
 
 export function axisOf(
@@ -33,7 +33,7 @@ export function axisOf(
   return { name, title, column, values, scale, places, ticks: ticksOf(column, scale) };
 }
 
-/** Words stand beside each other, numbers as it fits them. */
+/** Words at equal distances; numbers on the scale that fits them or is wanted. */
 export function scaleOf(column: Column, values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
   return column.kind === "word" ? wordScale(column.words.length) : fitting(values, wanted);
 }
@@ -43,7 +43,7 @@ function placed(scale: Scale, value: number): number {
   return Number.isNaN(place) ? place : Math.min(1, Math.max(0, place));
 }
 
-/** Words stand in the middle of equal shares of the axis. */
+/** A scale with each word in the middle of an equal share of the axis. */
 function wordScale(count: number): Scale {
   const low = -0.5;
   const span = Math.max(1, count);
@@ -68,12 +68,12 @@ export function ticksOf(column: Column, scale: Scale): Axis["ticks"] {
   return labelled(scale.ticks).map((tick) => ({ ...tick, place: scale.at(tick.value) }));
 }
 
-/** A tick's text as there is room for; all of it is in its title, or the table. */
+/** Shorten a tick's text to the room for it; the full text is in a tooltip or the table. */
 export function short(text: string): string {
   return text.length > 14 ? `${text.slice(0, 13)}…` : text;
 }
 
-/** A fixed, even spread over −1 to 1 by the job's number. */
+/** An offset between −1 and 1 that depends on the job's number only, evenly distributed. */
 function spread(job: number): number {
   return (((job * 0.61803398875) % 1) - 0.5) * 2;
 }

@@ -1,4 +1,4 @@
-// A list of names to choose from: which columns the table has, which axes the plot.
+// A list for choosing names: the columns of the table, or the axes of the plot.
 
 import { useSignal } from "@preact/signals";
 import { Popup } from "../parts/popup";
@@ -9,7 +9,7 @@ interface Props {
   chosen: readonly string[];
   onChange: (chosen: string[]) => void;
   onReset: () => void;
-  /** Those that stay in view, and what to do when somebody pins another. */
+  /** The columns that stay in view when the table is scrolled sideways; called with `onPin` when they change. */
   pinned?: readonly string[];
   onPin?: (pinned: string[]) => void;
 }

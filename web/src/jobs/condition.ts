@@ -1,11 +1,11 @@
-// The text of a condition: terms joined by `and`, each a comparison as `lineage-store filter --where` takes it. Pure.
+// Parses and completes the text of a condition: terms as in `lineage-store filter --where`, joined by `and`. Pure.
 
 import type { KnownValue, Names } from "../api";
 import { counted } from "../format";
 
 const OPERATORS = ["=", "!=", "<", "<=", ">", ">=", " in ", " not in ", " like ", " is null", " is not null"];
 
-/** The terms of a text: parted by `and` between blanks, but not within double quotes or brackets. */
+/** Split a text into terms at each `and` between blanks, except within double quotes or brackets. */
 export function terms(text: string): string[] {
   const found: string[] = [];
   let [term, quoted, depth] = ["", false, 0];
@@ -21,7 +21,7 @@ export function terms(text: string): string[] {
   return [...found, term.trim()].filter(Boolean);
 }
 
-/** The last term of a text up to the cursor, in its parts. */
+/** Split the last term of the text before the cursor into its parts. */
 export function atCursor(text: string): {
   start: number;
   name: string;
@@ -36,7 +36,7 @@ export function atCursor(text: string): {
   return { start, name: parts[1]!, operator: parts[2]!, value: parts[3]! };
 }
 
-/** What is being typed of a value, as it stands: commas part the values of a list only. */
+/** The value that is being typed: for operators with a list, the part after the last comma. */
 function typed(operator: string, value: string): string {
   return (parts(operator, value).at(-1) ?? "").trimStart();
 }
@@ -47,13 +47,13 @@ function parts(operator: string, value: string): string[] {
 
 const takesList = (operator: string) => /\bin\s*$/i.test(operator);
 
-/** Which values the end of a text asks for; null: none yet. */
+/** The field whose values complete the end of a text, and the part typed so far; null: no value is being typed. */
 export function asksFor(text: string): { name: string; part: string } | null {
   const { name, operator, value } = atCursor(text);
   return operator === null ? null : { name, part: typed(operator, value).trimEnd() };
 }
 
-/** A value so that it is read again as what it is: text that would end a term, or be taken for a number, is quoted. */
+/** Write a value for a condition, in quotes if it would be read as another type; null: only a JSON list can have it. */
 function spelt(name: string, value: string | number, names: Names, listed: boolean): string | null {
   if (typeof value === "number") return String(value);
   if (/\sand\s|^\s|\s$|^$|["[\]]/i.test(value) || (listed && value.includes(","))) return null;
@@ -66,7 +66,7 @@ function spelt(name: string, value: string | number, names: Names, listed: boole
   }
 }
 
-/** A value of a list as the server reads it: JSON, but for fields of text. */
+/** Read a value of a list like the server: as JSON, except for fields of text. */
 function read(name: string, text: string, names: Names): unknown {
   const isText = names.fields.some((field) => field.name === name && field.type === "text");
   try {
@@ -76,7 +76,7 @@ function read(name: string, text: string, names: Names): unknown {
   }
 }
 
-/** All that conditions and columns may name, each with what it is. */
+/** All names for conditions and columns, each with a hint on its meaning. */
 export function everyName(names: Names): { name: string; hint: string }[] {
   const kinds = {
     metric: "metric",
@@ -92,7 +92,7 @@ export function everyName(names: Names): { name: string; hint: string }[] {
   ];
 }
 
-/** What the text may go on with, each as the whole text that it makes; `known` are values of the field it ends with. */
+/** The possible completions, each with the whole resulting text; `known` are values of the field of the last term. */
 export function completions(
   text: string,
   names: Names,

@@ -1,4 +1,4 @@
-// The bar with the condition: completed while it is typed, and told where it is wrong.
+// The field for the condition, with completions and error messages.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -97,7 +97,7 @@ export function ConditionBar({ value, names, problem, onChange }: Props) {
         {offered.length > 0 && (
           <ul class="completions" id="completions" role="listbox" aria-label="Completions">
             {offered.map((each, n) => (
-              // biome-ignore lint/a11y/useKeyWithClickEvents: the field above takes the keys
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the input field above handles the keys
               <li
                 key={each.text}
                 id={`completion-${n}`}

@@ -1,4 +1,4 @@
-// Draws parallel coordinates on a canvas: thousands of jobs as thin lines, those that are picked above the others.
+// Draws parallel coordinates on a canvas: thousands of jobs as thin lines.
 
 import { ramp } from "../colours";
 import type { Axis } from "./axes";
@@ -6,19 +6,19 @@ import type { Axis } from "./axes";
 export interface Frame {
   width: number;
   height: number;
-  top: number; // of the axes
+  top: number; // upper end of the axes
   bottom: number;
-  lane: number; // where missing values lie
-  x: readonly number[]; // of each axis
+  lane: number; // y of missing values
+  x: readonly number[]; // x of each axis
 }
 
-/** Colours are few, so that all lines of one are stroked at once. */
+/** Few colours, because all lines of one colour are stroked at once. */
 const COLOURS = 24;
-/** Beyond so many lines they are drawn the thinner. */
+/** Above this number of lines, they are more transparent. */
 const DENSE = 2000;
 
 export function frameOf(width: number, height: number, axes: number): Frame {
-  const margin = 100; // of 14 letters
+  const margin = 100; // room for 14 letters
   const step = axes > 1 ? (width - 2 * margin) / (axes - 1) : 0;
   return {
     width,
@@ -34,7 +34,7 @@ export function y(frame: Frame, place: number): number {
   return Number.isNaN(place) ? frame.lane : frame.bottom - place * (frame.bottom - frame.top);
 }
 
-/** The lines of some jobs; `colour` gives a place on the ramp per job, or null for the quiet colour. */
+/** Draw the lines of some jobs: all in the colour `quiet`, or each by the job's place on the axis `colour`. */
 export function drawLines(
   context: CanvasRenderingContext2D,
   frame: Frame,
@@ -51,7 +51,7 @@ export function drawLines(
       : jobs.length > 200
         ? 0.6
         : 0.9;
-  // What has no colour is drawn first, below the others.
+  // Lines without a colour are drawn first, below the others.
   const parts: number[][] = Array.from({ length: quiet ? 1 : COLOURS + 1 }, () => []);
   for (let n = 0; n < jobs.length; n += 1) {
     const job = jobs[n]!;
@@ -73,16 +73,16 @@ export function drawLines(
   context.globalAlpha = 1;
 }
 
-/** While an axis is brushed, so many lines tell what will be picked; all are drawn when it ends. */
+/** The most lines that are drawn while an axis is being brushed; all are drawn when that ends. */
 export const MOST_BRUSHED = 2500;
 
-/** At most so many of some jobs, evenly. */
+/** At most `most` of the jobs, evenly chosen. */
 export function thinned(jobs: ArrayLike<number>, most: number): ArrayLike<number> {
   if (jobs.length <= most) return jobs;
   return Int32Array.from({ length: most }, (_, n) => jobs[Math.floor((n * jobs.length) / most)]!);
 }
 
-/** The job whose line passes nearest to a point, if any comes within a few pixels. */
+/** The job whose line is nearest to a point, or null if none is within 8 pixels. */
 export function nearest(
   frame: Frame,
   axes: readonly Axis[],

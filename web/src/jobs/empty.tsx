@@ -1,4 +1,4 @@
-// Nothing to show: how the store is filled, or which term of the condition leaves out what there is.
+// Shown when no job matches: how to fill the store, or which term of the condition to leave out.
 
 import { idsOf } from "../api";
 import { counted } from "../format";

@@ -1,4 +1,4 @@
-// Groups of jobs, any two fields as a scatter plot, and which hyper-parameters go with a metric.
+// Groups of jobs, a scatter plot of two fields, and the correlation of hyper-parameters with a metric.
 
 import { useCallback, useMemo, useRef } from "preact/hooks";
 import { asNumbers, type Columns, grouped } from "../columns";

@@ -1,4 +1,4 @@
-// The jobs of a condition as columns, kept up to date: all are fetched once, then only those that change.
+// The jobs that match a condition, as columns: all are fetched once, then only those that change.
 
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
@@ -9,10 +9,10 @@ import { changed, revision } from "../live";
 import { type Loaded, useLoaded } from "../parts/loaded";
 import { terms } from "./condition";
 
-/** The paths of base dirs by their keys, as far as they were asked for. */
+/** A cache of the paths of base dirs, by key. */
 let paths: ReadonlyMap<string, string> = new Map();
 
-/** The columns with the path of each job's base dir: keys tell people nothing. */
+/** Add a column with the path of each job's base dir, because keys mean nothing to people. */
 async function withPaths(columns: Columns, signal: AbortSignal): Promise<Columns> {
   const keys = columns.byName.get("base");
   if (keys?.kind !== "word") return columns;
@@ -24,7 +24,7 @@ async function withPaths(columns: Columns, signal: AbortSignal): Promise<Columns
   return { ...columns, byName: new Map(columns.byName).set("base_dir", column) };
 }
 
-/** When more than so many changed at once, all are fetched again. */
+/** If more jobs change at once, all are fetched again. */
 const MOST_RENEWED = 100;
 
 export function useJobs(where: string, fields: readonly string[] | null): Signal<Loaded<Columns>> {

@@ -1,4 +1,4 @@
-// Jobs: a condition, parallel coordinates, a table; groups, a scatter plot and what goes with a metric.
+// The view Jobs: a condition, parallel coordinates, a table, groups, a scatter plot and correlations with a metric.
 
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -22,7 +22,7 @@ import { Tools } from "./tools";
 import * as view from "./view";
 import { numberAt, word } from "./view";
 
-/** New names are rare: so often changes are told before they are asked for again. */
+/** Names are fetched again after this many changes only, because new names are rare. */
 const NAMES_AFTER = 20;
 const NO_NAMES: Names = { fields: [], metric: [], metric_best: [], metric_first: [], user_defined: [] };
 
@@ -152,10 +152,10 @@ interface TableProps {
 function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loaded }: TableProps) {
   const current = useSignal<{ place: number; id: string } | null>(null);
   const editing = useSignal<string | null>(null);
-  const still = useRef(loaded); // while a remark is written, no row moves away under the hands
+  const still = useRef(loaded); // rows do not move while a remark is being edited
   if (editing.value === null) still.current = loaded;
   const { columns, rows } = still.current;
-  // What was written here, until it comes from the server, where others may have written since.
+  // Annotations made here, until the next answer of the server, which may have newer ones.
   const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
   useLayoutEffect(() => {
     written.value = new Map();
@@ -168,7 +168,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     ...view.shownColumns(columns, names).map((name) => columnOf(columns, name)),
   ];
   useKeys((event) => {
-    const place = whereNow(); // keys may come faster than the table is drawn
+    const place = whereNow(); // keys may be pressed faster than the table is redrawn
     const row = place === null ? null : rows[place]!;
     if (event.key === "j" || event.key === "k") {
       const next = (place ?? -1) + (event.key === "j" ? 1 : -1);
@@ -252,7 +252,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
   );
 }
 
-/** Where the job of the keys stands now: others come and go above it. */
+/** The current place of the job chosen by keys, which moves as other jobs come and go. */
 function placeNow(
   current: { place: number; id: string } | null,
   rows: Int32Array,
@@ -264,7 +264,7 @@ function placeNow(
   return place < 0 ? null : place;
 }
 
-/** Whether Enter is for what has the focus. */
+/** Whether Enter activates the focused element. */
 function isPressed(target: EventTarget | null): boolean {
   return target instanceof Element && target.matches("a, button, summary");
 }

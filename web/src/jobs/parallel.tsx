@@ -1,4 +1,4 @@
-// Parallel coordinates: a line a job, an axis a field. Axes are brushed by dragging along them, moved by their titles.
+// Parallel coordinates: one line per job, one axis per field. Dragging on an axis brushes it, on its title moves it.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -11,11 +11,11 @@ import { drawLines, type Frame, frameOf, MOST_BRUSHED, nearest, thinned, y } fro
 
 interface Props {
   axes: readonly Axis[];
-  /** Jobs that the condition leaves, and those of them within the brushes. */
+  /** The jobs that match the condition; `picked` are those within the brushes. */
   jobs: ArrayLike<number>;
   picked: ArrayLike<number>;
   brushes: readonly Brush[];
-  /** The jobs within other brushes: while one is dragged. */
+  /** Returns the jobs within other brushes, while one is being dragged. */
   pick: (brushes: readonly Brush[]) => ArrayLike<number>;
   colour: string;
   hovered: number | null;
@@ -28,8 +28,8 @@ interface Props {
 }
 
 const HEIGHT = 360;
-const NARROWEST = 96; // pixels of an axis: where there are fewer, the plot is scrolled
-const GRIP = 14; // pixels beside an axis that belong to it
+const NARROWEST = 96; // least pixels per axis; with less room, the plot scrolls
+const GRIP = 14; // pixels on each side of an axis in which dragging brushes it
 
 export function Parallel(props: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -172,7 +172,7 @@ function Lines({
 
 interface BrushesProps extends Props {
   frame: Frame;
-  /** Those that were there before one was dragged. */
+  /** The brushes from before the drag. */
   kept: readonly Brush[];
   onDrag: (brushes: Brush[] | null) => void;
 }
@@ -188,7 +188,7 @@ function Brushes({ axes, brushes, frame, kept, onBrush, onDrag }: BrushesProps) 
     const others = kept.filter((brush) => event.shiftKey || brush.name !== axis.name);
     const to = place(event);
     if (Math.abs(to - from) < 0.005) return others;
-    const value = (at: number) => Number(axis.scale.value(at).toPrecision(6)); // short enough for a link
+    const value = (at: number) => Number(axis.scale.value(at).toPrecision(6)); // few digits, for a short URL
     return [...others, { name: axis.name, low: value(Math.min(from, to)), high: value(Math.max(from, to)) }];
   };
   const boxes = brushes.flatMap((brush) => {

@@ -1,4 +1,4 @@
-// Ranges of the axes in numbers and words: what brushes do by hand, for keys and for exact ends.
+// The brushes as input fields and checkboxes: for keyboards, and for exact values.
 
 import { useSignal } from "@preact/signals";
 import { asNumbers, type Brush, type Columns, wordsInOrder } from "../columns";
@@ -82,7 +82,7 @@ function Ends({ name, columns, mine, onChange }: Axis) {
   );
 }
 
-/** Words stand at their places in the alphabet: each is a range of its own. */
+/** Checkboxes for words; each chosen word is a brush of its own around its index. */
 function Words({ name, columns, mine, onChange }: Axis) {
   const column = columns.byName.get(name)!;
   const words = column.kind === "word" ? wordsInOrder(column) : [];

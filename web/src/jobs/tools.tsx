@@ -1,4 +1,4 @@
-// What stands between the condition and the plots: what is shown, how it is grouped and ranked, and all of it as a file.
+// The tools above the plots: the choice of columns and axes, grouping, ranking, and the download of the jobs.
 
 import type { Names } from "../api";
 import { url } from "../client";
@@ -125,7 +125,7 @@ function Pick({
   );
 }
 
-/** A file for spreadsheets: what they would take for a formula stands behind a quote. */
+/** Download the rows as CSV, with a quote before texts that a spreadsheet would run as a formula. */
 function download(columns: Columns, rows: Int32Array, names: readonly string[]): void {
   const cellOf = (text: string) => {
     const safe = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;

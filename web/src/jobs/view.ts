@@ -1,10 +1,10 @@
-// What the jobs page shows, out of its URL and the columns that were loaded.
+// The state of the view Jobs, read from its URL and the loaded columns.
 
 import type { Names } from "../api";
 import { type Brush, type Columns, type SortKey, wordOf, wordsInOrder } from "../columns";
 import { joined, list, parameter } from "../state";
 
-/** What the table shows unless somebody chooses. */
+/** The default columns of the table. */
 export const DEFAULT_COLUMNS = [
   "state",
   "network",
@@ -18,7 +18,7 @@ const DEFAULT_AXES = ["network", "optimizer", "learning_rate", "batch_size", "ep
 const MOST_AXES = 8;
 const NUMERIC = ["integer", "float"];
 const RESULTS = ["loss", "tag"];
-/** Columns that the server gives with every job. */
+/** Columns that every answer has. */
 export const OF_EVERY_JOB = ["train_id", "state", "updated_at", "label", "remark", "base_dir"];
 
 export function chosenColumns(names: Names): string[] {
@@ -28,14 +28,14 @@ export function chosenColumns(names: Names): string[] {
     : [...DEFAULT_COLUMNS, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
 }
 
-/** Those of the table, the pinned first: what people write stands in it always. */
+/** The columns of the table, pinned ones first; label and remark are always among them. */
 export function shownColumns(columns: Columns, names: Names): string[] {
   const several = !list("cols").length && varies(columns, "base_dir");
   const all = [...new Set([...(several ? ["base_dir"] : []), ...chosenColumns(names), "label", "remark"])];
   return [...pinnedOf(all), ...all.filter((name) => !pinnedOf(all).includes(name))];
 }
 
-/** Which of some columns stay in view when the table is scrolled aside. */
+/** Which of the columns stay in view when the table is scrolled sideways. */
 export function pinnedOf(columns: readonly string[]): string[] {
   return list("pin").filter((name) => columns.includes(name));
 }
@@ -47,13 +47,13 @@ export function wantedAxes(names: Names): string[] {
     : [...DEFAULT_AXES, ...names.metric.slice(0, 3).map((name) => `metric/${name}`)];
 }
 
-/** Numbers that a training was given: what a metric may go with. */
+/** Names of numeric inputs of a training, with which a metric may correlate. */
 export function hyperParameters(names: Names): string[] {
   const given = names.fields.filter(({ name, type }) => NUMERIC.includes(type) && !RESULTS.includes(name));
   return [...given.map(({ name }) => name), ...names.user_defined.map((name) => `user_defined/${name}`)];
 }
 
-/** All fields that the view needs, but for those of every job. */
+/** All fields that the view needs, except those that every answer has. */
 export function neededFields(names: Names): string[] {
   const needed = [
     ...chosenColumns(names),
@@ -67,7 +67,7 @@ export function neededFields(names: Names): string[] {
   return [...new Set(needed)].filter((name) => name && !OF_EVERY_JOB.includes(name));
 }
 
-/** The axes to draw: those chosen; else those on which jobs differ. */
+/** The axes to draw: the chosen ones, or else those on which jobs differ. */
 export function axesOf(columns: Columns, wanted: readonly string[]): string[] {
   if (list("axes").length) return wanted.filter((name) => columns.byName.has(name));
   return wanted.filter((name) => varies(columns, name)).slice(0, MOST_AXES);
@@ -91,7 +91,7 @@ export function sortText(keys: readonly SortKey[]): string {
   return joined(keys.map(({ name, down }) => `${down ? "-" : ""}${name}`));
 }
 
-/** Sorting by a column: down first (the best of most metrics), then up, then not at all. */
+/** The sort keys after a click on a column: first descending, then ascending, then not sorted by it. */
 export function resorted(keys: readonly SortKey[], name: string, also: boolean): SortKey[] {
   const before = keys.find((key) => key.name === name);
   const others = also ? keys.filter((key) => key.name !== name) : [];
@@ -105,7 +105,7 @@ const brushed = () =>
     return name ? [{ name, ends: ends.map(unescaped) as [string, string] }] : [];
   });
 
-/** Ends in words are those of the alphabet between them: their places change when a job brings a new word. */
+/** The brushes. The URL has the words at their ends, because the index of a word changes when a new word comes. */
 export function brushes(columns: Columns): Brush[] {
   return brushed().map(({ name, ends: [low, high] }) => {
     const column = columns.byName.get(name);
@@ -135,7 +135,7 @@ export function grouping(): string {
   return parameter("group");
 }
 
-/** A column's title: without the prefix that its kind has, unless it would be taken for a field. */
+/** A column's title: without the prefix of its kind, unless it would be mistaken for a field. */
 export function titleOf(name: string): string {
   const short = name.replace(/^(metric|user_defined)\//, "");
   return DEFAULT_COLUMNS.includes(short) ? name : short;

@@ -1,4 +1,4 @@
-// A canvas as wide as there is room, and sharp on every screen: its letters keep their size.
+// A canvas as wide as the room allows, sharp on screens of any density, with text of a fixed size.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -10,7 +10,7 @@ interface Props {
   label: string;
   widest: number; // pixels
   height: (width: number) => number;
-  paint: Paint; // the same one as long as it paints the same
+  paint: Paint; // must stay the same function as long as it paints the same
   onClick?: (event: MouseEvent) => void;
 }
 
@@ -36,7 +36,7 @@ export function Canvas({ label, widest, height, paint, onClick }: Props) {
   );
 }
 
-/** Give a canvas its size, in pixels of the page, and paint it anew. */
+/** Set the size of a canvas, in CSS pixels, and repaint it. */
 export function sized(canvas: HTMLCanvasElement | null, width: number, height: number, paint: Paint): void {
   const context = canvas?.getContext("2d");
   if (!canvas || !context) return;

@@ -1,4 +1,4 @@
-// Something that costs is made only while it is in view.
+// Renders expensive children only while they are in view.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";

@@ -1,8 +1,8 @@
-// Keys that work wherever one is on the page: from the moment it is drawn, and not while something is typed.
+// Keyboard shortcuts that work everywhere on the page, except while a field is being edited.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** Hand each key to what was drawn last. An effect after the next frame would lose the keys that come before it. */
+/** Call the latest `onKey` for each key. A layout effect, because `useEffect` would miss keys before the next frame. */
 export function useKeys(onKey: (event: KeyboardEvent) => void): void {
   const latest = useRef(onKey);
   latest.current = onKey;
@@ -15,7 +15,7 @@ export function useKeys(onKey: (event: KeyboardEvent) => void): void {
   }, []);
 }
 
-/** Whether a key goes into a field, or is the browser's own. */
+/** Whether a key goes into a field, or is a shortcut of the browser. */
 function isTyped(event: KeyboardEvent): boolean {
   const into = event.target instanceof Element && event.target.matches("input, textarea, select");
   return into || event.ctrlKey || event.metaKey;

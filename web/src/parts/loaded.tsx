@@ -1,4 +1,4 @@
-// What is fetched for a view: shown while the next is under way, and when that fails, with what went wrong.
+// Fetches data for a view. The old data stays while new data loads, and stays with a message if that fails.
 
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -15,8 +15,8 @@ export interface Loaded<T> {
 const AGAIN_MS = 3000;
 
 /**
- * Fetch whenever a key changes, and again, once what is under way is there, when `again` does: `load` is then given what
- * there is. What was there stays until the new is. Problems that pass are tried again.
+ * Fetch when `key` changes, and again when `again` changes, after any fetch under way; `load` then gets the last value
+ * of this key. The old value stays until the new one has arrived. Problems that may pass are retried.
  */
 export function useLoaded<T>(
   key: string | null,
@@ -70,7 +70,7 @@ export function useLoaded<T>(
   return state;
 }
 
-/** What went wrong; but where the frame of the page says already that nobody answers, what was there stands alone. */
+/** The message of a problem; nothing if there is old data and the frame of the page already shows the reason. */
 export function Trouble({ problem, stale = false }: { problem: Problem; stale?: boolean }) {
   if (stale && problem.passes && away.value) return null;
   return (
@@ -81,7 +81,7 @@ export function Trouble({ problem, stale = false }: { problem: Problem; stale?: 
   );
 }
 
-/** A part of the page that shows what was loaded. */
+/** Show loaded data, the problem, or that it is loading. */
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (value: T) => ComponentChildren }) {
   return (
     <>

@@ -1,4 +1,4 @@
-// A box above the page: it takes the keys when it opens, Escape closes it and nothing else, and then they are back.
+// A dialog above the page. Escape only closes the dialog; the focus then returns to the element that had it before.
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -16,7 +16,7 @@ export function Popup({ label, onClose, children }: Props) {
     box.current?.show();
     const onKey = (event: KeyboardEvent) => {
       if (event.key !== "Escape") return;
-      event.stopPropagation(); // the page would clear the brushes
+      event.stopPropagation(); // otherwise the page would clear the brushes
       onClose();
     };
     addEventListener("keydown", onKey, true);

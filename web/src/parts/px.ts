@@ -1,4 +1,4 @@
-// A length in pixels, as styles take it; nothing where there is none.
+// Formats a length in pixels for a style.
 
 export function px(length: number | undefined): string | undefined {
   return length === undefined ? undefined : `${length}px`;

@@ -1,4 +1,4 @@
-// A table of any length of which only the rows in view are in the document.
+// A table of any length; only the rows in view are in the document.
 
 import { useComputed, useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
@@ -7,7 +7,7 @@ import type { SortKey } from "../columns";
 import { px } from "./px";
 
 export const ROW = 28; // pixels
-const BEYOND = 6; // rows above and below the view
+const BEYOND = 6; // rows that are also drawn above and below the view
 
 export interface TableColumn {
   name: string;
@@ -45,7 +45,7 @@ export function Table(props: Props) {
     return () => seen.disconnect();
   }, []);
   useLayoutEffect(() => {
-    if (box.current) box.current.scrollTop = history.state?.top ?? 0; // whoever comes back finds the place again
+    if (box.current) box.current.scrollTop = history.state?.top ?? 0; // restore the position after navigating back
   }, []);
   const goesTo = typeof props.current === "number" ? props.keyOf(props.current) : null;
   useEffect(() => {
@@ -55,7 +55,7 @@ export function Table(props: Props) {
     const view = element.clientHeight - 2 * ROW;
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at > element.scrollTop + view) element.scrollTop = at - view;
-  }, [goesTo]); // not by its place, which moves while somebody looks elsewhere
+  }, [goesTo]); // not its place, which changes as other rows come and go
   const last = Math.min(props.rows, first.value + shown.value);
   const lefts = pinnedLefts(props.columns, props.pinned ?? 0);
   const width = props.columns.reduce((sum, column) => sum + column.width, 0);

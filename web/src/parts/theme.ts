@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until somebody switches.
+// Light or dark: the system's setting, until the user switches.
 
 import { computed, effect, signal } from "@preact/signals";
 

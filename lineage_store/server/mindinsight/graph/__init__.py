@@ -1,7 +1,7 @@
-"""A computational graph as MindInsight shows it: nodes in nested scopes, equal ones grouped, parameters beside. Pure.
+"""A computational graph as MindInsight shows it: nodes in nested scopes, many nodes of one type grouped. Pure.
 
 In: a graph as a log file has it (`PayloadSample.read`). Out: a `GraphTree`, which lists scopes and finds nodes.
-Promises: the nodes, their order and their edges are MindInsight's; why its page looks as it does is in none of them.
+Promises: the nodes, their order and their edges are MindInsight's.
 """
 
 from lineage_store.server.mindinsight.graph.tree import GraphTree, Mode, UnknownNodeError, build

@@ -1,7 +1,8 @@
-"""The nodes of a graph while it is built, in an order that counts: it is the order of every list.
+"""The nodes of a graph while it is being built. Their order matters: all answers list nodes in this order.
 
-In: nodes. Out: a `Nodes`, by name and by id. Promises: a node that is renamed moves to the end, and its neighbours'
-edges to it likewise. Edges are shared by both ends, so that what changes at one shows at the other.
+In: nodes. Out: `Nodes`, which finds them by name and by id. Promises: a renamed node moves to the end, and so do its
+neighbours' edges to it. Unless a step copies it, an edge is one dict shared by both its ends: a change at one end is
+visible at the other.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class Node:
     type: str = ""
     scope: str = ""
     order: int = -1
-    """Place among the operations, which is topological."""
+    """Index among the operations, which are in topological order."""
     attributes: dict[str, str] = field(default_factory=dict)
     shapes: list[list[int]] = field(default_factory=list)
-    """Of its outputs."""
+    """Shapes of the outputs."""
     data_type: str = ""
     output_index: int = 0
     subnode_count: int = 0
@@ -41,16 +42,16 @@ class Node:
 
     @property
     def base_name(self) -> str:
-        """The last part of its name."""
+        """The last part of the name."""
         return self.name.rpartition("/")[2]
 
     def connect(self, edges: str, other: str, edge: Edge) -> None:
-        """Add an edge; one with an unknown dimension makes the node dynamic."""
+        """Add an edge to the node `other`; an edge with an unknown dimension makes this node dynamic."""
         self.is_dynamic |= any(-1 in shape or -2 in shape for shape in edge.get("shape", ()))
         getattr(self, edges)[other] = edge
 
     def shown(self) -> dict[str, Any]:
-        """The node as an answer has it."""
+        """Return the node as it appears in answers."""
         return {
             "name": self.name,
             "type": self.type,
@@ -68,7 +69,7 @@ class Node:
 
 
 class Nodes:
-    """Nodes by name, in order."""
+    """An ordered collection of nodes with unique names."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Node] = {}
@@ -78,30 +79,30 @@ class Nodes:
         return iter(self._by_name.values())
 
     def get(self, name: str) -> Node | None:
-        """The node of this name."""
+        """Return the node of this name, or None."""
         return self._by_name.get(name)
 
     def by_id(self, node_id: str) -> Node | None:
-        """The node of this id."""
+        """Return the node of this id, or None."""
         return self._by_name.get(self._names.get(node_id, ""))
 
     def add(self, node: Node) -> None:
-        """Put a node at the end, or in place of the one of its name."""
+        """Add a node at the end, or replace the node with the same name."""
         self._by_name[node.name] = node
         self._names[node.id] = node.name
 
     def remove(self, names: Iterable[str]) -> None:
-        """Take nodes out; edges to them stay."""
+        """Remove nodes; edges to them stay."""
         for name in names:
             self._names.pop(self._by_name.pop(name).id, None)
 
     def operations(self) -> list[Node]:
-        """The nodes that are neither parameter nor constant, in topological order."""
+        """Return the nodes that are neither parameters nor constants, in topological order."""
         found = (node for node in self if node.type not in (PARAMETER, CONST))
         return sorted(found, key=lambda node: node.order)
 
     def rename(self, node: Node, name: str, *, in_scopes: bool = False) -> None:
-        """Give a node another name; `in_scopes`: scopes that inherited an edge to it learn of it too."""
+        """Rename a node, also in its neighbours' edges; with `in_scopes`, also in edges that scopes have inherited."""
         old = node.name
         node.name, node.scope = name, name.rpartition("/")[0] or name
         for neighbour in self._neighbours(node, in_scopes):
@@ -123,18 +124,18 @@ class Nodes:
 
 
 def joined(scope: str, name: str) -> str:
-    """A name within a scope."""
+    """Return the full name of `name` in a scope."""
     return f"{scope}/{name}" if scope else name
 
 
 def prefixes(name: str) -> list[str]:
-    """The scopes of a name, outermost first."""
+    """Return the scopes of a name, outermost first."""
     parts = name.split("/")
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
 def inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
-    """Give a scope the edges of its members that lead outside, but for those to constants."""
+    """Give a scope its members' edges that lead outside, except those to constants."""
     inside = f"{scope.name}/"
     members = list(members)
     for edges in EDGE_SETS:

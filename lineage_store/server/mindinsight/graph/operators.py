@@ -1,7 +1,7 @@
-"""From a graph of a log file to its operations, parameters and constants, connected by name.
+"""Reads the operations, parameters and constants of a graph from a log file, and connects them by name.
 
-In: a graph as plain values. Out: `Nodes` without any scope. Raises ValueError for a name that MindInsight's page cannot
-draw, for then it shows no graph at all.
+In: a graph as plain values. Out: `Nodes` without scopes. Raises ValueError for a name that MindInsight's page cannot
+draw: MindInsight then shows no graph at all.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _UNKNOWN = {
     f"DT_{name}"
     for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
 }
-"""Types that MindInsight did not live to see: it takes them as if none were given."""
+"""Types that are newer than MindInsight, which treats them as undefined."""
 Raw = Mapping[str, Any]
 
 
 def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
-    """The nodes of a graph, in its order, with their inputs by id."""
+    """Return the nodes of a graph, in its order, with their inputs keyed by id."""
     nodes = Nodes()
     for order, operation in enumerate(graph["nodes"]):
         if operation["name"] and not is_left_out(operation):
@@ -44,7 +44,7 @@ def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation
 
 
 def connect_inputs(nodes: Nodes) -> None:
-    """Replace the ids of inputs by names; what no node has is left out."""
+    """Replace the ids of inputs by names; drop inputs whose id no node has."""
     for node in nodes:
         for node_id, edge in list(node.inputs.items()):
             del node.inputs[node_id]
@@ -53,7 +53,7 @@ def connect_inputs(nodes: Nodes) -> None:
 
 
 def connect_outputs(nodes: Nodes) -> None:
-    """Give each operation its outputs, which are the inputs of others."""
+    """Give each operation its outputs, derived from the inputs of other nodes."""
     for node in nodes:
         for name, edge in node.inputs.items():
             source = nodes.get(name)
@@ -62,13 +62,13 @@ def connect_outputs(nodes: Nodes) -> None:
 
 
 def described(edge: Edge, source: Node) -> Edge:
-    """The edge, which now says what comes out of its source."""
+    """Set an edge's shape and type to those of its source, and return it."""
     edge["shape"], edge["data_type"] = source.shapes, source.data_type
     return edge
 
 
 def shapes_of(type_: Raw | None) -> list[list[int]]:
-    """The shape of each output; an empty one where it is no tensor."""
+    """Return the shape of each output; an empty shape for one that is not a tensor."""
     if type_ is None:
         return []
     if type_["shape"] is not None:
@@ -79,7 +79,7 @@ def shapes_of(type_: Raw | None) -> list[list[int]]:
 
 
 def data_type_of(type_: Raw | None) -> str:
-    """The type as MindSpore spells it."""
+    """Return the type as MindSpore spells it."""
     name = _UNDEFINED if type_ is None else _name(type_)
     if type_ is None:
         return name

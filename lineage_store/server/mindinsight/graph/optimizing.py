@@ -1,7 +1,7 @@
-"""The optimized view of a graph: the forward computation alone, without what only passes values on.
+"""The optimized view of a graph: the forward computation without operations that only pass values on.
 
-In: a graph as plain values. Out: connected `Nodes`. Promises: operations of the gradients and the optimizer are gone,
-and so are those that load, pack and order values; their neighbours are connected directly.
+In: a graph as plain values. Out: connected `Nodes`. Promises: operations of the gradients and of the optimizer are left
+out. Operations that load, pack or order values are removed, and their neighbours are connected directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
 
 
 def optimized_nodes(graph: Raw) -> Nodes:
-    """The nodes of the optimized view."""
+    """Return the nodes of the optimized view."""
     nodes = read_nodes(graph, _is_of_training)
     connect_inputs(nodes)
     _bypass(nodes, "inputs")
@@ -41,7 +41,7 @@ def _is_of_training(operation: Raw) -> bool:
 
 
 def _bypass(nodes: Nodes, edges: str) -> None:
-    """Connect each operation to what lies behind a neighbour that only passes values on."""
+    """Replace edges to neighbours that only pass values on by edges to the nodes behind these neighbours."""
     for node in nodes.operations():
         for name in list(getattr(node, edges)):
             between = nodes.get(name)
@@ -54,7 +54,7 @@ def _bypass(nodes: Nodes, edges: str) -> None:
 
 
 def _lift_lonely_types(nodes: Nodes) -> None:
-    """Move the operations of a scope that holds one type only, after which it is called, into the scope above."""
+    """Move operations one scope up from scopes that hold several operations of a single type and are named after it."""
     operations = nodes.operations()
     by_scope: dict[str, list[Node]] = defaultdict(list)
     for node in operations:

@@ -1,7 +1,7 @@
-"""Scopes: equal neighbours in a group, every part of a name a node, parameters and constants where they are used.
+"""Adds scopes: groups of nodes of one type, a node for each part of a name, copies of parameters where they are used.
 
-In: connected `Nodes`. Out: the same with scopes, edges of scopes and numbers of children. The steps build on each other
-and must stay in this order.
+In: connected `Nodes`. Out: the same `Nodes` with scopes, their edges and the numbers of their children. Each step of
+`add_scopes` needs the results of the steps before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lineage_store.server.mindinsight.graph.nodes import (
 
 
 def add_scopes(nodes: Nodes, least_group: int) -> None:
-    """Group and nest the nodes; so many of one type in a scope make a group."""
+    """Group and nest the nodes; `least_group` nodes of one type in one scope make a group."""
     _move_to_users(nodes, PARAMETER)
     _group(nodes, least_group)
     _lay_out_parameters(nodes)
@@ -33,7 +33,7 @@ def add_scopes(nodes: Nodes, least_group: int) -> None:
 
 
 def _move_to_users(nodes: Nodes, type_: str) -> None:
-    """Put a copy of each parameter or constant into every scope that uses it."""
+    """Replace each parameter or constant by a copy in every scope that uses it."""
     originals = {node.name for node in nodes if node.type == type_}
     copies: dict[str, Node] = {}
     for node in nodes:
@@ -69,7 +69,7 @@ def _copy(nodes: Nodes, name: str, copied: str, scope: str) -> Node:
 
 
 def _group(nodes: Nodes, least: int) -> None:
-    """Put many nodes of one type in one scope into a group of their own."""
+    """Put `least` or more nodes of one type in one scope into a group."""
     of_type: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         if node.type != CONST:
@@ -90,7 +90,7 @@ def _group(nodes: Nodes, least: int) -> None:
 
 
 def _lay_out_parameters(nodes: Nodes) -> None:
-    """Draw groups of parameters beside what uses them: proxies stand for the edges between."""
+    """Mark groups of parameters as drawn separately, and add proxies for their edges."""
     groups = [node for node in nodes if node.type == AGGREGATION_SCOPE and PARAMETER in node.base_name]
     members: dict[str, list[Node]] = {group.name: [] for group in groups}
     for node in nodes:
@@ -110,7 +110,7 @@ def _lay_out_parameters(nodes: Nodes) -> None:
 def _connect_proxy(
     nodes: Nodes, source: Node, scope: str, name: str, edge_type: str, *, both_ends: bool
 ) -> Node:
-    """Let a proxy lead to a node, or to its scope where that is another one; give back the node."""
+    """Add a proxy edge from `source` to a node, or to its scope if that is not `scope`; return the node."""
     target = nodes.get(name)
     assert target is not None
     proxy = {"edge_type": edge_type}
@@ -124,10 +124,10 @@ def _connect_proxy(
 
 
 def _name_scopes(nodes: Nodes) -> None:
-    """Make a node of every part of a name."""
+    """Add a node for every scope that a name contains."""
     scopes: dict[str, Node] = {}
     names = [node.name for node in nodes]
-    for place, name in enumerate(names):  # grows by nodes that must give up their names
+    for place, name in enumerate(names):  # `names` grows by nodes that are renamed to make room for a scope
         node = nodes.get(name)
         if node is None:
             continue

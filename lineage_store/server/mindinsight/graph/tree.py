@@ -1,6 +1,6 @@
-"""A built graph, and what is asked of it: the nodes of a scope, all leaves, the way to a node, a search.
+"""Builds a graph, and queries it: the nodes of a scope, all leaves, the way to a node, a search by name.
 
-In: a graph as plain values. Out: answers as JSON-able values. Promises: lists have MindInsight's order.
+In: a graph as plain values. Out: values that JSON can represent. Promises: lists have MindInsight's order.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from lineage_store.server.mindinsight.graph.scopes import add_scopes
 Mode = Literal["normal", "optimize"]
 _LEAST_GROUP = {"normal": 5, "optimize": 10}
 _DEEPEST = 100
-"""Scopes in a scope: every part of a name is a node, so that a name takes work by the square of its parts."""
+"""The most nested scopes: each part of a name becomes a node, and the work grows with the square of the parts."""
 
 
 class UnknownNodeError(KeyError):
-    """The graph has no node of this name."""
+    """Raised when the graph has no node of this name."""
 
 
 def build(graph: Mapping[str, Any], mode: Mode) -> GraphTree:
-    """The graph in nested scopes. Raises ValueError for one that MindInsight's page cannot draw."""
+    """Return the graph in nested scopes. Raises ValueError for a graph that MindInsight's page cannot draw."""
     if mode == "optimize":
         nodes = optimized_nodes(graph)
     else:
@@ -39,7 +39,7 @@ def build(graph: Mapping[str, Any], mode: Mode) -> GraphTree:
 
 
 class GraphTree:
-    """A graph that can be asked."""
+    """A built graph that answers queries."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -48,12 +48,12 @@ class GraphTree:
             self._children.setdefault(node.scope, []).append(node)
 
     def children(self, scope: str) -> list[dict[str, Any]]:
-        """The nodes directly in a scope; "" is the whole graph. Raises UnknownNodeError."""
+        """Return the nodes directly in a scope; "" is the whole graph. Raises UnknownNodeError."""
         self._require(scope)
         return self._of(scope)
 
     def leaves(self, scope: str) -> list[dict[str, Any]]:
-        """The nodes anywhere in a scope that are none themselves. Raises UnknownNodeError."""
+        """Return the nodes at any depth in a scope that have no nodes below them. Raises UnknownNodeError."""
         self._require(scope)
         found, waiting = [], list(reversed(self._children.get(scope, [])))
         while waiting:
@@ -65,7 +65,7 @@ class GraphTree:
         return found
 
     def way_to(self, name: str) -> dict[str, Any]:
-        """The nodes of every scope on the way to a node, nested. Raises UnknownNodeError."""
+        """Return the nodes of every scope on the way to a node, nested. Raises UnknownNodeError."""
         self._require(name)
         way: dict[str, Any] = {}
         for scope in reversed(["", *prefixes(name)]):
@@ -73,7 +73,7 @@ class GraphTree:
         return way
 
     def search(self, pattern: str, start: int, stop: int) -> list[dict[str, Any]]:
-        """The matches from one to another, under the scopes that lead to them; case does not count."""
+        """Return the matches number `start` to `stop` - 1, nested in their scopes; case is ignored."""
         wanted = pattern.lower()
         if not wanted or wanted == "/":
             return []
