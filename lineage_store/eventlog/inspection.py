@@ -116,7 +116,7 @@ def _pending_part(need: NeedData, rest: int) -> Part:
 
 
 def _within(suspect: Suspect, base: int) -> tuple[int, int | None]:
-    """Return `start` and `before` of `Reader.find`: search inside the bad frame if its end is known, else without end."""
+    """Return `start` and `before` of `Reader.find`: search inside the bad frame if its end is known."""
     return suspect.position - base + 1, None if suspect.end is None else suspect.end - base
 
 
