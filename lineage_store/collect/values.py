@@ -125,7 +125,7 @@ def _as_numpy(plugin: str, name: str, value: Any) -> NDArray[Any]:
 
 
 def _graph(value: Any) -> bytes:
-    """Return the serialised GraphProto of a GraphProto, a ModelProto, or a ModelProto's bytes (MindSpore's compiler)."""
+    """Return the serialised GraphProto of a GraphProto, a ModelProto, or the bytes of a ModelProto."""
     kind = _kind(value)
     if kind == "GraphProto":
         return bytes(value.SerializeToString())
