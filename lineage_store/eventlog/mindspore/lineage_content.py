@@ -1,9 +1,9 @@
 """Convert lineage messages to plain, JSON-able dicts, as MindInsight 2.3.1 does.
 
 In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed key order.
-Promises: optional fields appear only if they are set; float32 fields become their shortest decimal (0.01, not
-0.009999999776); NaN and infinities become "NaN", "Infinity" and "-Infinity". Text is exact (bytes that are not UTF-8
-become surrogate escapes, which `json.dumps` can write). Unlike in MindInsight, `size` and `weights` of a dataset
+Promises: optional fields appear only if they are set; float32 fields of a training become their shortest decimal (0.01,
+not 0.009999999776); NaN and infinities become "NaN", "Infinity" and "-Infinity". Text is exact (bytes that are not
+UTF-8 become surrogate escapes, which `json.dumps` can write). Unlike in MindInsight, `size` and `weights` of a dataset
 operation are not mixed up, and all keys of a user-defined entry are read.
 """
 
