@@ -45,9 +45,8 @@ def encode(values: NDArray[Any]) -> bytes:
         return counts + total
     # The last bits of a sum depend on its order: like MindSpore, add zeros in place of values that are not finite.
     filled = values if valid == values.size else np.where(finite, values, values.dtype.type(0))
-    lowest, highest = _range_of(values.dtype)
-    least = float(values.min(where=finite, initial=highest))
-    greatest = float(values.max(where=finite, initial=lowest))
+    least = float(values.min(where=finite, initial=_greatest_of(values.dtype)))
+    greatest = float(values.max(where=finite, initial=_least_of(values.dtype)))
     with np.errstate(over="ignore"):
         sum_of_all = float(filled.sum(dtype=np.float64))
     edges = _OF_BOOLEANS if is_boolean else _edges(least, greatest, bucket_count(valid), values.dtype)
@@ -62,7 +61,7 @@ def encode(values: NDArray[Any]) -> bytes:
 
 
 def bucket_count(valid: int) -> int:
-    """Return the number of buckets for `valid` finite values, at least 1."""
+    """Return the number of buckets for `valid` finite values; `valid` is 1 or more."""
     for most, buckets in _FEW:
         if valid <= most:
             return buckets
@@ -92,8 +91,9 @@ def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) ->
     return edges if rising else np.linspace(least, greatest, buckets + 1)
 
 
-def _range_of(dtype: np.dtype[Any]) -> tuple[float, float]:
-    if dtype.kind == "f":
-        return -np.inf, np.inf
-    limits = np.iinfo(dtype)
-    return limits.min, limits.max
+def _greatest_of(dtype: np.dtype[Any]) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _least_of(dtype: np.dtype[Any]) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
