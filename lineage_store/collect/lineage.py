@@ -162,9 +162,7 @@ class TrainLineage(LineageCallback):
     def _end(self, run: RunArguments) -> None:
         message = train_lineage(run, self._attempts, learning_rate=self._learning_rate)
         self._write("train_lineage", message, run)
-        if (
-            self._said_failed
-        ):  # an earlier attempt wrote into the same record; the later outcome replaces that one
+        if self._said_failed:  # in the same record, where this outcome must replace the earlier one
             self._write_info(ending(None, int(run["cur_step_num"])), run)
             self._said_failed = False
         self._begun = False
