@@ -59,14 +59,14 @@ def main() -> None:
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.repetitions:
         sizes = replace(sizes, repetitions=arguments.repetitions)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and files of ours go then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that our servers and files are removed, too
     with LIFETIME:
         lines = [_measured(row, sizes, keep=not arguments.quick) for row in rows]
     print(results.text(lines))
 
 
 def _measured(row: Row, sizes: Sizes, *, keep: bool) -> results.Line:
-    """The line of a row; kept at once, so that an interrupted run loses one row at most."""
+    """Run a row and return its line; save the line at once, so that an interrupted run loses at most one row."""
     print(f"{row.name}: {row.what} …", file=sys.stderr, flush=True)
     line = results.line(row, row.measure(sizes))
     if keep:
@@ -101,7 +101,7 @@ def _chosen(arguments: argparse.Namespace) -> list[Row]:
 
 
 def _called(name: str) -> list[Row]:
-    """The row of that name, else those of the group, else those whose names begin so."""
+    """Return the row of that name, else the rows of that group, else the rows whose names begin with it."""
     exact = [row for row in ROWS if row.name == name] or [row for row in ROWS if row.group == name]
     found = exact or [row for row in ROWS if row.name.startswith(name)]
     return found or sys.exit(f"No row is called {name}; --list names them.")

@@ -1,9 +1,10 @@
-"""Stores of very many samples without log files, for questions in SQL: made inside the database, then ANALYZE.
+"""Stores with very many samples and no log files, for questions in SQL; generated inside the database, then ANALYZE.
 
-In: a database, a number of jobs and of steps. Out: an open store. Each job has a log file of three scalars, recorded at
-every step (200 at most), a minute apart, and ends a minute after the job before it; lineage, an evaluation, an owner, a
-team, one of eight pipelines. One job in fifty was started again, one loss in a hundred begins with NaN, one job in a
-thousand trained on two devices. Promises: same numbers, same rows. The stores live as long as the benchmark.
+In: a database, a number of jobs and of steps. Out: an open store. Each job has a log file of three scalars, recorded
+at every step (200 at most), a minute apart, and ends a minute after the previous job. It has lineage, an evaluation,
+an owner, a team, one of eight pipelines. One job in fifty was restarted, one loss in a hundred begins with NaN, one
+job in a thousand trained on two devices. Promises: the same numbers give the same rows. Stores exist until the
+benchmark ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics
 from lineage_store import LineageStore, texts
 
 BEGAN = 1_756_684_800
-"""1 September 2025, UTC: some questions of the cookbook ask about the days after it."""
+"""1 September 2025, UTC: some questions of the cookbook are about the days after it."""
 TAGS = ("accuracy", "loss/auto", "learning_rate")
 
 _STATEMENTS = """
@@ -97,12 +98,12 @@ SELECT job_id, series_no, n, first_wall_time + 60.0 * (n - 1),
 FROM series CROSS JOIN {number}
 """
 _NUMBER = {"sqlite": "number", "postgresql": "LATERAL generate_series(1, :steps) AS each_of (n)"}
-"""Series by series, as ingest writes them: where rows lie decides PostgreSQL's plans."""
+"""Rows are inserted series by series, as ingest does, because PostgreSQL's plans depend on their physical order."""
 
 
 @cache
 def store_of(database: Database, jobs: int, steps: int) -> LineageStore:
-    """A store of so many jobs of three scalars of so many steps each."""
+    """Return a store of `jobs` jobs with three scalars of `steps` steps each."""
     print(f"storing {jobs:,} jobs and {3 * jobs * steps:,} samples in {database} …", flush=True)
     store = LIFETIME.enter_context(LineageStore(LIFETIME.enter_context(fresh(database))))
     keys = zip(("accuracy", "loss", "rate"), map(texts.key, TAGS), strict=True)

@@ -1,7 +1,7 @@
-"""A browser, and what it measures of a page: what was painted and drawn when, what came over the wire, memory.
+"""A browser that measures a page: times of painting and drawing, bytes received, memory.
 
 In: an address. Out: a `View`, whose times are milliseconds since its navigation. Promises: each view has a browser
-context of its own, so nothing is cached; what is drawn on a canvas counts from when the frame after it began.
+context of its own, so nothing is cached; the time of drawing on a canvas is the begin of the next frame.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROBE = """(() => {
 
 
 class View:
-    """A page that is looked at."""
+    """An open page."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -50,29 +50,29 @@ class View:
         self._devtools.send("Network.enable")
 
     def drawn(self, after: float = 0) -> float:
-        """When the last line was drawn, once nothing more is: after a given moment."""
+        """Wait until nothing more is drawn; return when the last line was drawn after the time `after`."""
         ends = f"probe.shown > {after} && performance.now() - probe.shown > {_QUIET_MS} && probe.shown"
         return float(self.page.wait_for_function(ends, timeout=120_000).json_value())
 
     def now(self) -> float:
-        """The moment, by the page's clock."""
+        """Return the current time by the page's clock."""
         return self.number("performance.now()")
 
     def number(self, expression: str) -> float:
-        """What an expression comes to."""
+        """Evaluate a JavaScript expression to a number."""
         return float(self.page.evaluate(expression))
 
     def received_bytes(self) -> int:
-        """What came over the wire, with headers; a stream that is open not yet."""
+        """Return the bytes received so far, headers included, open streams excluded."""
         return self._received
 
     def heap_bytes(self) -> int:
-        """What JavaScript holds when its garbage is collected."""
+        """Return the size of JavaScript's heap after a garbage collection."""
         self._devtools.send("HeapProfiler.collectGarbage")
         return int(self._devtools.send("Runtime.getHeapUsage")["usedSize"])
 
     def frames_while_dragging(self, start: tuple[float, float], end: tuple[float, float]) -> list[float]:
-        """How long each frame took, ms, while the mouse was dragged from one place to another."""
+        """Drag the mouse from one place to another; return the duration of each frame meanwhile, in ms."""
         mouse, steps = self.page.mouse, 120
         mouse.move(*start)
         mouse.down()
@@ -89,7 +89,7 @@ class View:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """Start Debian's Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -101,7 +101,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def view(chromium: Browser, address: str) -> Iterator[View]:
-    """A page at an address, from its navigation on."""
+    """Open a page at an address."""
     context = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}, bypass_csp=True)
     page = context.new_page()
     page.add_init_script(_PROBE)

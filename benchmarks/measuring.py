@@ -1,8 +1,8 @@
-"""What a row of the table is, and how it is timed.
+"""The rows of the result table, and how they are timed.
 
-In: two runs, ours and a baseline, that time themselves. Out: `Samples`, the seconds of each, in the order of the runs.
+In: two runs, ours and a baseline, which time themselves. Out: `Samples`, the seconds of each, in the order of the runs.
 Promises: runs alternate (baseline, ours, baseline, ours …), so that a machine that slows down slows both; a ratio is
-always of neighbours. Garbage of earlier rows is collected before the clock starts. Does not know what is measured.
+always between neighbouring runs; garbage of earlier rows is collected first. Does not know what is measured.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from pathlib import Path
 from typing import Literal
 
 Timed = Callable[[], float]
-"""A run: it prepares, starts the clock, works, and returns the seconds."""
+"""A run: a function that prepares, starts the clock, works, and returns the seconds."""
 Shown = Literal["ratio", "speedup", "figure"]
-"""ratio: ours / baseline, less is better · speedup: baseline / ours, more is better · figure: ours alone."""
+"""ratio: ours / baseline, less is better. speedup: baseline / ours, more is better. figure: ours alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A target: the limit, and whether figures must stay above it (else below)."""
+    """A target."""
 
     limit: float = math.inf
-    """Infinite where only seconds count."""
+    """The limit of the figures; infinite if only `most_s` counts."""
     most_s: float | None = None
-    """What ours may take in any case."""
+    """Maximum seconds of ours; None: no maximum."""
     at_least: bool = False
+    """Whether figures must be at least `limit`; else at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the corpora are, and how often a row runs."""
+    """Sizes of the corpora, and the number of runs of a row."""
 
     events: int = 1_000_000
     scalar_events_of_ten: int = 100_000
@@ -105,16 +106,16 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Measurements of one row; seconds where there is a baseline, else in the unit of the row."""
+    """Measurements of one row: in seconds if there is a baseline, else in the row's unit."""
 
     ours: tuple[float, ...]
     baseline: tuple[float, ...] | None = None
     note: str = ""
     floor: tuple[float, ...] | None = None
-    """The same for what no way of doing it can go below, measured in turn with the runs."""
+    """Measurements of the minimum that no implementation can beat, alternating with the runs."""
 
     def figures(self, shown: Shown) -> list[float]:
-        """One figure for each run."""
+        """Return one figure for each run."""
         if shown == "figure" or self.baseline is None:
             return list(self.ours)
         pairs = zip(self.ours, self.baseline, strict=True)
@@ -133,7 +134,7 @@ class Row:
     must: Bound | None
     aim: Bound | None = None
     was: str = ""
-    """A target before this one, and why it went."""
+    """An earlier target, and why it was replaced."""
     shown: Shown = "ratio"
     unit: str = "x"
     group: Literal["default", "long", "peers", "page"] = "default"
@@ -142,7 +143,7 @@ class Row:
 def alternate(
     ours: Timed, baseline: Timed, repetitions: int, note: str = "", floor: Timed | None = None
 ) -> Samples:
-    """Run them in turn, after one run of each that warms caches up and does not count."""
+    """Run ours and the baseline in turn, after one run of each that only warms up caches."""
     runs = [baseline, ours, *([floor] if floor else [])]
     rounds = [[run() for run in runs] for _ in range(repetitions + 1)][1:]
     of_baseline, of_ours, *of_floor = zip(*rounds, strict=True)
@@ -151,7 +152,7 @@ def alternate(
 
 @contextmanager
 def stopwatch() -> Iterator[Callable[[], float]]:
-    """The seconds from here to the end of the block, asked for after it."""
+    """Yield a function that returns, after the block, the seconds that the block took."""
     gc.collect()
     started = time.perf_counter()
     ended = started
@@ -160,7 +161,7 @@ def stopwatch() -> Iterator[Callable[[], float]]:
 
 
 def timed(work: Callable[[], object], times: int = 1) -> Timed:
-    """A run of `work`, repeated for what is too short for the clock; seconds of one."""
+    """Return a run of `work`, repeated `times` times if one is too short for the clock; it returns seconds per call."""
 
     def run() -> float:
         with stopwatch() as seconds:
@@ -172,13 +173,13 @@ def timed(work: Callable[[], object], times: int = 1) -> Timed:
 
 
 def cpu_seconds(process: int) -> float:
-    """The CPU time of a process so far, of all cores together."""
+    """Return the CPU seconds of a process so far, on all cores together."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def meets(bound: Bound, samples: Samples, shown: Shown) -> bool:
-    """Whether the medians keep the bound."""
+    """Return whether the medians meet the bound."""
     if bound.most_s is not None and statistics.median(samples.ours) > bound.most_s:
         return False
     median = statistics.median(samples.figures(shown))

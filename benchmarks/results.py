@@ -1,8 +1,8 @@
-"""The results: shown as a table, kept in RESULTS.md.
+"""The results: printed as a table, stored in RESULTS.md.
 
-In: a row and its samples. Out: lines of text. Promises: RESULTS.md has the newest full-size run of each row with
-its date, and is all the memory there is, so that rows can be run again one by one, in a fresh clone too; it tells what
-matters of the machine, not its name, nor a path.
+In: a row and its samples. Out: lines of text. Promises: RESULTS.md has the newest full-size run of each row with its
+date; results are stored nowhere else, so that rows can be run one by one, also in a fresh clone. It describes the
+machine without its name or paths.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Line:
 
 
 def line(row: Row, samples: Samples) -> Line:
-    """The line of a row."""
+    """Return the line of a row."""
     figures = samples.figures(row.shown)
     timings = samples.baseline is not None
     return Line(
@@ -69,7 +69,7 @@ def line(row: Row, samples: Samples) -> Line:
 
 
 def text(lines: Sequence[Line]) -> str:
-    """For the terminal: what matters in a line of moderate width."""
+    """Return the lines for the terminal, with the most important columns only."""
     shown = [
         (each.name, each.must, each.aim, each.median, f"{each.least}..{each.greatest}", each.n)
         for each in lines
@@ -82,13 +82,13 @@ def text(lines: Sequence[Line]) -> str:
 
 
 def keep(lines: Sequence[Line], order: Sequence[str], facts: dict[str, str]) -> None:
-    """Put these lines into RESULTS.md, in the place of older ones of their rows."""
+    """Write these lines into RESULTS.md, replacing older lines of the same rows."""
     told = "\n".join(f"- {name}: {value}" for name, value in (machine() | facts).items())
     RESULTS.write_text(_TEXT.format(facts=told, table=table(RESULTS.read_text(), lines, order)))
 
 
 def table(page: str, lines: Sequence[Line], order: Sequence[str]) -> str:
-    """The table of a page with these lines in it, in the order of the rows; rows that are not in the order go."""
+    """Return a page's table with these lines added, sorted by `order`; rows that are not in `order` are dropped."""
     kept = {cells[0]: cells for cells in map(_cells, page.splitlines()) if len(cells) == len(_HEADER)}
     kept |= {each.name: each.cells() for each in lines}
     shown = [_HEADER, ["---"] * len(_HEADER), *(kept[name] for name in order if name in kept)]
@@ -100,7 +100,7 @@ def _cells(text: str) -> list[str]:
 
 
 def machine() -> dict[str, str]:
-    """The facts about the machine that results depend on."""
+    """Return the facts about the machine that results depend on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     return {
@@ -136,7 +136,7 @@ def _verdict(row: Row, samples: Samples) -> str:
 
 
 def _floor(row: Row, samples: Samples) -> str:
-    """The median of what no way of doing it can go below."""
+    """Return the median of the floor, as text."""
     if samples.floor is None:
         return ""
     figures = replace(samples, ours=samples.floor).figures(row.shown)

@@ -1,8 +1,8 @@
-"""Stores of very many jobs without log files, for queries: rows straight into the tables, then ANALYZE.
+"""Stores with very many jobs and no log files, for queries: rows are inserted directly into the tables, then ANALYZE.
 
 In: a database and a number of jobs. Out: an open store, whose jobs are finished and have lineage, a metric or two and
-an owner; one job in 5,000 has the network RareNet, one in 20 no Accuracy. Promises: same number, same rows; lineage
-rows are what ingest's own fold makes of the same events. The stores live as long as the benchmark.
+an owner; one job in 5,000 has the network RareNet, one in 20 has no Accuracy. Promises: the same number gives the same
+rows; lineage rows are made by ingest's own fold. Stores exist until the benchmark ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rows = dict[Table, list[dict[str, Any]]]
 
 @cache
 def store_of(database: Database, job_count: int) -> LineageStore:
-    """A store of so many jobs below BASE_DIR, whose id is 1."""
+    """Return a store of `job_count` jobs below BASE_DIR, whose id is 1."""
     print(f"storing {job_count:,} jobs in {database} …", flush=True)
     store = LIFETIME.enter_context(LineageStore(LIFETIME.enter_context(fresh(database))))
     jobs = _jobs(job_count)
@@ -100,7 +100,7 @@ def _base_dir() -> dict[str, Any]:
 
 
 def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """With the driver alone: this is no part of what is measured, and long enough."""
+    """Insert rows with the driver alone, for speed; this is not measured."""
     columns, cursor = list(rows[0]), connection.connection.cursor()
     names, values = ", ".join(columns), [tuple(row.values()) for row in rows]
     if connection.dialect.name == "sqlite":

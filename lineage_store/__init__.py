@@ -1,6 +1,6 @@
-"""lineage_store: what MindSpore trainings wrote into their log files, in SQL, and the answers out of it.
+"""lineage_store: stores what MindSpore trainings wrote into their log files in SQL, and answers questions about it.
 
-Public names are imported when they are first used: `import lineage_store` alone costs nothing, and never imports
+Public names are imported when they are first used: `import lineage_store` alone is cheap, and never imports
 MindSpore, Alembic or APScheduler.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m lineage_store`: the program `lineage-store`, where its script is not on the PATH."""
+"""`python -m lineage_store` runs the program `lineage-store` where its script is not on the PATH."""
 
 import sys
 

@@ -1,10 +1,10 @@
-"""Paths beneath a base dir, opened so that nobody who may write there can lead a reader out of it.
+"""Open paths beneath a base dir so that nobody who may write there can lead a reader out of it.
 
-In: a base dir, and paths beneath it as text on disk. Out: descriptors, and what `stat` says. Promises: no symbolic link
-beneath the base dir is followed, whatever is put in the place of a file or directory at whatever moment: each name is
-looked up in the directory that was opened before it. Where links are allowed, what they lead to must lie beneath the
-base dir, and is opened in the same way. Only regular files are opened, so that nothing is waited for but the disk.
-The way to the base dir itself is its operator's, and followed. Does not know log files.
+In: a base dir, and paths relative to it. Out: descriptors and `stat` results. Promises: no symbolic link beneath the
+base dir is followed, even if somebody replaces a file or directory by a link meanwhile, because each name is looked
+up in the directory opened before it. With `follow_symlinks`, a link is resolved first; its target must lie beneath
+the base dir and is opened in the same way. Only regular files are opened, so that a read waits for nothing but the
+disk. Links in the path of the base dir itself, which the operator chose, are followed. Does not know log files.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-"""To look something up in a directory takes no right to read it."""
+"""Looking a name up in a directory takes no right to read the directory."""
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOKS = 99
-"""At a path whose links change: of those, one in twenty fails."""
+"""Attempts to resolve a path while its links change; about one attempt in twenty fails."""
 
 
 class LinkError(OSError):
-    """A symbolic link beneath the base dir, `filename`, stands in the way."""
+    """The path cannot be opened because of `filename`, a symbolic link beneath the base dir."""
 
     def __init__(self, link: str, words: str = "is a symbolic link") -> None:
         super().__init__(errno.ELOOP, f"{link} {words}", link)
@@ -34,7 +34,7 @@ class LinkError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class OpenBaseDir:
-    """A base dir that is open. Every method raises OSError, and LinkError for a link that is not followed."""
+    """An open base dir. Every method raises OSError, and its subclass LinkError for a link that is not followed."""
 
     path: Path
     descriptor: int
@@ -42,7 +42,7 @@ class OpenBaseDir:
 
     @contextmanager
     def directory(self, beneath: str) -> Iterator[int]:
-        """A directory, to be listed."""
+        """Open a directory for listing."""
         above, name = self._above(beneath)
         try:
             descriptor = _opened(name, _LISTED, above, beneath)
@@ -55,7 +55,7 @@ class OpenBaseDir:
 
     @contextmanager
     def file(self, beneath: str) -> Iterator[int]:
-        """A regular file, to be read."""
+        """Open a regular file for reading."""
         above, name = self._above(beneath)
         try:
             _require_file(os.stat(name, dir_fd=above, follow_symlinks=False), beneath)
@@ -69,7 +69,7 @@ class OpenBaseDir:
             os.close(descriptor)
 
     def status(self, beneath: str) -> os.stat_result:
-        """What is there, opened or not."""
+        """Return the status of a path of any kind, without opening it."""
         above, name = self._above(beneath)
         try:
             status = os.stat(name, dir_fd=above, follow_symlinks=False)
@@ -80,7 +80,7 @@ class OpenBaseDir:
         return status
 
     def _above(self, beneath: str) -> tuple[int, str]:
-        """The directory that holds what is meant, to be left, and its name there."""
+        """Open the directory that contains the path; return its descriptor, for `_leave`, and the path's last name."""
         *names, last = self._names(beneath) or ["."]
         above = self.descriptor
         for number, name in enumerate(names, 1):
@@ -96,7 +96,7 @@ class OpenBaseDir:
             os.close(directory)
 
     def _names(self, beneath: str) -> list[str]:
-        """The names to look up in turn; where links are followed, those of the place that they lead to now."""
+        """Return the names to look up in turn; where links are followed, the names of the resolved path."""
         place = beneath
         if self.follow_symlinks:
             base_dir = resolved(self.path)
@@ -109,7 +109,7 @@ class OpenBaseDir:
 
 @contextmanager
 def opened(base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenBaseDir]:
-    """A base dir, to look beneath it. Raises OSError where there is none."""
+    """Open a base dir. Raises OSError if it cannot be opened."""
     descriptor = os.open(base_dir, _THROUGH)
     try:
         yield OpenBaseDir(base_dir, descriptor, follow_symlinks)
@@ -118,9 +118,9 @@ def opened(base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenBas
 
 
 def base_dir_above(path: Path, known: Container[str]) -> tuple[Path, str] | None:
-    """The base dir that holds an absolute path, of those known by their real paths, and the path beneath it.
+    """Return the base dir that contains an absolute path, and the rest of the path; None if no known one does.
 
-    The way to the base dir may lead over links; beneath it the path counts as it is written.
+    `known` holds real paths. Links in the path of the base dir are resolved; the rest of the path stays as written.
     """
     path = Path(os.path.normpath(path))
     for above in (*reversed(path.parents), path):
@@ -130,9 +130,9 @@ def base_dir_above(path: Path, known: Container[str]) -> tuple[Path, str] | None
 
 
 def resolved(path: str | os.PathLike[str]) -> str:
-    """Where a path leads, as `os.path.realpath` tells, which up to Python 3.12 fails for a link that goes meanwhile.
+    """Return `os.path.realpath`, which up to Python 3.12 fails if a link is removed meanwhile; then it is retried.
 
-    Raises OSError where one goes each time.
+    Raises OSError if every attempt fails.
     """
     for _ in range(_LOOKS):
         with suppress(OSError):

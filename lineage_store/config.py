@@ -1,8 +1,8 @@
-"""Settings: each known by one row below, and what fits it.
+"""THE table of settings: one row each, with default, meaning and limits.
 
-In: a raw value: text of the environment, a TOML value, a flag. Out: a frozen `Settings`, and values of its types.
-A value that does not fit is refused with the name, the place and what fits; so is a name that no setting has.
-Relative paths begin where they are told to. Does not know where values come from (`setting_sources.py`).
+In: a raw value: text of the environment, a TOML value, a flag. Out: a value of the type that `Settings` declares.
+Promises: a value that does not fit is refused with its name, its origin and what would fit; so is an unknown name.
+Relative paths start in the caller's directory. Does not know where values come from (`setting_sources.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lineage_store.texts import meant
 MEBIBYTE = 1 << 20
 MOST_SHARDS = 64
 MOST: Mapping[Any, float] = {float: 1e9, int: 1 << 48}
-"""The most that a setting may be, by its type: 30 years in seconds, a count. Timers, dates and databases hold these."""
+"""The default maximum of a setting, by type: 30 years in seconds, or a count. Timers and databases can hold it."""
 
 _FILE = re.compile(r"()(?![/~])(.+)")
 _URL_OF_FILE = re.compile(r"(sqlite(?:\+pysqlite)?:///)(?![/~]|:memory:)(.+)")
-"""Values that name a file by a relative path: what stands before it, and the path."""
+"""Both match values with a relative path of a file: group 1 is what precedes the path, group 2 the path."""
 
 
 def _setting(
@@ -229,7 +229,7 @@ NAMES = {setting.name for setting in SETTING_FIELDS}
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
-    """Turn a raw value into the setting's type, or refuse it; relative paths begin in `directory`."""
+    """Convert a raw value to the setting's type; relative paths start in `directory`. Raises ConfigError."""
     if name not in NAMES:
         table, _, rest = name.partition("_")
         in_table = f"In the table [{table}] it is {rest.removeprefix(f'{table}_')}." if rest in NAMES else ""
@@ -247,7 +247,7 @@ def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
 
 
 def _wanted(of_type: Any, converted: Any, limits: Mapping[str, Any]) -> str | None:
-    """What a value should be that does not fit; None for one that does."""
+    """Say what a value that does not fit should be; return None for one that fits."""
     if converted is None:
         return _WORDS.get(of_type, "a list of paths")
     if limits["least"] is not None and not converted >= limits["least"]:
@@ -283,17 +283,17 @@ def _number(wanted: type[int] | type[float], value: Any) -> float | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """What is said to a name that is unknown: the known one that is like it, or all."""
+    """Return the hint for an unknown name: the most similar known name, or all known names."""
     names = sorted(known)
     return meant(name, names, prefix) or f"Known settings: {', '.join(prefix + each for each in names)}."
 
 
 def user_directory(kind: str) -> Path | None:
-    """Where this user has settings (`config`) or a store (`state`); None for a user without a home directory."""
+    """Return this user's directory of settings (`config`) or of the store (`state`); None without a home directory."""
     import platformdirs
 
     try:
         path: Path = getattr(platformdirs, f"user_{kind}_path")("lineage-store")
     except RuntimeError:
         return None
-    return path if path.is_absolute() else None  # older versions leave the ~ as it is
+    return path if path.is_absolute() else None  # older versions do not expand the ~

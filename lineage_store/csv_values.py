@@ -1,7 +1,7 @@
-"""Values as CSV can hold them. Pure.
+"""Convert values to what CSV can hold. Pure.
 
-In: what the Python API answers. Out: values for the csv module, and rows as text. Promises: no text cell can start a
-formula in a spreadsheet; numbers stay numbers, NaN and infinities are the words of `json_values`.
+In: values that the Python API returns. Out: values for the csv module, and rows as text. Promises: no text cell can
+start a formula in a spreadsheet; numbers stay numbers; NaN and infinities become the words of `json_values`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lineage_store.texts import to_stored
 
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|\0")
-"""In texts behind a line break each: one that could start a formula, or holds what CSV has no character for."""
+"""In texts joined by line breaks: finds a text that could start a formula, or a NUL, which CSV cannot hold."""
 _UNWRITABLE = re.compile(r"[\0\ud800-\udfff]")
-"""Spelt as the store does; a text of a view that is spelt so stays what it is."""
+"""Characters that are escaped one by one, so that escapes already in a text, as views return them, stay unchanged."""
 
 
 def for_csv(value: object) -> object:
-    """A value for the csv module. Text that could start a formula gets an apostrophe in front."""
+    """Convert a value for the csv module. Text that could start a formula gets an apostrophe in front."""
     match value:
         case None:
             return ""
@@ -44,7 +44,7 @@ def for_csv(value: object) -> object:
 
 
 def rows_for_csv(rows: Sequence[Sequence[object]]) -> Iterable[Sequence[object]]:
-    """Rows of values as `for_csv` gives them; most columns are seen to need nothing, without a call for each value."""
+    """Apply `for_csv` to all values of `rows`; a column that needs no change is passed on without a call per value."""
     columns = list(zip(*rows, strict=True))
     return zip(
         *(column if _stays_in_csv(column) else map(for_csv, column) for column in columns), strict=True
@@ -52,7 +52,7 @@ def rows_for_csv(rows: Sequence[Sequence[object]]) -> Iterable[Sequence[object]]
 
 
 def _stays_in_csv(column: Iterable[object]) -> bool:
-    """Whether the csv module writes these values as it would write what `for_csv` makes of them."""
+    """Return whether the csv module writes these values in the same way as their `for_csv` results."""
     kinds = set(map(type, column)) - {type(None)}
     if kinds == {float}:
         numbers: Any = filter(None, column)
@@ -65,7 +65,10 @@ def _stays_in_csv(column: Iterable[object]) -> bool:
 
 
 def csv_text(rows: Sequence[Sequence[object]]) -> str:
-    """Rows as CSV. A carriage return, which Python quotes only if told to, would begin a row, and with it a formula."""
+    """Return rows as CSV text.
+
+    If a text has a carriage return, all texts are quoted: the csv module leaves it bare, and readers start a row there.
+    """
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(rows)
     if "\r" in text.getvalue():

@@ -1,8 +1,8 @@
-"""One tree of errors for the whole package.
+"""The exceptions of the whole package, in one tree.
 
 Every error says what was wrong, where, and what to do. A class's first docstring line is its default message;
-`error_code` is MindInsight's public code (Appendix of its REST API), `exit_code` what the command line returns,
-`hint` the next step. The names of MindInsight's public exceptions are kept, so that old `except` clauses still work.
+`error_code` is MindInsight's public code (Appendix of its REST API), `exit_code` the program's exit code, `hint` the
+next step for the user. The names of MindInsight's public exceptions are kept, so that old `except` clauses still work.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """What the program ends with; by a signal it is 128 and the signal's number."""
+    """Exit code of the program; after a signal it is 128 plus the signal's number."""
 
     OK = 0
     FAILED = 1
@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     LED = 6
     """Another ingester leads."""
     STANDSTILL = 7
-    """A daemon came to a standstill. Nothing is lost: it goes on at its bookmarks."""
+    """A daemon made no progress and ended. Nothing is lost: the next one continues at the bookmarks."""
 
 
 class MindInsightException(Exception):
@@ -43,7 +43,7 @@ class MindInsightException(Exception):
         return f"{self.message} {self.hint}" if self.hint else self.message
 
 
-# --- the seeds' lineage errors ------------------------------------------------------------------------------------
+# --- MindInsight's lineage errors ---------------------------------------------------------------------------------
 
 
 class LineageParamTypeError(MindInsightException, TypeError):
@@ -227,9 +227,9 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
     def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
-        """What somebody who waits is waiting for: down, locked, full, read-only, refused (the password), denied
-        (permission), gone, replaced, closed (a SQLite store that only its user can open), busy (all connections of this
-        process are in use), conflict (a standby had to replay what the question read), timeout, failed.
+        """Why the database failed: down, locked, full, read-only, refused (the password), denied (permission), gone,
+        replaced, closed (a SQLite store that only its user can open), busy (all connections of this process are in
+        use), conflict (a standby's replay cancelled the query), timeout, failed.
         """
 
 
@@ -253,9 +253,9 @@ class LeaseHeldError(LineageStoreError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.holder = holder
-        """Who leads; empty where only its transaction is in the way."""
+        """The ingester that leads; empty if only its transaction blocks this one."""
         self.ends_in_s = ends_in_s
-        """When its lead ends, without a further sign of life; 0 where only its transaction is in the way."""
+        """Seconds until its lease expires unless renewed; 0 if only its transaction blocks this one."""
 
 
 class LeaseLostError(LineageStoreError):
@@ -276,7 +276,7 @@ class RequestRefusedError(LineageStoreError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
-        """What is wrong with it, in a word: a row of `server/problems.py`."""
+        """Short name of what is wrong with the request: a row of `server/problems.py`."""
 
 
 class InvalidTagError(LineageParamTypeError, LineageParamValueError):

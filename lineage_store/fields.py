@@ -1,10 +1,10 @@
-"""THE table of lineage fields: what can be asked of a job, where it comes from, and where it is stored and shown.
+"""THE table of lineage fields: what can be asked about a job, where it comes from, and where it is stored and shown.
 
-One row per field. A new field is a new row here (and the column that a migration adds): the wire format, the fold of
+One row per field. A new field needs a new row here and a column, which a migration adds. The wire format, the fold of
 lineage events, the tables, `v_job`, conditions, sort orders, answers and the command line all read this table, and
 nothing else lists the names of fields. A derived field, which no training writes, is computed where lineage is folded.
-How the job stands, and what people say of it, can be asked for like a field; MindInsight refuses these (`ours`).
-Metrics and user-defined values have names of their own, under the two prefixes. Does not know SQL.
+A job's state and people's annotations can be queried like fields, though MindInsight refuses these (`ours`).
+Metrics and user-defined values have names of their own, with the two prefixes. Does not know SQL.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 METRIC_PREFIX = "metric/"
 USER_PREFIX = "user_defined/"
 PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
-"""How the names begin that are no fields, by the part of an answer that shows them."""
+"""The prefixes of names that are not fields, by the key of an answer that contains their values."""
 SUMMARY_PREFIXES = {"metric_best/": "best/", "metric_first/": "first/"}
-"""How conditions and columns name what all evaluations of a job come to, and how `metric_summary` does."""
+"""Prefixes of a metric's best and first value over all evaluations: in conditions and columns, in `metric_summary`."""
 
 FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
-"""What the kind of a float says."""
+"""The values of a float's kind column, as the database's comments list them."""
 
 _PARTS = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageField:
-    """One lineage field. `group` and `key` say where the training writes it (None: it is derived)."""
+    """One lineage field. `group` and `key` say where the training writes it; None: no training writes it."""
 
     name: str
-    """Its public name, MindInsight's: in conditions, sort orders and answers."""
+    """Its public name in conditions, sort orders and answers, the same as in MindInsight."""
     group: Group | None
     key: str | None
     type: FieldType
     meaning: str
     table: Table = "lineage"
     column: str
-    """The column of that table."""
+    """Its column in `table`."""
     view_column: str | None
-    """Its column in `v_job`, with the unit; None where the view has it under every job's own columns."""
+    """Its column in `v_job`, with the unit; None if it is not one of the view's lineage columns."""
     searchable: bool = True
     """Whether conditions and sort orders may name it."""
     listed: bool = True
@@ -58,17 +58,17 @@ class LineageField:
     printed: bool = False
     """Whether `lineage-store filter` prints it when no columns are named."""
     long: bool = False
-    """Whether its values are long texts, such as paths; an index that covers several fields leaves it out."""
+    """Whether its values are long texts, such as paths; indexes over several fields leave it out."""
     tunable: bool = False
-    """Whether somebody who seeks a better result would vary it."""
+    """Whether one would vary it to get a better result."""
     ours: bool = False
-    """Whether MindInsight's conditions lack it."""
+    """Whether it is an addition of ours, unknown to MindInsight's conditions."""
     words: tuple[str, ...] = ()
-    """All that its values may be; none: anything."""
+    """All possible values; empty: any value."""
 
     @property
     def kind_column(self) -> str | None:
-        """The column that says whether a float is finite, in `lineage` and in `v_job`."""
+        """The column of `lineage` and `v_job` that says whether the float is finite; None for other types."""
         return f"{self.column}_kind" if self.type == "float" else None
 
 
@@ -105,7 +105,7 @@ def _written(
 def _of_job(
     name: str, where: tuple[Table, str], type_: FieldType, meaning: str, *, words: tuple[str, ...] = ()
 ) -> LineageField:
-    """What the store knows of a job beside its lineage, at (table, column)."""
+    """A field that the store knows about a job beside its lineage, at (table, column)."""
     return LineageField(
         name=name,
         group=None,
@@ -227,14 +227,14 @@ FIELDS: tuple[LineageField, ...] = (
     _of_job("tag", ("annotation", "tag"), "integer", "label that somebody put on it, 0 to 10"),
     _of_job("remark", ("annotation", "remark"), "text", "remark that somebody put on it"),
 )
-"""Every field, in MindInsight's order, in which answers list them; ours behind."""
+"""Every field in MindInsight's order, which is also the order of answers; ours follow."""
 
 _VIEW_ORDER = (
     *("network", "optimizer", "loss_function", "parallel_mode", "learning_rate", "loss"),
     *("epoch", "batch_size", "device_num", "train_dataset_path", "train_dataset_count"),
     *("test_dataset_path", "test_dataset_count", "model_path", "model_size", "dataset_mark"),
 )
-"""The order that `v_job` promises to those who read columns by place; newer fields stand behind."""
+"""The order of columns in `v_job`, for readers that take columns by position; newer fields follow at the end."""
 
 BY_NAME: dict[str, LineageField] = {field.name: field for field in FIELDS}
 """Every field by its public name."""
@@ -246,10 +246,10 @@ SEARCHABLE: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.
 """The fields that a search condition may name, in MindInsight's order."""
 
 MINDINSIGHTS: tuple[LineageField, ...] = tuple(field for field in SEARCHABLE if not field.ours)
-"""Those that MindInsight's may name."""
+"""The fields that MindInsight's own conditions may name."""
 
 OF_JOBS: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.ours)
-"""What is known of a job beside its lineage."""
+"""The fields that the store knows about a job beside its lineage."""
 
 LISTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.listed)
 """The fields that `model_lineage` shows, in MindInsight's order."""
@@ -266,19 +266,19 @@ VIEWED: tuple[LineageField, ...] = tuple(
 """The fields that `v_job` shows, in its order."""
 
 PRINTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.printed)
-"""The fields that `lineage-store filter` prints by itself."""
+"""The fields that `lineage-store filter` prints by default."""
 
 
 def less_is_better(words: str) -> Callable[[str], bool]:
-    """Whether a metric is the better the less it is: one of these words is a part of its name, as in `val_loss`."""
+    """Return a predicate: whether less of a metric is better, that is, its name has one of `words`, as `val_loss`."""
     parts = {word.strip().lower() for word in words.split(",")}
     return lambda metric: any(part.lower() in parts for part in _PARTS.findall(metric))
 
 
 CONTROL_KEYS = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "lineage_type")
-"""The names of a condition that say what to answer, not of which jobs; no field may have such a name."""
+"""Keys of a condition that control the answer instead of selecting jobs; no field may have such a name."""
 
 OUTCOME = "end/outcome"
-"""The user-defined key under which our callbacks say how a training ended, an `Outcome`."""
+"""The user-defined key under which our callbacks write how a training ended, an `Outcome`."""
 END_RECORD = (OUTCOME, "end/error_class", "end/last_step")
-"""All that such a record may have."""
+"""All keys of the record that our callbacks write at the end of a training."""

@@ -1,7 +1,7 @@
-"""A finding: one thing that somebody who runs a store should know, and what to do about it.
+"""A finding: one thing that the operator of a store should know, and what to do about it.
 
-In: a kind of `finding_kinds/` and the particulars. Out: the one shape in which ingest, the daemon, `status`,
-`doctor`, `why`, `problems`, `verify` and the Python API tell what they found. Pure; knows no database and no disk.
+In: a kind of `finding_kinds/` and the particulars. Out: a `Finding`, the form in which ingest, the daemon, `status`,
+`doctor`, `why`, `problems`, `verify` and the Python API report. Pure. Does not know the database or the disk.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from lineage_store.errors import ExitCode
 from lineage_store.finding_kinds import KINDS, Severity
 
 THE_STORE = "the store"
-"""The subject of what is found about the database."""
+"""The subject of findings about the database."""
 THE_STANDBY = "the standby"
-"""Of what is found about the one that answers questions."""
+"""The subject of findings about the standby that answers questions."""
 _DATABASE = "database_"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about a subject."""
+    """One finding about a subject."""
 
     kind: str
-    """A row of `KINDS`; of a store that a newer release wrote, perhaps none."""
+    """Name of a row of `KINDS`, or of a kind unknown here if a newer release wrote the store."""
     subject: str
     """A path, or "the store"."""
     severity: Severity
@@ -35,20 +35,20 @@ class Finding:
     """What to do; empty: nothing."""
     since: datetime | None = None
     until: datetime | None = None
-    """When it went away; None while it lasts."""
+    """When it ended; None while it lasts."""
     range_start: int | None = None
-    """First byte concerned; None: the subject as a whole."""
+    """Position of the first affected byte; None: the subject as a whole."""
     range_end: int | None = None
-    """First byte not concerned."""
+    """Position behind the last affected byte."""
 
     @property
     def title(self) -> str:
-        """In few words."""
+        """The kind's heading, or its name in plain words."""
         return KINDS[self.kind].title if self.kind in KINDS else self.kind.replace("_", " ")
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something cannot be read or written."""
+        """Whether something cannot be read or written because of it."""
         return self.severity in (Severity.SOME_FILES, Severity.STANDSTILL)
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ def finding(
     byte_range: tuple[int, int | None] | None = None,
     **particulars: object,
 ) -> Finding:
-    """A finding in the words of its kind.
+    """Create a finding with the texts of its kind.
 
     Args:
-        what: in place of the kind's words, where more is known; and so for `remedy`.
-        case: which of the kind's remedies applies.
-        particulars: what the placeholders of the kind's words stand for.
+        what: replaces the kind's text; `remedy` likewise.
+        case: selects one of the kind's remedies.
+        particulars: values of the placeholders in the kind's texts.
     """
     row = KINDS[kind]
     start, end = byte_range or (None, None)
@@ -89,7 +89,7 @@ def finding(
 
 
 def joined(found: Iterable[Finding]) -> list[Finding]:
-    """Those of one subject, of which ranges that meet are one where their words or their kind say so."""
+    """Merge adjacent byte ranges of one subject's findings, if kind and text agree or the kind always joins."""
     some: list[Finding] = []
     for each in found:
         last = some[-1] if some else None
@@ -102,23 +102,23 @@ def joined(found: Iterable[Finding]) -> list[Finding]:
 
 
 def severity_of(kind: str) -> Severity:
-    """How bad a kind is that was read from a store; one that this release does not know is noted, no more."""
+    """Return the severity of a kind read from a store; NOTE for a kind that this release does not know."""
     return KINDS[kind].severity if kind in KINDS else Severity.NOTE
 
 
 def of_database(cause: str, subject: str = THE_STORE, **more: Any) -> Finding:
-    """What a `DatabaseUnavailableError` of a cause tells."""
+    """Create the finding for a `DatabaseUnavailableError` with this cause."""
     kind = f"{_DATABASE}{cause}"
     return finding(kind if kind in KINDS else f"{_DATABASE}failed", subject, **more)
 
 
 def cause_in(found: Finding) -> str:
-    """The cause of the `DatabaseUnavailableError` that says what was found."""
+    """Return the cause of the `DatabaseUnavailableError` that a finding was made from."""
     return found.kind.removeprefix(_DATABASE)
 
 
 def exit_code(findings: Iterable[Finding]) -> ExitCode:
-    """What a program ends with: as the worst of the findings says."""
+    """Return the exit code for the worst of the findings."""
     severities = {each.severity for each in findings}
     if Severity.STANDSTILL in severities:
         return ExitCode.FAILED

@@ -1,7 +1,7 @@
-"""Values as JSON can hold them. Pure.
+"""Convert values to what JSON can hold. Pure.
 
-In: what the Python API answers. Out: values that every reader of JSON takes: NaN and infinities as the words `NaN`,
-`Infinity` and `-Infinity`, instants as ISO 8601 in UTC, bytes as hexadecimal digits.
+In: values that the Python API returns. Out: values that every JSON parser accepts: NaN and infinities as the words
+`NaN`, `Infinity` and `-Infinity`, points in time as ISO 8601 in UTC, bytes as hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def for_json(value: object) -> Any:
-    """A value that `json.dumps` turns into valid JSON."""
+    """Convert a value to one that `json.dumps` turns into valid JSON."""
     match value:
         case float() | Decimal():
             return spelled(value) or (
@@ -35,7 +35,7 @@ def for_json(value: object) -> Any:
 
 
 def spelled(value: float | Decimal) -> str | None:
-    """The word for a value that no JSON number can express; None for a finite one."""
+    """Return the word for NaN or an infinity, which no JSON number can express; None for a finite value."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -44,5 +44,5 @@ def spelled(value: float | Decimal) -> str | None:
 
 
 def iso(value: datetime) -> str:
-    """An instant in UTC, as `2026-01-31T12:00:00Z`."""
+    """Format a point in time in UTC, as `2026-01-31T12:00:00Z`."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

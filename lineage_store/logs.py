@@ -1,7 +1,8 @@
-"""How the daemon logs: readable lines on a terminal, one JSON object a line elsewhere.
+"""Logging of the programs: readable lines on a terminal, one JSON object per line elsewhere.
 
-In: a level and a format. Out: the root logger, writing to stderr, with times as RFC 3339 writes them in UTC. Promises:
-no password gets into a line, no name of a file can steer a terminal. Libraries and the API never call this.
+In: a level and a format. Out: a root logger that writes to stderr, with times in UTC as in RFC 3339. Promises:
+passwords in URLs and connection strings are starred out; control characters, as in a file name, are escaped. Only the
+command line calls this; the library never configures logging.
 """
 
 from __future__ import annotations

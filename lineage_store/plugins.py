@@ -1,9 +1,8 @@
-"""THE table of plugins: what a training records beside lineage, where it stands on the wire and in the store.
+"""THE table of plugins: the sorts of values that a training records beside lineage, and where each is stored.
 
-One row per plugin. A new plugin is a new row here, its field in proto/summary.proto and its decoder in
-eventlog.mindspore.payloads (and, where its shape or element type should be in SQL, a description in
-eventlog.mindspore.events): ingest stores its samples, `tags` lists them, verification reads them. Does not know SQL or
-protobuf.
+One row per plugin. A new plugin needs a new row here, a field in proto/summary.proto and a decoder in
+eventlog.mindspore.payloads (and a description in eventlog.mindspore.events if SQL should have its shape or element
+type). Ingest then stores its samples, `tags` lists them and verification reads them. Does not know SQL or protobuf.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ class Plugin:
 
     name: str
     field: str
-    """What holds it on the wire: a field of a summary's value, of a graph a field of the event."""
+    """The protobuf field that holds a value: a field of Summary.Value, or of Event for a graph."""
     suffixes: tuple[str, ...]
-    """What MindInsight puts behind its tags; a tag is found with and without."""
+    """Suffixes that MindInsight appends to its tags; a tag is found with and without them."""
     table: Literal["scalar_sample", "payload_sample"] = "payload_sample"
-    """Where its samples stand: with their values, or with the places of these in the log file."""
+    """The table of its samples: scalar_sample has their values, payload_sample their positions in the log file."""
     dtype: str | None = None
-    """The type of all its values; None: each tells its own, or has none."""
+    """The element type of all its values; None: each value states its own, or has none."""
     has_statistics: bool = False
-    """Whether samples come with counts and extremes of the numbers they are made of."""
+    """Whether a sample has counts, minimum, maximum and sum of the numbers it was made from."""
     is_array: bool = False
     """Whether a training records it as an array of numbers."""
 
     @property
     def has_value(self) -> bool:
-        """Whether its values are in the database."""
+        """Whether its values are stored in the database."""
         return self.table == "scalar_sample"
 
 

@@ -1,10 +1,11 @@
-"""Where settings come from: flag > environment > file > default.
+"""Load settings from their sources: flag > environment > file > default.
 
-In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each value's
-origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config directory,
-/etc/lineage_store.toml. One in the working directory, which may be a base dir, is passed over, with a warning, where
-another user could have written it, and so is any that this user may not read. A variable that no setting has is
-refused. Relative paths begin in the file's directory, else in the working directory.
+In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each
+value's origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config
+directory, /etc/lineage_store.toml. The file in the working directory, which may be a base dir, is skipped with a
+warning if another user owns it or everybody may write to it, and any of the last three if this user may not read it.
+An unknown variable is refused. Relative paths start in the file's directory, those of other sources in the working
+directory.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from lineage_store.errors import ConfigError
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
-# After the prefix: what the tests are told, and what Kubernetes tells every container of services that are named so.
+# Rest of variables that are not settings: those of the tests, and those that Kubernetes sets for services of our name.
 _OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 _NAME_ANOTHER = f"name another one with --config or {ENVIRONMENT_PREFIX}CONFIG."
 _VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
-"""What follows the prefix in the environment."""
+"""The known variables, without the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def load(
     config_file: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> LoadedSettings:
-    """Read all sources. Raises ConfigError that names the setting, its place and what fits."""
+    """Read all sources. Raises ConfigError that names the setting, its origin and what would fit."""
     path = find_file(config_file, environment)
     here = Path()
     sources: list[tuple[str, Mapping[str, Any], Path]] = [
@@ -65,7 +66,7 @@ def load(
 
 
 def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The configuration file in force; one that is named must exist."""
+    """Return the configuration file to read, None if there is none. Raises ConfigError if the named one is missing."""
     named = flag or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         path = Path(named).expanduser()
@@ -88,7 +89,7 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says, by the names of settings: `url` in the table `[notify]` is `notify_url`."""
+    """Return a file's values by the names of settings: `url` in the table `[notify]` is `notify_url`."""
     found = dict[str, Any]()
     for name, value in values.items():
         found |= (
@@ -100,7 +101,7 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether nobody but this user and root could have put the file there, or can write to it."""
+    """Return whether this user or root owns the file and any link to it, and not everybody may write to it."""
     try:
         link, file = path.lstat(), path.stat()
     except OSError:
@@ -119,7 +120,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_known(variable: str) -> bool:
-    """Whether an environment variable is a setting, or is none of ours."""
+    """Return whether an environment variable is a setting, or is not meant for this package."""
     if not variable.upper().startswith(ENVIRONMENT_PREFIX):
         return True
     name = variable.removeprefix(ENVIRONMENT_PREFIX)

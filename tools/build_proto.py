@@ -1,9 +1,8 @@
-"""Build the committed descriptor set and type stubs of the wire messages from `proto/*.proto`.
+"""Build the descriptor set and type stubs of the protobuf messages, which are in git, from `proto/*.proto`.
 
 In: the directory `proto/`, and protoc from the PyPI package `grpcio-tools`. Out: `messages.binpb` and one
 `*_pb2.pyi` for each proto file, in `lineage_store/eventlog/mindspore/wire/` or in the directory given as the only
-argument. Promises: the same proto text gives the same descriptor set, byte for byte, whatever the version of
-protoc.
+argument. Promises: the same proto text gives the same descriptor set, byte for byte, with any version of protoc.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ STUB_HEADING = """\
 
 
 def build(target: Path) -> None:
-    """Write the descriptor set and the stubs into `target`; RuntimeError when protoc refuses the files."""
+    """Write the descriptor set and the stubs into `target`. Raises RuntimeError if protoc refuses the files."""
     sources = sorted((ROOT / "proto").glob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         descriptor_set = Path(scratch, "messages.binpb")
@@ -37,7 +36,7 @@ def build(target: Path) -> None:
         (target / "messages.binpb").write_bytes(_canonical(descriptor_set.read_bytes()))
         for source in sources:
             stub = Path(scratch, f"{source.stem}_pb2.pyi").read_text()
-            # protoc knows no packages: its stubs import each other from the top level.
+            # protoc does not know our package: its stubs import each other as top-level modules.
             stub = stub.replace("import anf_ir_pb2 as", f"from {_package()} import anf_ir_pb2 as")
             (target / f"{source.stem}_pb2.pyi").write_text(STUB_HEADING.format(name=source.stem) + stub)
 

@@ -1,7 +1,7 @@
 """Write config/datasette.json, the metadata with which Datasette shows a SQLite store: views, units, the cookbook.
 
 In: the descriptions of the schema, docs/cookbook.md. Out: JSON, in config/datasette.json or in the file given as the
-only argument. Promises: tables are hidden; every question of the cookbook is a query of its own.
+only argument. Promises: tables are hidden; every question of the cookbook is a named query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DATABASE = "store"
 _QUESTION = re.compile(r"^## (\d+)\. (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _SQL = re.compile(r"^```sql\n(.*?);\n```", re.MULTILINE | re.DOTALL)
 _UNITS = {"s": "second", "bytes": "byte"}
-"""As Datasette's library spells them."""
+"""Our units in the spelling of Datasette's library."""
 _FACETS = {
     "v_job": ["network", "optimizer", "state"],
     "v_series": ["plugin", "tag"],
@@ -32,7 +32,7 @@ _FACETS = {
 
 
 def metadata() -> dict[str, Any]:
-    """What Datasette is to know of a store."""
+    """Return Datasette's metadata of a store."""
     known = {each.name: _relation(each) for each in relations()}
     queries = dict(_queries((ROOT / "docs" / "cookbook.md").read_text("utf-8")))
     about = {

@@ -1,7 +1,7 @@
-"""Write the list of findings in docs/faults.md: every kind with its severity, what is said of it, and what to do.
+"""Write the list of findings in docs/faults.md: every kind with its severity, text and remedy.
 
 In: `finding_kinds/`. Out: the part of docs/faults.md between two marks, there or in the file given as the only
-argument; the rest of the page stays as it is.
+argument; the rest of the page is unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
 
 
 def markdown() -> str:
-    """A table for each section of the kinds."""
+    """Return a table for each section of the kinds."""
     return "\n".join(line for title, kinds in SECTIONS.items() for line in _section(title, kinds))
 
 
@@ -39,7 +39,7 @@ def _section(title: str, kinds: tuple[Kind, ...]) -> Iterator[str]:
 
 
 def _plain(template: str) -> str:
-    """Words with their placeholders in capitals."""
+    """Return a text with its placeholders in capitals instead of braces."""
     return _PLACEHOLDER.sub(lambda match: match[1].upper(), template).replace("|", "\\|")
 
 

@@ -1,8 +1,8 @@
-"""Take the pictures of the page that README shows: the example jobs, in Debian's Chromium.
+"""Take the screenshots of the page in README: the example jobs, in Debian's Chromium.
 
     python tools/pictures.py
 
-Out: docs/pictures/*.png, of the page as it was built.
+Out: docs/pictures/*.png, of the built page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = {"width": 1200, "height": 760}
 
 
 def main() -> None:
-    """Serve the example jobs, and look at them."""
+    """Serve the example jobs, and take screenshots of the page."""
     with tempfile.TemporaryDirectory() as directory:
         program = [sys.executable, "-m", "lineage_store", "--database", f"sqlite:///{directory}/store.db"]
         subprocess.run([*program, "ingest", str(ROOT / "examples" / "summary_base")], check=True)
@@ -45,7 +45,7 @@ def _take(address: str) -> None:
         page = browser.new_context(base_url=address, viewport=SIZE, color_scheme="dark").new_page()  # type: ignore[arg-type]
         page.goto("jobs?sort=-metric/accuracy")
         page.get_by_role("link", name="run_").first.wait_for()
-        page.wait_for_timeout(1000)  # the lines are drawn
+        page.wait_for_timeout(1000)  # until the lines are drawn
         page.screenshot(path=PICTURES / "jobs.png")
         chosen = page.get_by_role("link", name="run_").evaluate_all(
             "links => links.slice(0, 4).map(l => l.pathname)"

@@ -46,11 +46,11 @@ instead of ids. Tables are what the store itself works with; they may change wit
 """
 
 _UNENFORCED = {"scalar_sample": "series", "payload_sample": "series"}
-"""References without a foreign key: these tables are written in bulk."""
+"""References that have no foreign key, because these tables are written in bulk."""
 
 
 def markdown() -> str:
-    """The whole document."""
+    """Return the whole document."""
     all_of = relations()
     views = "\n".join(line for relation in all_of if relation.kind == "view" for line in _section(relation))
     tables = "\n".join(line for relation in all_of if relation.kind == "table" for line in _section(relation))
@@ -62,7 +62,7 @@ def markdown() -> str:
 
 
 def _log_file_states() -> Iterator[str]:
-    """Each look at a log file is a crossing, at which the states that can be looked at meet."""
+    """Yield the state diagram; a choice node joins all states in which a file is looked at, to keep it readable."""
     looked_at = FILE_TRANSITIONS[FileEvent.READ].before
     looks = {event: row for event, row in FILE_TRANSITIONS.items() if row.before and row.before <= looked_at}
     yield "## States of a log file\n\n```mermaid\nstateDiagram-v2\n    state look <<choice>>"
@@ -109,7 +109,7 @@ def _section(relation: Relation) -> Iterator[str]:
 
 
 def _diagram() -> Iterator[str]:
-    """Mermaid: each table with its key columns, and who refers to whom."""
+    """Yield a Mermaid diagram of the tables, their key columns and their references."""
     yield "erDiagram"
     for table in metadata.tables.values():
         for key in sorted(table.foreign_key_constraints, key=lambda key: str(key.name)):

@@ -1,7 +1,7 @@
-"""Other products, each in a process and an environment of its own.
+"""Peers: other products, each in a process and an environment of its own.
 
-In: the name of a peer and requests. Out: the seconds that it took, by its own clock, and what it found. A peer's
-process is started at the first request and lives as long as the benchmark, so that imports are never measured.
+In: the name of a peer and requests. Out: the seconds by the peer's own clock, and its result. Promises: a peer's
+process is started at the first request and runs until the benchmark ends, so that imports are never measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Peer = Literal["mindinsight", "mindspore", "mlflow", "tensorboard"]
 
 
 def ask(peer: Peer, *request: object) -> tuple[float, Any]:
-    """Seconds, and what was found. Raises RuntimeError when the peer has ended."""
+    """Send a request; return the seconds and the result. Raises RuntimeError if the peer has ended."""
     process = _process(peer)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -47,9 +47,9 @@ def _running(peer: Peer) -> Iterator[subprocess.Popen[str]]:
     if not python.exists():
         sys.exit(f"{peer} is not installed: run make bench-peers, or make bench ARGS=page.")
     script = Path(__file__).parent / f"{peer}_side.py"
-    environment = os.environ | {"HOME": str(CACHE), "PYTHONWARNINGS": "ignore"}  # they leave files at home
+    environment = os.environ | {"HOME": str(CACHE), "PYTHONWARNINGS": "ignore"}  # peers write files into HOME
     if peer == "mindspore":
-        environment["PYTHONPATH"] = str(ROOT)  # there, ours of this checkout runs beside it
+        environment["PYTHONPATH"] = str(ROOT)  # that peer also runs this checkout's collectors
     with (CACHE / f"{peer}.log").open("w") as log:
         process = subprocess.Popen(
             [python, script],

@@ -1,9 +1,9 @@
 """MindInsight's side of `make bench-peers`; runs in an environment of its own, so it imports nothing of ours.
 
-In: a request a line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition], ["query_warm",
-condition] or ["serve", base_dir]. Out: a line of JSON each: the seconds, and what was found (tags, or the count and the
-ids, or the address of its server). Its cap of 999 jobs is lifted but in "serve": answers about the first 999 of 10,000
-jobs would not be comparable.
+In: one request per line, as JSON: ["load", job_dir], ["warm", base_dir], ["query", base_dir, condition],
+["query_warm", condition] or ["serve", base_dir]. Out: a line of JSON each: the seconds, and the result (number of
+tags, or the count and the ids, or the address of its server). Except in "serve", MindInsight's limit of 999 jobs is
+lifted, because answers about the first 999 of 10,000 jobs would not be comparable.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _warm: dict[str, Any] = {}
 
 
 def load(job_dir: str) -> object:
-    """All of one job's summary files; gives the number of tags."""
+    """Load all summary files of one job; return the number of tags."""
     loader = MSDataLoader(job_dir)
     loader.load()
     return len(loader.get_events_data().list_tags_by_plugin("scalar"))
 
 
 def warm(base_dir: str) -> object:
-    """The server's cache of lineage, filled once."""
+    """Fill the server's cache of lineage once."""
     manager = _warm["manager"] = DataManager(base_dir)
     manager.register_brief_cache_item_updater(LineageCacheItemUpdater())
     for thread in manager.start_load_data(reload_interval=0):
@@ -49,17 +49,17 @@ def warm(base_dir: str) -> object:
 
 
 def query(base_dir: str, condition: dict[str, Any]) -> object:
-    """From the files, as its function does."""
+    """Query the files, with MindInsight's function."""
     return _shown(filter_summary_lineage(summary_base_dir=base_dir, search_condition=condition))
 
 
 def query_warm(condition: dict[str, Any]) -> object:
-    """From the cache, as its server does."""
+    """Query the cache, as MindInsight's server does."""
     return _shown(filter_summary_lineage(data_manager=_warm["manager"], search_condition=condition))
 
 
 def serve(base_dir: str) -> object:
-    """The address of its own server, in a process that ends with this one, when it has read all jobs."""
+    """Start MindInsight's server in a process that ends with this one; return its address once it has read all jobs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "gunicorn", "-b", address, "-w", "1", "--threads", "5"]
@@ -97,7 +97,7 @@ REQUESTS: dict[str, Callable[..., object]] = {
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that the server ends too
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the libraries print must not mix with the answers
+    os.dup2(2, 1)  # keep the libraries' output out of the answers
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         began = time.perf_counter()

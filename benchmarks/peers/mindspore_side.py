@@ -1,9 +1,9 @@
-"""MindSpore's side of the rows about writing, and ours beside it: both in MindSpore's environment, on its tensors.
+"""MindSpore's recorders and ours, for the rows about writing; both run in MindSpore's environment, on its tensors.
 
-In: a request a line, as JSON: ["scalars", whose, directory, records] or ["training", whose, directory, collect_freq,
-steps]; whose is "ours" or "mindspore". Out: a line of JSON each: the seconds, and the bytes of the files. "scalars"
-takes from making a SummaryRecord to its close, a record is a step with ten scalars; "training" takes from the end of
-step WARM_UP to that of the last, compilation and the closing of files left out.
+In: one request per line, as JSON: ["scalars", whose, directory, records] or ["training", whose, directory,
+collect_freq, steps]; whose is "ours" or "mindspore". Out: a line of JSON each: the seconds, and the bytes of the
+files. "scalars" is timed from creating a SummaryRecord to its close, with ten scalars per record; "training" from the
+end of step WARM_UP to the end of the last step, without compilation and closing of files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAGS = [f"metric_{number}" for number in range(10)]
 
 
 def scalars(whose: str, directory: str, records: int) -> tuple[float, int]:
-    """Seconds and bytes."""
+    """Record scalars; return seconds and bytes."""
     recorder = importlib.import_module(_HOMES[whose]).SummaryRecord
     values = [mindspore.Tensor(np.float32(number)) for number in range(len(_TAGS))]
     began = time.perf_counter()
@@ -41,7 +41,7 @@ def scalars(whose: str, directory: str, records: int) -> tuple[float, int]:
 
 
 class _Clock(Callback):
-    """When each step ended, the callbacks before this one included."""
+    """Notes when each step ended, including the callbacks before this one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Clock(Callback):
 
 
 def training(whose: str, directory: str, collect_freq: int, steps: int) -> tuple[float, int]:
-    """Seconds and bytes."""
+    """Train with a SummaryCollector; return seconds and bytes."""
     collector = importlib.import_module(_HOMES[whose].removesuffix(".summary")).SummaryCollector
     random = np.random.default_rng(1)
     images = random.random((steps * 16, 1, 28, 28), dtype=np.float32)
@@ -75,7 +75,7 @@ _REQUESTS: dict[str, Callable[..., tuple[float, int]]] = {"scalars": scalars, "t
 def main() -> None:
     mindspore.set_device("CPU")
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the libraries print must not mix with the answers
+    os.dup2(2, 1)  # keep the libraries' output out of the answers
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         print(json.dumps(_REQUESTS[name](*arguments)), file=answers, flush=True)

@@ -1,8 +1,8 @@
 """MLflow's side of `make bench-peers`; runs in an environment of its own, so it imports nothing of ours.
 
-In: a request a line, as JSON: ["log", database_path, runs]. Out: a line of JSON each: the seconds of logging so many
-runs of 200 scalars, two results and four parameters into a new SQLite store, a batch a run, and the rows of metrics.
-Making the store is outside the clock.
+In: one request per line, as JSON: ["log", database_path, runs]. Out: a line of JSON each: the seconds of logging
+`runs` runs with 200 scalars, two results and four parameters each into a new SQLite store, one batch per run, and the
+number of metric rows. Creating the store is not timed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARAMETERS = [Param(name, "1") for name in ("optimizer", "epoch", "network", "b
 
 
 def log(database_path: str, runs: int) -> tuple[float, int]:
-    """Seconds and rows."""
+    """Log the runs; return seconds and rows."""
     client = MlflowClient(tracking_uri=f"sqlite:///{database_path}")
     experiment = client.create_experiment("bench")
     metrics = [Metric(tag, 0.5, step, step) for step in range(1, 51) for tag in _TAGS]
@@ -35,7 +35,7 @@ def log(database_path: str, runs: int) -> tuple[float, int]:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the libraries print must not mix with the answers
+    os.dup2(2, 1)  # keep the libraries' output out of the answers
     for line in sys.stdin:
         _, database_path, runs = json.loads(line)
         print(json.dumps(log(database_path, runs)), file=answers, flush=True)

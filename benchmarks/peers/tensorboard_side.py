@@ -1,8 +1,8 @@
 """TensorBoard's side of `make bench ARGS=page`; runs in an environment of its own, so it imports nothing of ours.
 
-In: a request a line, as JSON: ["serve", directory, path of an .npy file]: runs of one scalar, a row each, are written
-as event files there, unless they are there already, and served. Out: a line of JSON: the seconds until all are loaded,
-and the server's address.
+In: one request per line, as JSON: ["serve", directory, path of an .npy file]. The file has one run of a scalar per row;
+runs are written as event files into the directory, unless they exist already, and served. Out: a line of JSON: the
+seconds until all are loaded, and the server's address.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START = 1_700_000_000.0
 
 
 def write(directory: Path, values: np.ndarray) -> None:
-    """An event file a run."""
+    """Write one event file per run."""
     for run, row in enumerate(values):
         path = directory / f"run_{run:02d}" / f"events.out.tfevents.{int(_START)}.host"
         path.parent.mkdir(parents=True)
@@ -41,7 +41,7 @@ def write(directory: Path, values: np.ndarray) -> None:
 
 
 def serve(directory: str, values: str) -> tuple[float, str]:
-    """Its own server, in a process that ends with this one."""
+    """Start TensorBoard's server in a process that ends with this one; return the seconds and its address."""
     runs = np.load(values)
     if not Path(directory).exists():
         write(Path(directory), runs)
@@ -58,7 +58,7 @@ def serve(directory: str, values: str) -> tuple[float, str]:
 
 
 def _loaded(address: str) -> int:
-    """Runs that are there with their last step."""
+    """Return the number of runs that are loaded to their last step."""
     try:
         with urllib.request.urlopen(f"{address}data/plugin/scalars/tags") as answer:
             return len(json.load(answer))
@@ -67,9 +67,9 @@ def _loaded(address: str) -> int:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its server goes then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its server ends, too
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the libraries print must not mix with the answers
+    os.dup2(2, 1)  # keep the libraries' output out of the answers
     for line in sys.stdin:
         _, directory, values = json.loads(line)
         print(json.dumps(serve(directory, values)), file=answers, flush=True)

@@ -1,1 +1,1 @@
-"""The rows of the table, a module for each kind: each lists its `ROWS`."""
+"""The rows of the result table, one module per topic; each module lists its `ROWS`."""

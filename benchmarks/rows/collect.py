@@ -1,9 +1,9 @@
-"""Writing log files, and what that costs a training step, against MindSpore's own: in one process of its environment.
+"""Writing log files, and its cost per training step, against MindSpore's recorders, in MindSpore's environment.
 
-Of SummaryRecord: both sides have written every value, and closed the file, when the clock stops. MindSpore's takes so
-much longer that it writes a part of the values, and its time is multiplied. Of SummaryCollector: a small convolutional
-network on 28x28 pictures, everything collected by default but checkpoints for landscapes; timed is the training loop
-alone, not what either side still writes after it.
+SummaryRecord: both sides have written every value and closed the file when the clock stops. MindSpore's takes so much
+longer that it writes only a part of the values, and its time is multiplied. SummaryCollector: a small convolutional
+network on 28x28 images, with everything collected by default except checkpoints for landscapes; only the training
+loop is timed, not what either side still writes afterwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The questions of docs/cookbook.md to a store of very many samples, as an analyst asks them.
+"""The questions of docs/cookbook.md to a store with very many samples, as an analyst asks them.
 
-Each is asked once, of warm pages: what counts is the slowest. The other rows hold the questions that views could make
-slow against the best SQL by hand, with the tables alone: what counts is the worst ratio. PostgreSQL's limits are those
-of `db grant --analyst`.
+Each is asked once, with warm caches; the slowest counts. The other rows compare the questions that views could make
+slow with the best hand-written SQL on the tables; the worst ratio counts. PostgreSQL has the limits of `db grant
+--analyst`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ ORDER BY f.wall_time IS NULL, 3, j.train_id""",
 
 def _slowest(database: Database, many: bool, sizes: Sizes) -> Samples:
     with _asking(database, many, sizes) as ask:
-        ask(_QUESTIONS["16"])  # all series, so that they are in memory
+        ask(_QUESTIONS["16"])  # reads all series, so that they are in memory
         took = {number: timed(partial(ask, question))() for number, question in _QUESTIONS.items()}
     return Samples((max(took.values()),), note=", ".join(f"{n}: {s:.2g} s" for n, s in took.items()))
 

@@ -1,9 +1,9 @@
 """Exporting v_scalar to Parquet, against DuckDB's own COPY of the same view.
 
-Both read a store of very many samples, on SQLite the same file: DuckDB through its SQLite extension, which is loaded
-from PyPI's package. It runs in a process of its own, for two SQLite libraries must not open one file in one process,
-and on one core, as we do. What counts is the seconds until the files are closed. Memory is the high-water mark of a
-process of its own, all libraries included.
+Both read a store with very many samples, on SQLite the same file; DuckDB uses its SQLite extension, which is installed
+from PyPI. DuckDB runs in a process of its own, because two SQLite libraries must not open one file in one process, and
+on one core, as we do. Timed are the seconds until the files are closed. Memory is the peak of a separate process,
+including all libraries.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ with LineageStore(sys.argv[1]) as store:
 print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 """
 _WITH_DUCKDB = Path(__file__).parents[2] / ".venv-clients" / "bin" / "python"
-"""Of `make environments`; where it is missing, there is no baseline."""
+"""Created by `make environments`; if it is missing, there is no baseline."""
 
 
 def _exported(store: LineageStore) -> float:

@@ -1,8 +1,8 @@
-"""What the store takes: memory while it reads the largest frames, bytes on disk, time to import, time for many jobs.
+"""Resources: memory while the largest frames are read, bytes on disk, time to import, time for many jobs.
 
-Memory is the high-water mark of a process of its own, all libraries included. A scalar's bytes are the whole database
-with its indexes, divided by the samples; on PostgreSQL the table with its index. Imports are timed inside fresh
-interpreters, without their start.
+Memory is the peak of a separate process, including all libraries. The bytes of a scalar are those of the whole database
+with its indexes, divided by the number of samples; on PostgreSQL, of the table with its index. Imports are timed inside
+fresh interpreters, without the interpreter's start.
 """
 
 from __future__ import annotations

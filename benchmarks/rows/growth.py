@@ -1,12 +1,12 @@
-"""What a store of very many jobs takes longer for than a hundredth of it, and what a base dir of very many files takes.
+"""How much slower a store with very many jobs is than one with a hundredth of them; the cost of very many files.
 
-Ingest of a file of scalars, and of new jobs, goes into a large store and, in turn, into a small one; between runs what
-was ingested is forgotten. Removal is of a base dir beside the jobs of the large store. Listing is an ingest, or the
-first look of a daemon, in a process of its own where the store has all files and nothing is new: the high-water mark of
-its memory, all libraries included. The stores live as long as the benchmark.
+Ingest: a file of scalars, and new jobs, are ingested into the large and the small store in turn, and forgotten between
+runs. Removal: a base dir is removed from the large store. Listing: an ingest, or a daemon's first look, when the store
+knows all files and nothing is new; measured is the peak memory of a separate process, including all libraries. The
+stores exist until the benchmark ends.
 
-Partitions are held against the same store without them: removal by `gc` of all jobs of one, on a store that is made for
-each run, and reading of series that stay.
+Partitions are compared with the same store without partitions: `gc` of all jobs of a partition, on a store that is made
+for each run, and reading the remaining series.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ print(status.split("VmHWM:")[1].split()[0], seconds)
 
 @cache
 def store_of(database: Database, jobs: int, samples: int) -> LineageStore:
-    """A store of so many jobs with so many samples each."""
+    """Return a store of `jobs` jobs with `samples` samples each."""
     print(f"storing {jobs:,} jobs with {jobs * samples:,} samples in {database} …", flush=True)
     url = LIFETIME.enter_context(fresh(database))
     store = LIFETIME.enter_context(LineageStore(url, settings=UNTIMED))
@@ -134,7 +134,7 @@ def _listed(database: Database, way: str, sizes: Sizes) -> Samples:
 
 
 def _know(url: str, base_dir: Path) -> None:
-    """Make the store know all files of a base dir, as they are, to their ends."""
+    """Register all files of a base dir in the store as read to their ends."""
     upgrade(url)
     with LineageStore(url, settings=UNTIMED) as store, store.engine.begin() as connection:
         base_dir_id, jobs = add_base_dir(connection, os.path.realpath(base_dir)), 0
@@ -144,7 +144,7 @@ def _know(url: str, base_dir: Path) -> None:
 
 
 def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_before: int) -> int:
-    """The same of a part; how many jobs there are with it."""
+    """Register a part of the files; return the number of jobs so far."""
     names = list(dict.fromkeys(file.train_id for file in part.files))
     ids = {train_id: number for number, train_id in enumerate(names, jobs_before + 1)}
     job = {"base_dir_id": base_dir_id, "state": "finished", "source_present": True, "update_time": 1}
@@ -176,7 +176,7 @@ def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_befor
 
 @contextmanager
 def _laid_out(sizes: Sizes, *, partitioned: bool) -> Iterator[LineageStore]:
-    """A store of three partitions of jobs, or of as many without; those of the first have a base dir of their own."""
+    """Make a store of three partitions, or of as many jobs without partitions; the first third has its own base dir."""
     jobs, samples = sizes.partition_jobs, sizes.partition_samples // sizes.partition_jobs
     with fresh("postgresql") as url, LineageStore(url, settings=UNTIMED) as store:
         _add(store, _GOING, jobs - 1, samples)

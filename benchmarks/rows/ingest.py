@@ -1,8 +1,8 @@
-"""From log files to committed rows, against what the database, or any reader of the files, needs at least.
+"""From log files to committed rows, against the minimum that the database, or any reader of the files, needs.
 
-The baselines: the driver's own bulk insert of the very rows that we store, already in memory and in key order, into the
-same table (sqlite3's executemany; psycopg's binary COPY); and a loop that only checks and parses (`lean`).
-Opening a store anew is outside the clock, closing it (SQLite's checkpoint) inside, on both sides.
+The baselines: the driver's bulk insert of exactly the rows that we store, already in memory and in key order, into
+the same table (sqlite3's executemany; psycopg's binary COPY); and a loop that only checks and parses (`lean`). On
+both sides opening a new store is not timed, but closing it (SQLite's checkpoint) is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = ("int4", "int4", "int8", "float8", "float8")
 
 
 def ingest(base_dir: Path, database: Database, *, after: Path | None = None) -> float:
-    """Seconds from files to committed rows in an empty store, or in one that has ingested another base dir."""
+    """Return the seconds of an ingest into an empty store, or into one that has ingested the base dir `after`."""
     with fresh(database) as url:
         store = LineageStore(url)
         if after is not None:
@@ -44,7 +44,7 @@ def ingest(base_dir: Path, database: Database, *, after: Path | None = None) -> 
 
 
 def stored_rows(base_dir: Path, database: Database) -> list[tuple[Any, ...]]:
-    """The scalar rows that we make of a base dir, in key order."""
+    """Return the scalar rows that we store for a base dir, in key order."""
     with fresh(database) as url, LineageStore(url) as store:
         store.ingest(base_dir)
         with store.engine.connect() as connection:
@@ -74,7 +74,7 @@ def copy_with_psycopg(rows: Sequence[tuple[Any, ...]]) -> float:
 
 @contextmanager
 def _empty_table(database: Database) -> Iterator[str]:
-    """A database with our table of scalars alone, as we set it up (SQLite: in WAL mode)."""
+    """Create a database with only our table of scalars, and our settings (SQLite: WAL mode)."""
     with fresh(database) as url:
         engine = open_engine(url)
         scalar_sample.create(engine)
@@ -83,7 +83,7 @@ def _empty_table(database: Database) -> Iterator[str]:
 
 
 def parse_alone(base_dir: Path) -> float:
-    """Seconds of the loop that only parses."""
+    """Return the seconds of the loop that only parses."""
     settle("sqlite")
     with stopwatch() as seconds:
         lean.parse_base_dir(base_dir)

@@ -1,9 +1,9 @@
-"""What keeps a store: copying it into a database of the other kind, and removing jobs whose log files are gone.
+"""Maintenance of a store: copying it into a database of the other kind, and removing jobs whose log files are gone.
 
-A whole `db copy`, with its marks and the comparison of all rows, goes against a plain COPY of the same samples by the
-same drivers: SQLite's rows into PostgreSQL's COPY, or the lines of PostgreSQL's COPY into SQLite, in one transaction,
-into an empty table with the same keys. A `gc` of many jobs goes against as many as can be waited for, one at a time;
-what counts is the time of a job.
+A whole `db copy`, including its bookkeeping and the comparison of all rows, is compared with a plain COPY of the same
+samples by the same drivers: SQLite's rows into PostgreSQL's COPY, or the lines of PostgreSQL's COPY into SQLite, in
+one transaction, into an empty table with the same keys. A `gc` of many jobs is compared with removing a part of them
+one at a time, by the time per job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lineage_store.store.schema.upgrade import upgrade
 _SAMPLES_OF_A_JOB = 2_000
 _SERIES, _STEPS = 4, 25
 _ONE_BY_ONE = 50
-"""A job in so many is removed by itself."""
+"""One job in this many is removed by itself."""
 _AT_A_TIME = 20_000
 _READ = "SELECT job_id, series_no, step, wall_time, value FROM scalar_sample"
 _OTHER: dict[Database, Database] = {"sqlite": "postgresql", "postgresql": "sqlite"}
@@ -69,7 +69,7 @@ def _into_sqlite(source: str, target: str) -> None:
         closing(sqlite3.connect(str(sqlite_path(target)))) as writer,
         reader.cursor().copy(f"COPY ({_READ}) TO STDOUT (FORMAT csv)") as copy,
     ):
-        rows = csv.reader(str(line, "ascii") for line in copy)  # SQLite makes numbers of them
+        rows = csv.reader(str(line, "ascii") for line in copy)  # SQLite converts them to numbers
         while some := list(islice(rows, _AT_A_TIME)):
             writer.executemany(
                 "INSERT INTO scalar_sample (job_id, series_no, step, wall_time, value) VALUES (?, ?, ?, ?, ?)",
@@ -94,7 +94,7 @@ def _gc(database: Database, sizes: Sizes) -> Samples:
     with fresh(database) as url, LineageStore(url, settings=UNTIMED) as store:
         with store.engine.begin() as connection:
             base_dir_id = add_base_dir(connection, str(base_dir.resolve()))
-            add_jobs(connection, base_dir_id, 1)  # where all are missing, a share is not mounted
+            add_jobs(connection, base_dir_id, 1)  # if all were missing, it would look like an unmounted share
         many, few = sizes.vanished_jobs, sizes.vanished_jobs // _ONE_BY_ONE
         at_once = _removed(
             database, store, base_dir_id, many, lambda _: store.remove_jobs(CleanUp(missing=True))
@@ -116,7 +116,7 @@ def _removed(
     jobs: int,
     remove: Callable[[list[str]], object],
 ) -> Timed:
-    """A run that removes so many vanished jobs; the seconds of one."""
+    """Return a run that removes this many vanished jobs; it returns the seconds per job."""
 
     def run() -> float:
         with store.engine.begin() as connection:

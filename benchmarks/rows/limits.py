@@ -1,8 +1,7 @@
-"""What the parts of ingest take alone, before the database.
+"""The time of the parts of ingest before the database.
 
-In: a corpus. Out: the time of our decoder alone, in chunks as ingest has them; of all that comes before the database:
-files found, read, decoded and made rows of; and of a loop that only parses. What the database alone takes is in
-`benchmarks.floor`.
+In: a corpus. Out: the time of our decoder alone, with ingest's chunks; of everything before the database: finding,
+reading and decoding files and making rows; and of a loop that only parses. `benchmarks.floor` times the database alone.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lineage_store.store.records import KnownFile
 
 
 def _decode(path: Path) -> float:
-    """Frame by frame to columns, a chunk at a time."""
+    """Decode a file to columns, chunk by chunk; return the seconds."""
     settings = Settings()
     with stopwatch() as seconds, path.open("rb") as log:
         position = 0
@@ -36,7 +35,7 @@ def _decode(path: Path) -> float:
 
 
 def _read(base_dir: Path) -> float:
-    """Every log file found, read, and made rows of; nothing is asked of a database, nothing written."""
+    """Find and read every log file and make its rows, without any database; return the seconds."""
     settings, now = Settings(), datetime.now(UTC)
     with stopwatch() as seconds:
         found = survey.find(base_dir, settings).files
@@ -48,7 +47,7 @@ def _read(base_dir: Path) -> float:
 
 
 def _unread(number: int, file: FoundFile) -> KnownFile:
-    """A file as the store knows it when it was registered."""
+    """Return a file as the store knows it right after its registration."""
     name, place = file.parsed, {"job_id": number, "file_no": 1, "train_id": file.train_id, "name": file.name}
     said = {"format": file.format.name, "kind": name.kind, "file_time": name.timestamp, "device": name.device}
     sizes = (

@@ -1,7 +1,7 @@
-"""How soon the appends of live jobs are visible, and what following them costs.
+"""How soon the appends of live jobs are visible, and the CPU time of following them.
 
-A daemon of the command line runs with default settings, while this process appends to every job once a second and asks
-the database, twenty times a second, how far each series is; a latency is exact to that. Both share the machine's CPUs.
+A daemon of the command line runs with default settings, while this process appends to every job once a second and
+queries the last step of each series twenty times a second, which limits the precision. Both share the machine's CPUs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _live_cpu(sizes: Sizes) -> Samples:
 
 @cache
 def _live(sizes: Sizes) -> tuple[list[float], float]:
-    """Latencies of all appends in seconds, and the share of one core that the daemon took meanwhile."""
+    """Return the latencies of all appends in seconds, and the share of one core that the daemon used meanwhile."""
     with (
         live_jobs("appended", sizes.live_jobs) as paths,
         fresh("sqlite") as url,
@@ -57,7 +57,7 @@ def _live(sizes: Sizes) -> tuple[list[float], float]:
 
 @contextmanager
 def live_jobs(name: str, count: int) -> Iterator[list[Path]]:
-    """The log files of a base dir whose jobs have only begun."""
+    """Create a base dir of jobs that have only begun; yield their log files."""
     directory = corpora.CACHE / name
     shutil.rmtree(directory, ignore_errors=True)
     jobs = [directory / f"run_{number:04d}" for number in range(count)]
@@ -70,7 +70,7 @@ def live_jobs(name: str, count: int) -> Iterator[list[Path]]:
 
 
 def append_and_ask(paths: list[Path], engine: Engine, seconds: int) -> list[float]:
-    """Append one event a second to each file, spread over the second, and wait until all are visible: how long each."""
+    """Append one event per second to each file, spread over the second; return how long each took to be visible."""
     frames = [events.summary(step, [events.scalar("loss", 1 / step)]) for step in range(1, seconds + 1)]
     jobs = {f"./{path.parent.name}": index for index, path in enumerate(paths)}
     appended, visible = np.zeros((len(paths), seconds)), np.zeros(len(paths), np.int64)
@@ -108,7 +108,7 @@ def _last_steps(engine: Engine, path: Path) -> list[tuple[str, int]]:
 
 @contextmanager
 def _daemon(url: str, base_dir: Path, engine: Engine, job_count: int) -> Iterator[int]:
-    """The process id of a daemon that knows all the jobs."""
+    """Start a daemon, wait until it knows all jobs, and yield its process id."""
     environment = os.environ | {"LINEAGE_STORE_DATABASE_URL": url}
     script = "from lineage_store.cli import main; main()"
     command = [sys.executable, "-W", "ignore", "-c", script, "daemon", str(base_dir)]
@@ -122,7 +122,7 @@ def _daemon(url: str, base_dir: Path, engine: Engine, job_count: int) -> Iterato
 
 
 def await_jobs(engine: Engine, count: int, is_well: Callable[[], bool], within_s: float = 60) -> None:
-    """Wait until a store has so many jobs."""
+    """Wait until a store has `count` jobs."""
     deadline, query = time.monotonic() + within_s, select(func.count()).select_from(train_job)
     while True:
         with engine.connect() as connection:
@@ -134,12 +134,12 @@ def await_jobs(engine: Engine, count: int, is_well: Callable[[], bool], within_s
 
 
 def cpu_of_daemon(process: int) -> float:
-    """CPU seconds of a daemon and its reading processes so far."""
+    """Return the CPU seconds of a daemon and its reading processes so far."""
     return sum(map(cpu_seconds, processes(process)))
 
 
 def processes(process: int) -> list[int]:
-    """A process and its children."""
+    """Return the ids of a process and its children."""
     children = Path(f"/proc/{process}/task").glob("*/children")
     return [process, *(int(child) for path in children for child in path.read_text().split())]
 

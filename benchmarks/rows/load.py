@@ -1,10 +1,10 @@
-"""What a server bears: 50 clients at once on 10,000 jobs, while 100 more grow and a daemon of its own follows them.
+"""A server under load: 50 clients at once on 10,000 jobs, while 100 more grow and the server's own daemon follows them.
 
-The server is `lineage-store serve` with both base dirs. Each client asks without a pause, over a connection of its own:
-a page of the jobs that match, another one each time, and by turns MindInsight's page, the newest jobs, and the curve of
-a job that grows. Whatever is not answered with 200 is an error, and ends the run. Lag is from the append of an event
-until it is visible in SQL. All of it shares the machine's CPUs, the clients and who appends being threads of this
-process. Memory is the most that a process ever had, as Linux tells it.
+The server is `lineage-store serve` with both base dirs. Each client sends requests without a pause, over a connection
+of its own: a page of matching jobs, another one each time, and in turn MindInsight's page, the newest jobs, and the
+curve of a growing job. Any status but 200 is an error, and ends the run. Lag is the time from the append of an event
+until it is visible in SQL. Everything shares the machine's CPUs; the clients and the appending run in threads of this
+process. Memory is the peak of a process.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _PAGES = 50
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What came of it."""
+    """The measurements of one run."""
 
     pages: Sequence[float]
-    """What each page of each client took, in seconds."""
+    """Seconds of each page of each client."""
     others: int
     lags: Sequence[float]
     mebibytes: Sequence[int]
-    """Of the server, its daemon, and what that started."""
+    """Peak memory of the server, its daemon, and the daemon's child processes."""
     log_mebibytes: float
-    """Of SQLite's write-ahead log, at the end."""
+    """Size of SQLite's write-ahead log at the end."""
 
 
 def _page_spread(database: Database, sizes: Sizes) -> Samples:
@@ -92,7 +92,7 @@ def _load(database: Database, sizes: Sizes) -> _Load:
     ):
         number = sizes.jobs + len(paths)
         await_jobs(store.engine, number, partial(os.path.exists, f"/proc/{server}"), _STORED_WITHIN_S)
-        while store.findings():  # until it has read them, too
+        while store.findings():  # until the daemon has read them, too
             time.sleep(0.5)
         end = time.monotonic() + sizes.live_seconds
         asked = [clients.submit(_ask, address, which, end, paths) for which in range(CLIENTS)]
@@ -110,7 +110,7 @@ def _load(database: Database, sizes: Sizes) -> _Load:
 
 
 def _ask(address: str, client: int, end: float, growing: Sequence[Path]) -> tuple[list[float], int]:
-    """What each page took, and how many other answers there were."""
+    """Run one client; return the seconds of each page, and the number of other answers."""
     job = f"./{growing[client % len(growing)].parent.name}"
     others = [
         ("POST", "/v1/mindinsight/lineagemgr/lineages", json.dumps({**_CONDITION, "limit": 20})),
@@ -125,7 +125,7 @@ def _ask(address: str, client: int, end: float, growing: Sequence[Path]) -> tupl
     with closing(http.client.HTTPConnection(address, timeout=60)) as connection:
         for number in count():
             if time.monotonic() >= end:
-                return pages[1:], number  # with the first one connections were made
+                return pages[1:], number  # without the first one, which includes connecting
             asked = {"condition": json.dumps(_CONDITION), "limit": 20, "page": (client + number) % _PAGES}
             pages.append(_answered(connection, "GET", f"/api/v1/jobs?{urlencode(asked)}", None))
             _answered(connection, *others[number % len(others)])
@@ -133,7 +133,7 @@ def _ask(address: str, client: int, end: float, growing: Sequence[Path]) -> tupl
 
 
 def _answered(connection: http.client.HTTPConnection, method: str, path: str, body: str | None) -> float:
-    """The seconds that an answer took. Raises AssertionError for an error."""
+    """Send a request; return the seconds of the answer. Raises AssertionError for any status but 200."""
     began = time.perf_counter()
     connection.request(method, path, body)
     answer = connection.getresponse()
@@ -147,7 +147,7 @@ def _family(process: int) -> list[int]:
 
 
 def _peak(process: int) -> int:
-    """The most memory that a process has had, in MiB."""
+    """Return the peak memory of a process in MiB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
 

@@ -1,9 +1,9 @@
-"""The page in a browser, from its navigation to what is drawn; ECharts and TensorBoard beside it, on the same data.
+"""The page in a browser, from its navigation until everything is drawn; against ECharts and TensorBoard, on the same
+data.
 
-Jobs are those of `stored.py`; eight fields of them are axes. ECharts draws the same numbers in a canvas of the same
-size, in the same browser; both are timed while they draw all lines anew, in other colours. Curves are 20 runs of 50,000
-steps, one of them with a spike; TensorBoard has the same in event files of its own, and has loaded them. No page has
-anything cached.
+Jobs: those of `stored.py`, with eight fields as axes. ECharts draws the same numbers in a canvas of the same size, in
+the same browser; both are timed while they redraw all lines in other colours. Curves: 20 runs of 50,000 steps, one of
+them with a spike; TensorBoard has them in its own event files, already loaded. No page has anything cached.
 """
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ _PARALLEL_IN_ECHARTS = """([names, rows]) => new Promise((resolve) => {
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """What one view of the jobs comes to."""
+    """The measurements of one view of the jobs."""
 
     painted_s: float
     ready_s: float
     drawing_s: float
     frame_ms: float
-    """The 95th of 100 while brushing."""
+    """The 95th percentile of frame times while brushing."""
     rows: float
     heap_mib: float
 
 
 def _javascript(_sizes: Sizes) -> Samples:
-    """What every asset of the page weighs, zipped as the server sends it."""
+    """Measure the size of all JavaScript of the page, compressed as the server sends it, in kB."""
     weight = sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in _STATIC.glob("assets/*.js"))
     return Samples((weight / 1000,))
 
@@ -133,7 +133,7 @@ def _against_echarts(sizes: Sizes) -> Samples:
 
 
 def _rows(address: str) -> list[list[float | None]]:
-    """The numbers of the axes, words by their places, job by job."""
+    """Return the numbers of the axes for each job; words are replaced by their index."""
     query = urlencode({"form": "columns", "fields": _AXES}, doseq=True)
     with urllib.request.urlopen(f"{address}api/v1/jobs?{query}") as answer:
         columns = {column["name"]: column for column in json.load(answer)["columns"]}
@@ -143,7 +143,7 @@ def _rows(address: str) -> list[list[float | None]]:
 
 @cache
 def _echarts() -> Path:
-    """Its script, installed where corpora are kept."""
+    """Return the path of ECharts' script, which is installed in the corpora's directory."""
     place = corpora.CACHE / _ECHARTS.replace("@", "-")
     script = place / "node_modules" / "echarts" / "dist" / "echarts.min.js"
     if not script.exists():
@@ -159,7 +159,7 @@ def _steps(sizes: Sizes) -> int:
 
 
 def _values(sizes: Sizes) -> np.ndarray:
-    """Of each run and step; one has a spike."""
+    """Return the values of each run and step; one run has a spike."""
     steps = np.arange(_steps(sizes))
     noise = np.random.default_rng(10).normal(0, 0.02, (_RUNS, len(steps)))
     values = np.exp(-steps / len(steps))[None, :] * (1 + np.arange(_RUNS)[:, None] / _RUNS) + noise
@@ -169,7 +169,7 @@ def _values(sizes: Sizes) -> np.ndarray:
 
 @contextmanager
 def _curves_served(sizes: Sizes) -> Iterator[tuple[str, str]]:
-    """The server's address, and that of its page that compares all runs."""
+    """Start a server; yield its address, and the address of the page that compares all runs."""
     values = _values(sizes)
     base_dir = corpora.runs(values)
     with fresh("sqlite") as url, LineageStore(url) as store:
@@ -203,7 +203,7 @@ def _zoom(sizes: Sizes) -> Samples:
 
 
 def _bytes_a_bucket(sizes: Sizes) -> Samples:
-    """Of the answer that the page asks for."""
+    """Measure the bytes per bucket of the answer that the page requests."""
     with _curves_served(sizes) as (_, compare), browser() as chromium, view(chromium, compare) as seen:
         with seen.page.expect_response("**/api/v1/series") as answered:
             pass
@@ -215,7 +215,7 @@ def _bytes_a_bucket(sizes: Sizes) -> Samples:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What 20 runs take in the browser."""
+    """The measurements of 20 runs in the browser."""
 
     received_mib: float
     heap_mib: float
@@ -246,7 +246,7 @@ def _tensorboard(sizes: Sizes) -> list[_Compared]:
             with view(chromium, f"{address}?runSelectionState=all#timeseries") as seen:
                 seen.page.wait_for_selector("card-view line-chart, card-view svg", timeout=120_000)
                 seen.page.wait_for_load_state("networkidle")
-                time.sleep(3)  # it draws when it likes
+                time.sleep(3)  # there is no sign when it has drawn
                 shown = str(_SPIKE) in seen.page.content()
                 found.append(_compared(seen, spike=shown))
     return found
@@ -266,7 +266,7 @@ def _against_tensorboard(figure: Callable[[_Compared], float], sizes: Sizes) -> 
 
 
 def _live(sizes: Sizes) -> Samples:
-    """From the append of a NaN until the page counts it, through the daemon that the server starts."""
+    """Time from the append of a NaN until the page counts it, through the daemon that the server starts."""
     base_dir = corpora.CACHE / "drawn"
     shutil.rmtree(base_dir, ignore_errors=True)
     path = corpora.write_log(base_dir / "run", "_MS", [events.version()])
@@ -279,7 +279,7 @@ def _live(sizes: Sizes) -> Samples:
         with view(chromium, f"http://{address}/job/{base}/run/curves") as seen:
             seen.page.get_by_text("1 NaN", exact=True).wait_for(timeout=60_000)
             for step in range(1, sizes.live_seconds + 1):
-                time.sleep(0.37)  # so that appends fall anywhere between two looks
+                time.sleep(0.37)  # so that appends fall at all times between two polls
                 began = time.monotonic()
                 _append(path, step)
                 seen.page.get_by_text(f"{step + 1} NaN", exact=True).wait_for(timeout=60_000)
@@ -297,7 +297,7 @@ def _append(path: Path, step: int) -> None:
 
 
 def _known_base(address: str) -> str:
-    """The key of the base dir, once the daemon has found it and its job."""
+    """Wait until the daemon has found the base dir and its job; return the key of the base dir."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         with urllib.request.urlopen(f"http://{address}/api/v1/train-jobs") as answer:

@@ -1,11 +1,10 @@
 """Against MindInsight 2.3.1 and MLflow, which run in environments of their own, by their own clocks.
 
-MindInsight's loader checks no CRC and keeps at most 1,000 samples of a tag; ours keeps all, in a database. Its cost
-grows with the events, so parts of the corpora stand for them. Its process has loaded before, as a
-server's has, and our store has ingested before, as a daemon's has: another job, so its statements are compiled. Both
-sides must find the same jobs in the same order before queries are timed. Servers are asked one request after the other
-by one client, of http.client, over a connection that is there already. MLflow logs the same rows of scalars and
-results for each job, a batch a run.
+MindInsight's loader checks no CRC and keeps at most 1,000 samples per tag; ours stores all, in a database. Its time is
+proportional to the events, so it loads only parts of the corpora. Both sides have loaded another job before, as a
+running server or daemon has, so that our statements are compiled. Both sides must find the same jobs in the same order
+before queries are timed. Servers get one request after the other from one client of http.client, over an open
+connection. MLflow logs the same rows of scalars and results for each job, one batch per run.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ _CONDITION = {
 _Request = tuple[str, str, str | None]
 _CURVE_EVENTS = 2_000
 _MOST_SERVED = 999
-"""More jobs MindInsight's server does not show."""
+"""Maximum number of jobs that MindInsight's server shows."""
 _MOST_LOADED = 15
-"""More jobs it does not keep in memory."""
+"""Maximum number of jobs that it keeps in memory."""
 _LABELS = cycle((1, 2))
 _MLFLOW_RUNS = 100
 _OTHER_EVENTS = 100
@@ -81,7 +80,7 @@ def _rest_page(changes: bool, sizes: Sizes) -> Samples:
 
 
 def _rest_scalars(changes: bool, sizes: Sizes) -> Samples:
-    """Of as many jobs as its server keeps in memory, which it is told to load first."""
+    """Request scalars of as many jobs as MindInsight's server keeps in memory, after it has loaded them."""
     base_dir = corpora.jobs(min(sizes.peer_jobs, _MOST_SERVED))
     named = [("train_id", f"./{path.name}") for path in sorted(base_dir.iterdir())[:_MOST_LOADED]]
     tags = [("tag", f"{tag}/scalar") for tag in corpora.TAGS]
@@ -97,7 +96,7 @@ def _rest_curve(changes: bool, sizes: Sizes) -> Samples:
 def _rest(
     base_dir: Path, request: _Request, changes: bool, sizes: Sizes, loaded: Sequence[str] = ()
 ) -> Samples:
-    """The same request of both servers, by the same client; `changes`: after one, so that ours has kept no answer."""
+    """Send the same request to both servers; `changes`: after a change, so that ours has no cached answer."""
     theirs = ask("mindinsight", "serve", str(base_dir))[1]
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
@@ -118,7 +117,7 @@ def _rest(
 
 
 def _seconds(address: str, request: _Request, times: int) -> float:
-    """What a request takes over a connection that is there, one after the other."""
+    """Return the seconds per request, sent one after the other over an open connection."""
     with closing(http.client.HTTPConnection(address)) as connection:
         connection.connect()
         return timed(lambda: _answer(connection, *request), times)()
@@ -135,7 +134,7 @@ def _answer(connection: http.client.HTTPConnection, method: str, path: str, body
 
 
 def _load_jobs(address: str, train_ids: Sequence[str]) -> None:
-    """Wait until a server of MindInsight's has them in memory."""
+    """Let MindInsight's server load these jobs, and wait until they are in memory."""
     request = "POST", "datavisual/train-job-caches", json.dumps({"train_ids": train_ids})
     while any(
         each["cache_status"] != "CACHED" for each in json.loads(_asked(address, request))["cache_result"]

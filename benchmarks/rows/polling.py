@@ -1,7 +1,7 @@
-"""What a look at very many finished jobs costs.
+"""The cost of polling very many finished jobs.
 
-An idle cycle is the discovery that a daemon makes when nothing is new: a `Follower`'s tick with the discovery due.
-The baseline lists the base dir and looks at each job's directory once.
+An idle cycle is a daemon's discovery when nothing is new: a `Follower`'s tick with the discovery due. The baseline
+lists the base dir and stats each job's directory once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _idle(sizes: Sizes) -> Samples:
 
 
 def _idle_many(sizes: Sizes) -> Samples:
-    """One job in a hundred is live: its files are open and were written to just now."""
+    """Measure idle cycles with one job in a hundred live: its files are open and were just written to."""
     base_dir = corpora.CACHE / "live"
     shutil.rmtree(base_dir, ignore_errors=True)
     subprocess.run(["cp", "-al", str(corpora.jobs(sizes.many_jobs)), str(base_dir)], check=True)
@@ -38,7 +38,7 @@ def _idle_many(sizes: Sizes) -> Samples:
     for directory in directories[:: len(directories) // sizes.live_jobs]:
         for path in directory.iterdir():
             content = path.read_bytes()
-            path.unlink()  # a link to the corpus, which stays as it is
+            path.unlink()  # it is a link to the corpus, which must not change
             path.write_bytes(content)
     try:
         with _following(base_dir) as tick:
@@ -50,14 +50,14 @@ def _idle_many(sizes: Sizes) -> Samples:
 
 @contextmanager
 def _following(base_dir: Path) -> Iterator[Timed]:
-    """A run of one idle cycle, in a store that has everything."""
+    """Yield a run of one idle cycle, in a store that has ingested everything."""
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
         follower = Follower(store.engine, base_dir, Settings())
 
         def tick() -> float:
             if follower._passes is not None:
-                follower._passes.discovery_due = 0.0  # else it comes when it is due by the settings
+                follower._passes.discovery_due = 0.0  # otherwise discovery_interval_s decides
             with stopwatch() as seconds:
                 follower.tick()
             return seconds()

@@ -1,11 +1,11 @@
-"""Questions to a store of very many jobs, against SQL written by hand for just this question and these tables.
+"""Queries on a store with very many jobs, against SQL written by hand for this question and these tables.
 
-Two fields and a metric are filtered, and the jobs ordered by the metric: `unselective` matches a quarter of the jobs,
-`selective-field` one in 20,000 by a field, `selective-metric` one in 4,000 by the metric. The best of two ways to write
-the SQL is the baseline, with a cursor of the driver that is set up as drivers are; ours starts from the dict and ends
-with the dict that is answered. No question is asked twice: the least metric differs a little each time, on both sides,
-so that nobody answers from a plan made for the very values. The one base dir of the store is asked about, as
-MindInsight's users do; SQL by hand that counts need not look at it.
+Two fields and a metric are filtered, and the jobs sorted by the metric: `unselective` matches a quarter of the jobs,
+`selective-field` one in 20,000 by a field, `selective-metric` one in 4,000 by the metric. The baseline is the faster
+of two hand-written statements, with a cursor of the driver and its default settings; ours goes from the condition's
+dict to the answer's dict. No question is asked twice: the minimum of the metric differs a little each time, on both
+sides, so that no plan is made for the exact values. The question names the store's only base dir, as MindInsight's
+users do; hand-written SQL that counts need not filter by it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _MATCHES = {"selective-field": " AND l.network = 'RareNet'"}
 _VALUE: dict[Database, str] = {"sqlite": "?", "postgresql": "%s"}
 _FIELDS = "l.epoch >= 10 AND l.optimizer IN ('Adam', 'SGD')"
 _SHOWN = "j.train_id, l.model_lineage, g.content, a.tag, a.remark"
-# SQLite keeps to the order of a CROSS JOIN; PostgreSQL finds its own.
+# SQLite keeps the order of a CROSS JOIN; PostgreSQL chooses its own.
 _BY_VALUE = "metric m CROSS JOIN lineage l CROSS JOIN train_job j"
 _BY_JOB = "lineage l CROSS JOIN metric m CROSS JOIN train_job j"
 _COUNTED = "lineage l CROSS JOIN metric m"
 _WARM_AFTER = 12
-"""Runs until psycopg has prepared a statement (five) and PostgreSQL decided whether to keep its plan (five more)."""
+"""Runs until psycopg has prepared a statement (five) and PostgreSQL has chosen a generic or custom plan (five more)."""
 _COUNTED_NARROW = _COUNTED.replace("lineage l", "lineage l INDEXED BY ix_lineage_fields")
 
 
@@ -58,7 +58,7 @@ def page_and_count(store: LineageStore, condition: Condition) -> dict[str, Any]:
 
 
 def asked_anew(condition: Condition) -> Iterator[Condition]:
-    """The question, its least metric a little greater each time."""
+    """Yield the question again and again, with a slightly greater minimum of the metric each time."""
     (least,) = condition["metric/Accuracy"].values()
     for number in count():
         yield condition | {"metric/Accuracy": {"gt": least + number * 1e-12}}
@@ -112,7 +112,7 @@ def _each(ask: Callable[[Condition], Any], condition: Condition) -> Callable[[],
 
 
 def _driver(store: LineageStore, database: Database) -> Any:
-    """A connection of the driver alone."""
+    """Return a connection of the plain driver."""
     if database == "sqlite":
         return store.engine.raw_connection()
     return psycopg.connect(plain(store.engine.url))
@@ -123,7 +123,7 @@ def _store(database: Database, many: bool, sizes: Sizes) -> LineageStore:
 
 
 def _best(cursor: Any, statements: Sequence[str], condition: Condition) -> Callable[[], list[Any]]:
-    """The fastest of the ways; a connection of the driver, warm."""
+    """Warm up all statements; return a function that runs the fastest one."""
 
     def run(statement: str, asked: Condition) -> list[Any]:
         cursor.execute(statement, list(asked["metric/Accuracy"].values()))

@@ -1,9 +1,9 @@
-"""What the server adds to the Python API, what buckets save of reading every sample, and what followers cost.
+"""The server's overhead over the Python API, the savings of buckets over all samples, and the cost of followers.
 
-A page is asked for over one connection of http.client, which does next to nothing, of a server in a process of its own;
-the baseline is `filter_lineage` of the same condition in this process. Buckets are those of one series with a million
-samples, against `scalars` of the same, both in this process. Clients that follow read the beginning of their streams
-only, while nobody writes to the store; what they cost is the CPU time of the server's process.
+A page is requested over one connection of http.client, which adds little time, from a server in a process of its own;
+the baseline is `filter_lineage` with the same condition in this process. Buckets of one series with a million samples
+are compared with `scalars` of the same series, both in this process. Followers read only the beginning of their
+streams, while nobody writes to the store; their cost is the CPU time of the server's process.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _follow(connection: http.client.HTTPConnection) -> None:
 
 @contextmanager
 def served(url: str, *base_dirs: Path) -> Iterator[tuple[int, str]]:
-    """The process id of a server of its own, with a daemon for the base dirs, and its address."""
+    """Start a server with a daemon for the base dirs; yield its process id and address."""
     environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
     command = [str(_PROGRAM), "serve", "--port", "0", "--no-open", *map(str, base_dirs)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:

@@ -1,8 +1,8 @@
-"""What many live jobs cost when several daemons share them, by shards, against one daemon that has them all.
+"""The cost of many live jobs if several daemons share them, by shards, against one daemon for all.
 
 Daemons of the command line run with default settings on PostgreSQL, while this process appends to every job once a
-second. What counts is CPU time, of the daemons and their reading processes, for each log file that a pass read from:
-they all share the machine's few CPUs, and the busier those are, the rarer passes become.
+second. Measured is the CPU time of the daemons and their reading processes per log file that a pass reads from, because
+all share the machine's few CPUs, and passes become rarer when these are busy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _live_shards_cpu(sizes: Sizes) -> Samples:
 
 
 def _cpu_a_change(sizes: Sizes, daemons: int) -> float:
-    """CPU seconds of all daemons for each job that a pass found changed."""
+    """Return the CPU seconds of all daemons per log file that a pass read from."""
     with (
         live_jobs("shared", sizes.sharded_jobs) as paths,
         fresh("postgresql") as url,
@@ -72,7 +72,7 @@ def _append(paths: list[Path], first_step: int, seconds: int) -> None:
 
 @contextmanager
 def _daemons(url: str, base_dir: Path, count: int) -> Iterator[list[int]]:
-    """The process ids of so many daemons, on as many shards."""
+    """Start `count` daemons on as many shards; yield their process ids."""
     environment = os.environ | {"LINEAGE_STORE_DATABASE_URL": url}
     script = "from lineage_store.cli import main; main()"
     command = [sys.executable, "-W", "ignore", "-c", script, "daemon", "--shards", str(count), str(base_dir)]

@@ -1,8 +1,8 @@
-"""Write what a training does into log files: SummaryRecord, the callbacks over it, and nothing of the store.
+"""Write the values and lineage of a training into log files: SummaryRecord, and callbacks that use it.
 
 In: values, networks and run contexts of a training. Out: log files as MindSpore 2.10 writes them, which MindInsight,
-MindStudio and lineage_store read. Names are imported when they are first used. Promises: importing this package
-imports neither MindSpore nor the store; SummaryRecord and collect_environment work without MindSpore.
+MindStudio and lineage_store read. Promises: names are imported when they are first used; importing this package imports
+neither MindSpore nor the store; SummaryRecord and collect_environment work without MindSpore. Does not know the store.
 """
 
 from __future__ import annotations

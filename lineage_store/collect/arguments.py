@@ -1,7 +1,7 @@
-"""The arguments of recorders: checked before anything is made.
+"""Check the arguments of recorders and callbacks.
 
-In: what a script passes. Out: the values to go on with. Promises: an argument that will not do is refused with its
-name, its value and what would fit, by the error class that MindSpore raises for it.
+In: what a script passes. Out: the checked values. Promises: an unusable argument is refused with its name, its value
+and what would fit, by an error that is a subclass of the one that MindSpore raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXPORT_FORMATS = ("npy", None)
 
 
 def in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Take MindSpore 2.10's positional order too: there, the fourth argument is num_process, an int."""
+    """Decorate a constructor to accept also MindSpore 2.10's order, whose fourth argument is num_process, an int."""
 
     @wraps(construct)
     def constructor(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
@@ -45,27 +45,27 @@ def in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Argumen
 
 
 def require(name: str, value: object, *types: type) -> None:
-    """Raise LineageParamTypeError unless the value is of one of the types; a bool counts as int nowhere."""
+    """Raise LineageParamTypeError unless the value has one of the types; a bool does not count as an int."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
         raise LineageParamTypeError(f"{name} must be {expected}, not {value!r} ({type_name(value)}).")
 
 
 def type_name(value: object) -> str:
-    """The type of a value as people write it; where the value looks like another's, it alone tells them apart."""
+    """Return the name of a value's type, with its module if it is no builtin: values of two types may print alike."""
     type_ = type(value)
     return type_.__name__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__name__}"
 
 
 def require_positive(name: str, value: object, *, optional: bool = False) -> None:
-    """Raise unless the value is an int above 0, or None where it is optional."""
+    """Raise unless the value is an int above 0, or None if it is optional."""
     require(name, value, int, *([type(None)] if optional else []))
     if isinstance(value, int) and value <= 0:
         raise LineageParamValueError(f"{name} must be greater than 0, not {value}.")
 
 
 def check_names(file_prefix: object, file_suffix: object) -> None:
-    """What a log file's name begins and ends with: readers must know the file by it, and by its kind."""
+    """Check the beginning and end of log file names: readers must recognise the files as summary files."""
     for argument, text in (("file_prefix", file_prefix), ("file_suffix", file_suffix)):
         if not isinstance(text, str):
             raise LineageParamTypeError(f"{argument} must be a str, but is {text!r}.")
@@ -84,7 +84,7 @@ def check_names(file_prefix: object, file_suffix: object) -> None:
 
 
 def check_size(max_file_size: object) -> None:
-    """Bytes or None; below zero means no limit, which is worth a warning."""
+    """Check a size in bytes, or None. A size below 0 means no limit and is logged as a warning."""
     if max_file_size is None:
         return
     if not isinstance(max_file_size, int) or isinstance(max_file_size, bool):
@@ -94,7 +94,7 @@ def check_size(max_file_size: object) -> None:
 
 
 def check_network(argument: str, network: object) -> None:
-    """A MindSpore network or None."""
+    """Check that `network` is a MindSpore Cell or None."""
     if network is not None and not operators.is_network(network):
         raise LineageParamTypeError(
             f"{argument} must be a MindSpore Cell or None, but is a {type(network).__name__}."
@@ -102,7 +102,7 @@ def check_network(argument: str, network: object) -> None:
 
 
 def exports_tensors(export_options: object) -> bool:
-    """Whether tensors are saved in files of their own, by the one option there is: tensor_format."""
+    """Check `export_options`; return whether tensors are also saved in files of their own."""
     if export_options is None:
         return False
     if not isinstance(export_options, Mapping):
@@ -120,13 +120,13 @@ def exports_tensors(export_options: object) -> bool:
 
 
 def check_mode(mode: object) -> None:
-    """ "train" or "eval"."""
+    """Check that `mode` is "train" or "eval"."""
     if mode not in get_args(Mode):
         raise LineageParamValueError(f"The mode must be 'train' or 'eval', but is {mode!r}.")
 
 
 def checked_step(step: Any, argument: str = "step") -> int:
-    """A step or epoch as an int that the format can hold; integers of numpy are taken, booleans are not."""
+    """Return a step or epoch as an int of at most 64 bits; numpy's integers are accepted, booleans are not."""
     if isinstance(step, bool) or not hasattr(step, "__index__"):
         raise LineageParamTypeError(f"{argument} must be an int, but is {step!r}.")
     number = operator.index(step)
@@ -136,7 +136,7 @@ def checked_step(step: Any, argument: str = "step") -> int:
 
 
 def made_directory(argument: str, path: object) -> Path:
-    """The real path of the directory, which is made when it is missing, as MindSpore makes it: for its owner only."""
+    """Return the real path of a directory; make it if it is missing, for its owner only, as MindSpore does."""
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         raise LineageParamTypeError(f"{argument} must be a str or a path, but is {path!r}.")
     if not text.strip() or "\0" in text:

@@ -1,8 +1,8 @@
-"""Failures that must not reach the training loop.
+"""Keep failures of collecting out of the training loop.
 
-In: work that may fail, with a name for what it collects. Out: its result, or None. Promises: with `raising` unset, a
-failure is logged once, with what is lost, and that work is not tried again until `forget`; a training never ends
-because something about it could not be told. It does not catch what asks the process to stop.
+In: a function that may fail, with a name for what it collects. Out: its result, or None. Promises: unless `raising`,
+a failure is logged once, with the name, and that name is not tried again until `forget`; no exception reaches the
+training loop, except KeyboardInterrupt and SystemExit, which ask the process to stop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Attempts:
-    """Tries things for one callback, and remembers which of them cannot be done."""
+    """Calls functions for one callback, and remembers which of them failed."""
 
     def __init__(self, owner: str, *, raising: bool = False) -> None:
         self.owner = owner
@@ -30,9 +30,9 @@ class Attempts:
     def ask(
         self, what: str, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result | None:
-        """The result of `work`; None when it fails, or has failed before.
+        """Call `work` and return its result; None if it fails now or `what` has failed before.
 
-        With `raising`, raises MindInsight's exceptions as they are and any other as a LineageLogError.
+        With `raising`, raise a MindInsightException unchanged and any other failure as a LineageLogError.
         """
         if what in self._failed:
             return None
@@ -45,13 +45,13 @@ class Attempts:
             return None
 
     def give_up(self, what: str, error: Exception) -> None:
-        """Say once that `what` is not collected, and do not try it again."""
+        """Log once that `what` is not collected, and do not try it again."""
         if what not in self._failed:
             self._failed.add(what)
             log.warning("%s does not record %s: %s", self.owner, what, _reason(error))
 
     def forget(self) -> None:
-        """Try everything again: another network may have what the last one lacked."""
+        """Allow all that failed to be tried again, as another network may have what the last one lacked."""
         self._failed.clear()
 
     def _raise(self, what: str, error: Exception) -> None:

@@ -1,7 +1,7 @@
-"""What one call of `record` hands over to be written.
+"""The values that one call of `record` passes on to be written.
 
-In: values as `values.held` gives them. Out: frozen values that any thread may read. Knows no protobuf, which is loaded
-when the first batch is encoded: MindSpore 2.7 to 2.9 must be imported before it.
+In: values as `values.held` returns them. Out: frozen values that any thread may read. Promises: does not import
+protobuf, which is imported when the first batch is encoded, because MindSpore 2.7 to 2.9 must be imported before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Entry:
 
     @property
     def array_bytes(self) -> int:
-        """What the value takes in memory, now and encoded; a single number counts nothing."""
+        """Bytes of memory that the value takes, now and encoded; 0 for a single number."""
         if isinstance(self.value, float):
             return 0
         if isinstance(self.value, bytes):
@@ -37,7 +37,7 @@ class Batch:
 
     step: int
     wall_time: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     entries: tuple[Entry, ...]
     """Grouped by plugin."""
     export_tensors: bool = False

@@ -1,8 +1,8 @@
-"""At which steps a SummaryCollector collects what.
+"""Decide which plugins a SummaryCollector collects at which steps. Pure.
 
-In: the frequencies that were asked for and the length of the training. Out, for a step, which plugins are collected.
-Pure. Counted are steps, or epochs where the data sink to the device and the host sees no single step. The first one
-counts always; tensors are large, so that by default no more than 20 of a training are kept.
+In: the requested frequencies and the length of the training, in steps, or in epochs if the data sink to the device and
+the host sees no single steps. Out: for a step, the plugins to collect. Tensors are large, so by default at most 20 of a
+training are kept. Does not know the first step, at which the collector always collects everything.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ PluginFilter = Callable[[str], bool]
 
 
 def nothing(plugin: str) -> bool:
-    """No plugin."""
+    """Accept no plugin."""
     return False
 
 
 def everything(plugin: str) -> bool:
-    """Every plugin."""
+    """Accept every plugin."""
     return True
 
 
 def only_tensors(plugin: str) -> bool:
-    """The plugin of TensorSummary."""
+    """Accept the plugin of TensorSummary."""
     return plugin == "tensor"
 
 
 def all_but_tensors(plugin: str) -> bool:
-    """Every plugin but TensorSummary's."""
+    """Accept every plugin but TensorSummary's."""
     return plugin != "tensor"
 
 
@@ -43,14 +43,14 @@ class CollectingSteps:
     tensors: range
 
     def at(self, number: int) -> PluginFilter | None:
-        """What is collected at a later step or epoch than the first; None is nothing."""
+        """Return which plugins to collect at a step or epoch after the first; None: nothing."""
         if number % self.frequency == 0:
             return everything if number in self.tensors else all_but_tensors
         return only_tensors if number in self.tensors else None
 
 
 def plan(total: int, frequency: int, tensor_frequency: int | None) -> CollectingSteps:
-    """The plan of a training of `total` steps or epochs."""
+    """Return the plan of a training of `total` steps or epochs."""
     return CollectingSteps(frequency, _tensor_steps(total, frequency, tensor_frequency))
 
 
@@ -63,5 +63,5 @@ def _tensor_steps(total: int, frequency: int, tensor_frequency: int | None) -> r
     spread = total // (MOST_TENSORS - 1)
     if spread > 1:
         return range(0, total + 1, spread)[:MOST_TENSORS]
-    # 0 is no step: one more, so that 20 remain.
+    # There is no step 0, so that 20 of these 21 remain.
     return range(total + 1)[: MOST_TENSORS + 1]

@@ -1,8 +1,8 @@
-"""SummaryCollector: MindSpore's callback of that name, with the same arguments and the same files.
+"""SummaryCollector: a replacement of MindSpore's callback of that name, with the same arguments and the same files.
 
 In: MindSpore's calls around the steps of a training. Out: log files in `summary_dir`, and checkpoints for loss
-landscapes below it. Promises: wrong arguments are refused at once; later, nothing that cannot be collected ends the
-training, it is logged once and left out. Where the files differ from MindSpore's: docs/moving.md.
+landscapes below it. Promises: wrong arguments are refused at once; later, a value that cannot be collected is logged
+once and left out, and the training goes on. docs/moving.md lists where the files differ from MindSpore's.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ log = logging.getLogger(__name__)
 
 
 class SummaryCollector(RecordingCallback):
-    """Collects what MindSpore's SummaryCollector collects, see its documentation.
+    """Collects the same as MindSpore's SummaryCollector; see MindSpore's documentation.
 
     Args:
-        summary_dir: directory of the log files, made when it does not exist.
-        collect_freq: every how many steps to collect (epochs, where data sink to the device); the first one always.
-        num_process: accepted as MindSpore's; see SummaryRecord.
+        summary_dir: directory of the log files, which is made if it does not exist.
+        collect_freq: collect every so many steps (epochs, if data sink to the device), and always the first one.
+        num_process: ignored; see SummaryRecord.
         collect_specified_data: what to collect, by name: MindSpore's names, and two that are False by default:
             `collect_learning_rate`, the learning rate of each collected step as the scalar `learning_rate/auto`, and
-            `collect_environment`, what reproduces the training, as user-defined lineage.
-        keep_default_action: whether what is not named there is collected as by default, or not at all.
-        custom_lineage_data: a dict of str, bool, int (32 bits), float or list by name, numpy's too, kept with the
-            lineage; those of a dict in it as `a/b`.
-        collect_tensor_freq: collect_freq for TensorSummary; None keeps 20 tensors of each tag at most.
-        max_file_size: bytes after which a new file is begun.
+            `collect_environment`, what is needed to reproduce the training, as user-defined lineage.
+        keep_default_action: whether names missing from collect_specified_data have their default, or are not collected.
+        custom_lineage_data: a dict by name, stored with the lineage. Values: str, bool, int (32 bits), float or list,
+            also of numpy; a nested dict, whose keys become `a/b`.
+        collect_tensor_freq: collect_freq for TensorSummary; None keeps at most 20 tensors of each tag.
+        max_file_size: maximum bytes of a file; a full file is closed and a new one begun.
         export_options: {"tensor_format": "npy"} also writes tensors as npy files.
 
     Raises:
@@ -105,7 +105,7 @@ class SummaryCollector(RecordingCallback):
     # --- MindSpore's calls ----------------------------------------------------------------------------------------
 
     def begin(self, run_context: RunContext) -> None:
-        """Called before a training or an evaluation; raises when it cannot be collected at all."""
+        """Called before a training or an evaluation; raises if it cannot be collected at all."""
         run = run_context.original_args()
         if run["mode"] not in (TRAIN, EVAL):
             raise LineageParamValueError(f"The mode must be 'train' or 'eval', not {run['mode']!r}.")
@@ -122,7 +122,7 @@ class SummaryCollector(RecordingCallback):
             log.warning("%s", self._landscape.announcement(run))
 
     def step_end(self, run_context: RunContext) -> None:
-        """Called after each step; where data sink to the device, after each sunk stretch of steps."""
+        """Called after each step; if data sink to the device, after each group of steps that sink together."""
         run = run_context.original_args()
         if run["mode"] != TRAIN:
             return
@@ -141,10 +141,10 @@ class SummaryCollector(RecordingCallback):
         if run["dataset_sink_mode"]:
             self._collect_when_due(run, run["cur_epoch_num"])
         elif self._steps is not None and self._steps.at(run["cur_step_num"]) is not None:
-            # MindSpore records the step again, with what summary operators emitted in an evaluation meanwhile: no
-            # values of this step, nor of the next one.
+            # Drop what summary operators emitted in an evaluation meanwhile, which belongs to no step. MindSpore
+            # records it as values of this step.
             self._record.record(run["cur_step_num"], plugin_filter=nothing)
-        # Model.fit has evaluated by now, and passes its evaluations by callbacks of this name.
+        # Model.fit has evaluated this epoch already, and does not call callbacks of this name for its evaluations.
         self._record_evaluation(run)
         self._keep_state(run, "epoch")
         self._record.flush()
@@ -164,7 +164,7 @@ class SummaryCollector(RecordingCallback):
     # --- what is collected ----------------------------------------------------------------------------------------
 
     def _describe(self, run: RunArguments) -> None:
-        """What holds for the whole training: its graphs, and what the user says about it."""
+        """Record what is the same for the whole training: its graphs, user-defined values and environment."""
         if self._collected.graph:
             self._attempts.ask("the graph", add_graph, self._record, run)
         if self._collected.dataset_graph:

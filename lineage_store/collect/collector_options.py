@@ -1,8 +1,8 @@
-"""What a SummaryCollector is asked to collect: the arguments, checked, as one frozen value.
+"""Check the arguments that select what a SummaryCollector collects, and return them as one frozen value.
 
-In: `collect_specified_data` and `keep_default_action` as the user gave them. Out: `Collected`. Promises: everything
-that can be wrong about them is refused here, before a training starts; the user's dicts are never changed or kept.
-Defaults are MindSpore's, but for `num_samples`, where MindSpore's code (2048) departs from its documentation (128).
+In: `collect_specified_data` and `keep_default_action` as the user gave them. Out: `Collected`. Promises: all mistakes
+in them are refused here, before a training starts; the user's dicts and lists are never changed or kept. Defaults are
+MindSpore's; for `num_samples`, that of MindSpore's documentation (128), not of its code (2048).
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ _OURS = ("collect_learning_rate", "collect_environment")
 
 @dataclass(frozen=True, slots=True)
 class Landscape:
-    """Which states of the network are kept, for loss landscapes that are computed later."""
+    """Which states of the network are saved, for loss landscapes that are computed later."""
 
     size: int
     unit: str
-    """What the numbers of `intervals` count: "step" or "epoch", from 1."""
+    """Unit of the numbers in `intervals`, which start at 1: "step" or "epoch"."""
     create: dict[str, bool]
     num_samples: int
     intervals: list[list[int]]
 
     def wants(self, unit: str, number: int) -> bool:
-        """Whether the state after that step or epoch is kept."""
+        """Return whether the state after that step or epoch is saved."""
         return unit == self.unit and any(number in interval for interval in self.intervals)
 
     def states(self, last: int) -> int:
-        """How many states a training keeps whose last step or epoch is `last`."""
+        """Return how many states are saved in a training whose last step or epoch is `last`."""
         return len({number for interval in self.intervals for number in interval if 1 <= number <= last})
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What is collected."""
+    """Which kinds of values are collected."""
 
     metric: bool = False
     graph: bool = False
@@ -75,12 +75,12 @@ class Collected:
     environment: bool = False
     histograms: bool = False
     histogram_names: re.Pattern[str] | None = None
-    """Parameters whose names begin so; None: the first five."""
+    """Matches the beginning of the names of parameters to collect; None: the optimizer's first five parameters."""
     landscape: Landscape | None = None
 
 
 def parse(specified: object, keep_default_action: object) -> Collected:
-    """The choice that the two arguments make; raises LineageParamTypeError and LineageParamValueError."""
+    """Check the two arguments. Raises LineageParamTypeError and LineageParamValueError."""
     require("keep_default_action", keep_default_action, bool)
     require("collect_specified_data", specified, dict, type(None))
     given: dict[str, Any] = specified if isinstance(specified, dict) else {}
@@ -156,6 +156,6 @@ def _intervals(given: object) -> list[list[int]]:
                 f"an interval of collect_landscape must have {SHORTEST_INTERVAL} numbers or more, not {interval}."
             )
         for number in interval:
-            # A bool is let pass, as by MindSpore.
+            # MindSpore accepts a bool, too.
             require("a number in an interval of collect_landscape", number, int, bool)
     return [list(interval) for interval in intervals]

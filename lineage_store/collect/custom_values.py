@@ -1,9 +1,9 @@
-"""User-defined values that go with the lineage: which are taken, and where from.
+"""Check user-defined values, which are stored with the lineage.
 
-In: a dict by name, and what MindInsight's optimizer of hyper-parameters left in `MINDINSIGHT_HYPER_CONFIG`.
-Out: a checked, flat copy: a dict in it becomes the keys `a/b`. Values are str, float, or int within 32 bits, for which
-the format has room; a bool is 1 or 0, a list its JSON, a scalar of numpy Python's. Anything else is refused when a
-callback is made, not when it first writes; from a script it costs itself alone, and so does text that has no UTF-8.
+In: a dict by name, or the environment's `MINDINSIGHT_HYPER_CONFIG`, which MindInsight's hyper-parameter optimizer sets.
+Out: a checked, flat copy, in which a nested dict has the keys `a/b`. Values are str, float, or int of at most 32 bits
+(the format's limit; 64 for metrics); a bool becomes 1 or 0, a list JSON, a numpy scalar Python's. `checked` refuses
+anything else; `recordable` leaves it out with a warning. Both leave out text that cannot be written as UTF-8.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ UserValues = dict[str, UserValue]
 
 USER_INFO = "user_defined_info"
 HYPER_CONFIG = "MINDINSIGHT_HYPER_CONFIG"
-"""A JSON object in the environment, whose `custom_lineage_data` is taken where the user gave no value of that name."""
+"""A JSON object in the environment; its `custom_lineage_data` is used for names that the user does not set."""
 LONGEST_HYPER_CONFIG = 100_000
 DEEPEST = 10
-"""Levels of dicts that are flattened; one that holds itself has no end."""
+"""Maximum levels of dicts that are flattened, because a dict may contain itself."""
 _OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "b": int, "i": int, "u": int, "f": float}
-"""By the kind of numpy's types. Its lengths of time are integers to Python's `isinstance`, but of another kind."""
+"""Python's type by numpy's kind. `isinstance` is not enough: numpy's timedelta64 counts as an integer there."""
 
 
 def checked(argument: str, values: object) -> UserValues:
-    """A copy of `values`; None is empty. Text that has no UTF-8 costs its entry, with a warning.
+    """Return a flat copy of `values`; None is empty. Text that has no UTF-8 is left out with a warning.
 
-    Raises LineageParamTypeError for anything but a dict, and what `_typed` raises.
+    Raises LineageParamTypeError for anything but a dict, for a key that is no str and for a value of another type,
+    LineageParamValueError for an int beyond 32 bits.
     """
     kept = {}
     for key, value in entries(argument, values):
@@ -55,9 +56,9 @@ def checked(argument: str, values: object) -> UserValues:
 
 
 def recordable(argument: str, values: object, *, bits: int = 32) -> UserValues:
-    """A copy of what can be written of `values`; each of the others costs itself, with a warning.
+    """Return a flat copy of the `values` that can be written; leave out each of the others with a warning.
 
-    `bits`: what an integer may take. Raises LineageParamTypeError for anything but a dict.
+    `bits`: maximum size of an integer. Raises LineageParamTypeError for anything but a dict or None.
     """
     kept = {}
     for key, value in entries(argument, values):
@@ -78,7 +79,7 @@ def recordable(argument: str, values: object, *, bits: int = 32) -> UserValues:
 
 
 def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
-    """The entries of a dict, flattened; None has none. Raises LineageParamTypeError for anything else."""
+    """Return the entries of a dict, flattened; None has none. Raises LineageParamTypeError for anything else."""
     if values is None:
         return ()
     if not isinstance(values, Mapping):
@@ -87,9 +88,10 @@ def entries(argument: str, values: object) -> Iterable[tuple[object, object]]:
 
 
 def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
-    """A key and its value as they are written, for `user_defined_info`.
+    """Return a key of `user_defined_info` and its value in the form in which they are written.
 
-    Raises what `_typed` raises, and LineageParamValueError for text that has no UTF-8 and for a lineage field's name.
+    Raises LineageParamTypeError for a wrong type of either, LineageParamValueError for an int beyond 32 bits, for text
+    that has no UTF-8 and for a lineage field's name.
     """
     name, plain = _typed(USER_INFO, key, value)
     _refuse_no_utf8(USER_INFO, name, plain)
@@ -99,7 +101,7 @@ def checked_user_info(key: object, value: object) -> tuple[str, UserValue]:
 
 
 def from_environment() -> UserValues:
-    """The values in `MINDINSIGHT_HYPER_CONFIG`; one that cannot be read is logged and ignored."""
+    """Return the values in `MINDINSIGHT_HYPER_CONFIG`; if it cannot be parsed, log a warning and ignore it."""
     text = os.environ.get(HYPER_CONFIG)
     if text is None:
         return {}
@@ -127,7 +129,7 @@ def _flattened(values: Mapping[Any, Any], prefix: str, levels: int) -> Iterator[
 
 
 def _name_of(prefix: str, key: object) -> object:
-    """The whole name of a key; the key itself, which will be refused, where it has none: it may be of any class."""
+    """Return the full name of a key; the key itself, which is refused later, if its class fails to convert to text."""
     try:
         return f"{prefix}{key}"
     except Exception:  # noqa: BLE001
@@ -135,10 +137,10 @@ def _name_of(prefix: str, key: object) -> object:
 
 
 def _typed(argument: str, key: object, value: object, bits: int = 32) -> tuple[str, UserValue]:
-    """A key and its value, of Python's types.
+    """Return a key and its value with Python's types.
 
-    Raises LineageParamTypeError for a key that is no str and a value of another type;
-    LineageParamValueError for an int that does not fit into so many bits.
+    Raises LineageParamTypeError for a key that is no str and for a value of another type, LineageParamValueError for an
+    int that does not fit into `bits` bits.
     """
     if not isinstance(key, str):
         raise LineageParamTypeError(f"{argument}: the key {shown(key)} must be a str, not {type_name(key)}.")
@@ -156,7 +158,7 @@ def _typed(argument: str, key: object, value: object, bits: int = 32) -> tuple[s
 
 
 def _plain(value: object) -> UserValue | None:
-    """What is written for a str, bool, int, float or list, numpy's included; None for any other value."""
+    """Convert a str, bool, int, float or list, also of numpy, to what is written; return None for any other value."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, np.generic):
@@ -170,7 +172,7 @@ def _plain(value: object) -> UserValue | None:
 
 
 def _as_json(values: object) -> str | None:
-    """A list as JSON; None where it holds what JSON does not know, or itself."""
+    """Return a list as JSON; None if JSON cannot express it or it contains itself."""
     try:
         return json.dumps(values, default=_of_numpy)
     except (TypeError, ValueError, RecursionError):

@@ -1,8 +1,9 @@
-"""From the values of one `record` call to the frames of log files.
+"""Encode the values of one `record` call as frames of log files. Pure.
 
-In: a Batch: a step, the time, and values as `values.held` gives them. Out: an Encoded: whole frames for the summary
-file and for the lineage file, in MindSpore's order, and arrays to export. Promises: the events that MindSpore 2.10
-packs; a value that cannot be encoded is told in `failures` and costs no other. Pure: knows no files and no threads.
+In: a Batch: a step, the time, and values as `values.held` returns them. Out: an Encoded: complete frames for the
+summary file and for the lineage file, in MindSpore's order, and arrays to export. Promises: the same events as from
+MindSpore 2.10; a value that cannot be encoded is listed in `failures`, and the others are encoded. Does not know
+files or threads.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TENSOR = anf_ir_pb2.TensorProto
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One array to be saved in a file of its own."""
+    """One array to save in a file of its own."""
 
     tag: str
     step: int
@@ -44,17 +45,17 @@ class Export:
 
 @dataclass(slots=True)
 class Encoded:
-    """What is to be written of one batch."""
+    """The encoded values of one batch."""
 
     summary: list[bytes] = field(default_factory=list)
     lineage: list[bytes] = field(default_factory=list)
     exports: list[Export] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
-    """What of the batch could not be encoded, and why."""
+    """Descriptions of the values that could not be encoded, and the reasons."""
 
 
 def encode(batch: Batch) -> Encoded:
-    """Graphs and lineage each in an event of its own, then all other values in one. Never raises."""
+    """Encode each graph and lineage message as an event of its own, and all other values as one event. Never raises."""
     encoded = Encoded()
     try:
         _encode(batch, encoded)
@@ -64,12 +65,12 @@ def encode(batch: Batch) -> Encoded:
 
 
 def version_frame(wall_time: float) -> bytes:
-    """What opens a summary file."""
+    """Return the first frame of a summary file."""
     return encode_frame(summary_pb2.Event(wall_time=wall_time, version=VERSION).SerializeToString())
 
 
 def graph_frame(graph: bytes, wall_time: float) -> bytes:
-    """The event of a serialised GraphProto."""
+    """Return the frame for a serialised GraphProto."""
     event = summary_pb2.Event(wall_time=wall_time)
     event.graph_def.MergeFromString(graph)
     event.graph_def.SetInParent()
@@ -77,7 +78,7 @@ def graph_frame(graph: bytes, wall_time: float) -> bytes:
 
 
 def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
-    """The event of a serialised lineage message of this plugin."""
+    """Return the frame for a serialised lineage message of this plugin."""
     event = lineage_pb2.LineageEvent(wall_time=wall_time)
     content = getattr(event, _LINEAGE_FIELDS[plugin])
     content.MergeFromString(message)
@@ -112,12 +113,12 @@ def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes
 
 
 def _is_sampled(entry: Entry) -> bool:
-    """Whether the value goes into the event of all values, which is the event that has a step."""
+    """Return whether the value goes into the common event, the one that has a step."""
     return entry.plugin != "graph" and entry.plugin not in LINEAGE_MESSAGES
 
 
 def _value(entry: Entry) -> bytes:
-    """The value as a field of a Summary."""
+    """Encode the value as a field of a Summary."""
     return length_field(_SUMMARY.VALUE_FIELD_NUMBER, _tag(entry.tag) + _sample(entry.plugin, entry.value))
 
 
@@ -144,7 +145,7 @@ def _sample(plugin: str, value: Held) -> bytes:
 
 
 def _tensor(values: NDArray[Any]) -> bytes:
-    """All elements as float32, whatever their type, through a double as protobuf's setters do."""
+    """Encode all elements as float32, whatever their type, by way of float64, as protobuf's setters do."""
     with np.errstate(over="ignore"):
         doubles = values if values.dtype.kind == "f" else values.astype(np.float64)
         packed = doubles.astype("<f4").tobytes()

@@ -1,8 +1,9 @@
-"""What reproduces a run, asked of its process: command line, git commit, host, versions, seed.
+"""Collect what is needed to reproduce a run: command line, git commit, host, versions, seed.
 
-In: this process. Out: a dict for `log_params` or a collector's custom data. Promises: no environment variable is read;
-of the command line, what looks like a password, token or key is masked (`***`): by the option's name, inside a URL, by
-well-known prefixes, or as a long run of letters and digits. What cannot be found is left out. Needs no MindSpore.
+In: this process. Out: a dict for `log_params` or a collector's custom data. Promises: no environment variable is
+recorded; in the command line, what looks like a password, token or key is masked (`***`): by the option's name,
+inside a URL, by well-known prefixes, or as a long run of letters and digits. What cannot be found is left out. Needs
+no MindSpore.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ _LONG_TOKEN = re.compile(
 
 
 def collect_environment(*, seed: int | None = None) -> dict[str, Any]:
-    """Command line, git commit of the script and whether it was clean, host, Python, packages, seed.
+    """Return command line, git commit of the script and whether it was clean, host, Python, packages, seed.
 
     Args:
-        seed: the seed of the run; by default MindSpore's, where MindSpore is loaded and has one.
+        seed: the seed of the run; by default MindSpore's, if MindSpore is imported and has one.
     """
     found: dict[str, Any] = {
         "command": masked(sys.orig_argv),
@@ -62,7 +63,7 @@ def collect_environment(*, seed: int | None = None) -> dict[str, Any]:
 
 
 def masked(arguments: Sequence[str]) -> str:
-    """A command line as one would type it, without what looks like a secret."""
+    """Return a command line, quoted for a shell, with everything that looks like a secret masked."""
     shown: list[str] = []
     hides_next = False
     for argument in arguments:
@@ -80,10 +81,10 @@ def _without_secrets(argument: str) -> str:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    """The distributions of which something is imported."""
+    """Yield (name, version) of the distributions of imported modules."""
     homes = metadata.packages_distributions()
     for top in {name.partition(".")[0] for name in list(sys.modules)}:
-        # What an upgrade left behind on the disk has no name, or no version.
+        # Remains of an upgrade on the disk have no name, or no version.
         for distribution in filter(None, homes.get(top, ())):
             with suppress(metadata.PackageNotFoundError):
                 if version := metadata.version(distribution):
@@ -96,14 +97,14 @@ def _directory_of_script() -> Path:
 
 
 def _git(directory: Path) -> dict[str, Any]:
-    """The commit, and whether files that git follows are as in it; nothing outside a repository or without git."""
+    """Return the commit and whether tracked files are unchanged; an empty dict outside a repository or without git."""
     commit = _ask_git(directory, "rev-parse", "HEAD")
     changes = _ask_git(directory, "status", "--porcelain", "--untracked-files=no") if commit else None
     return {} if changes is None else {"git_commit": commit, "git_clean": not changes}
 
 
 def _ask_git(directory: Path, *question: str) -> str | None:
-    # A repository may name programs that git is to run; and a question should not lock it.
+    # A repository may configure a program that git runs (fsmonitor), and a query should not lock the repository.
     command = [
         "git",
         "--no-optional-locks",

@@ -1,7 +1,7 @@
-"""An array's histogram, by the very arithmetic of MindSpore's writer.
+"""Compute an array's histogram with the same arithmetic as MindSpore's writer.
 
-In: an array of booleans, integers or floats. Out: a serialised Histogram message. Promises: bit for bit what MindSpore
-2.10 writes, on every numpy from 1.26; and a histogram where MindSpore's arithmetic fails, as for unsigned zeros.
+In: an array of booleans, integers or floats. Out: a serialised Histogram message. Promises: the same bits as from
+MindSpore 2.10, on every numpy from 1.26; and a histogram where MindSpore's arithmetic fails, as for unsigned zeros.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogr
 _MANY_VALUES, _MOST_BUCKETS = 880, 90
 _VALUES_A_BUCKET = 10
 _FEW = ((5, 2), (10, 3))
-"""Up to so many values, so many buckets."""
+"""(n, buckets): up to n values get that many buckets."""
 _OF_BOOLEANS = np.array([0.0, 0.5, 1.0])
-"""A bucket for False and one for True; MindSpore's writer fails at booleans."""
+"""The edges of a bucket for False and one for True; MindSpore's writer fails for booleans."""
 
 
 def encode(values: NDArray[Any]) -> bytes:
-    """The serialised Histogram; buckets span the finite values, and there are none without finite ones."""
+    """Return the serialised Histogram. Its buckets span the finite values; without any there are no buckets."""
     is_boolean = values.dtype == np.bool_
     if is_boolean:
         values = values.astype(np.uint8)
@@ -43,7 +43,7 @@ def encode(values: NDArray[Any]) -> bytes:
     total = varint_field(_HISTOGRAM.COUNT_FIELD_NUMBER, values.size)
     if not valid:
         return counts + total
-    # The order of a sum shows in its last bits: MindSpore adds zeros in the places of what is not finite.
+    # The last bits of a sum depend on its order: like MindSpore, add zeros in place of values that are not finite.
     filled = values if valid == values.size else np.where(finite, values, values.dtype.type(0))
     least = float(values.min(where=finite, initial=_greatest_of(values.dtype)))
     greatest = float(values.max(where=finite, initial=_least_of(values.dtype)))
@@ -61,7 +61,7 @@ def encode(values: NDArray[Any]) -> bytes:
 
 
 def bucket_count(valid: int) -> int:
-    """How many buckets so many finite values get, at least one of them."""
+    """Return the number of buckets for `valid` finite values; `valid` is 1 or more."""
     for most, buckets in _FEW:
         if valid <= most:
             return buckets

@@ -1,7 +1,8 @@
-"""A batch of images as one PNG: tiled, scaled to bytes and encoded as MindSpore's writer does.
+"""Encode a batch of images as one PNG: tiled, scaled to bytes and encoded as MindSpore's writer does.
 
-In: an array of shape (batch, 1 or 3 channels, height, width). Out: a serialised Image message. Promises: the pixels of
-MindSpore 2.10 on every numpy from 1.26, and its very bytes where Pillow is installed, as it is beside MindSpore.
+In: an array of shape (batch, 1 or 3 channels, height, width). Out: a serialised Image message. Promises: the same
+pixels as MindSpore 2.10 on every numpy from 1.26, and the same bytes if Pillow is installed, as it always is with
+MindSpore.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ CHANNELS = 3
 _COLUMNS = 8
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _EIGHT_BIT_RGB = bytes([8, 2, 0, 0, 0])
-"""What a PNG header says behind width and height: depth, colour type, compression, filter, interlace."""
+"""The rest of a PNG header behind width and height: depth, colour type, compression, filter, interlace."""
 
 
 def is_image(values: NDArray[Any]) -> bool:
-    """Whether the array is a batch of gray or RGB images with at least one pixel."""
+    """Return whether the array is a batch of grey or RGB images with at least one pixel."""
     return values.ndim == 4 and values.shape[1] in (1, CHANNELS) and values.size > 0
 
 
 def encode(values: NDArray[Any]) -> bytes:
-    """The batch, for which `is_image` holds, as one serialised Image."""
+    """Encode a batch, for which `is_image` must be true, as one serialised Image."""
     pixels = _as_bytes(_tiled(values).transpose(1, 2, 0))
     height, width, channels = pixels.shape
     image = summary_pb2.Summary.Image(
@@ -40,7 +41,7 @@ def encode(values: NDArray[Any]) -> bytes:
 
 
 def _tiled(values: NDArray[Any]) -> NDArray[np.float64]:
-    """The images side by side, eight a row, on black; gray becomes RGB."""
+    """Place the images side by side, eight per row, on black; grey becomes RGB."""
     count, _, height, width = values.shape
     columns = min(count, _COLUMNS)
     canvas = np.zeros((CHANNELS, height * math.ceil(count / columns), width * columns))
@@ -51,7 +52,7 @@ def _tiled(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _as_bytes(pixels: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Values within 0..1 times 255, others linearly from their range."""
+    """Scale to bytes: values that are all within 0..1 by 255, others linearly from their range."""
     least, greatest = float(pixels.min()), float(pixels.max())
     scale, shift = 1.0, 0.0
     with np.errstate(all="ignore"):
@@ -76,7 +77,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _plain_png(pixels: NDArray[np.uint8]) -> bytes:
-    """A PNG of unfiltered lines, for which the standard library is enough."""
+    """Encode a PNG of unfiltered lines, for which the standard library is enough."""
     height, width, _ = pixels.shape
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)
     header = struct.pack(">II", width, height) + _EIGHT_BIT_RGB

@@ -1,8 +1,8 @@
-"""What scripts and callbacks say of a training in their own words: parameters, metrics, and how it ended.
+"""Create the lineage messages for a script's parameters and metrics, and for how a training ended.
 
-In: checked values, a script's metrics, the error that ended a training. Out: lineage messages, and values that a record
-writes. Promises: needs no MindSpore; protobuf is loaded when the first message is made. Of an error its class is told,
-never its message, which may quote anything.
+In: checked values, a script's metrics, the error that ended a training. Out: lineage messages, and entries that a
+record writes. Promises: needs no MindSpore; protobuf is imported when the first message is created; only the class of
+an error is recorded, never its message, which may quote secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lineage_store.states import Outcome
 
 
 def user_defined_info(given: Mapping[str, UserValue]) -> Any:
-    """User-defined values, one entry each."""
+    """Create a message with one entry per user-defined value."""
     from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
     message = lineage_pb2.UserDefinedInfo()
@@ -36,7 +36,10 @@ def user_defined_info(given: Mapping[str, UserValue]) -> Any:
 
 
 def ending(error: BaseException | None, last_step: int) -> UserValues:
-    """How a training ended; by what is no Exception (Ctrl-C, SystemExit) it is interrupted."""
+    """Return the user-defined values that say how a training ended.
+
+    `error` None: completed. An Exception: failed. Anything else, such as Ctrl-C or SystemExit: interrupted.
+    """
     if error is None:
         return {OUTCOME: Outcome.COMPLETED.value, "end/last_step": last_step}
     outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.INTERRUPTED
@@ -44,7 +47,7 @@ def ending(error: BaseException | None, last_step: int) -> UserValues:
 
 
 def parameter_entries(given: UserValues) -> Iterator[Entry]:
-    """What a record writes of user-defined values; nothing of none."""
+    """Yield the entry that a record writes for user-defined values; none if there are no values."""
     if given:
         yield Entry(
             "custom_lineage_data", "", values.held("custom_lineage_data", "", user_defined_info(given))
@@ -52,7 +55,7 @@ def parameter_entries(given: UserValues) -> Iterator[Entry]:
 
 
 def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
-    """What a record writes of one evaluation: its results as lineage and, of a step, numbers as scalars.
+    """Yield what a record writes for one evaluation: its results as lineage and, with a `step`, numbers as scalars.
 
     Raises LineageParamTypeError for anything but a dict.
     """

@@ -1,7 +1,8 @@
-"""Everything that one recorder leaves in its directory: summary file, lineage file, exported arrays.
+"""Write all files of one recorder: summary file, lineage file, exported arrays.
 
-In: batches, one after the other. Out: files. Promises: never raises; what is not written is told to the Losses, and
-what comes after it is tried again. Protobuf is loaded with the first batch. It does not know where batches come from.
+In: batches, one at a time. Out: files. Promises: `write` and `close` never raise; values that cannot be written are
+reported to the Losses, and later ones are still tried. Protobuf is imported with the first batch. Does not know where
+batches come from.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class JobFiles:
         self._losses = losses
 
     def write(self, batch: Batch) -> None:
-        """Write all of it."""
+        """Encode a batch and write it to the files."""
         try:
             self._write(batch)
-        except Exception as error:  # noqa: BLE001 - the thread must live on: others wait for it
+        except Exception as error:  # noqa: BLE001 - the writer thread must go on: other threads wait for it
             self._losses.add("whole batches", error)
 
     def _write(self, batch: Batch) -> None:
@@ -57,7 +58,7 @@ class JobFiles:
         self._append("lineage events", self.lineage, encoded.lineage)
 
     def close(self) -> None:
-        """Close both log files, and say what they lack."""
+        """Close both log files, and log what could not be written."""
         for log_file in (self.summary, self.lineage):
             try:
                 log_file.close()
@@ -71,7 +72,7 @@ class JobFiles:
             try:
                 done += log_file.append(frames[done : done + together])
                 together *= 2
-            except OSError as error:  # a shorter frame may still fit, but on a full disk each try costs
+            except OSError as error:  # a shorter frame may still fit, but each try on a full disk is slow
                 self._losses.add(kind, error, what=f"an event in {log_file.path}")
                 done, together = done + 1, 1
 

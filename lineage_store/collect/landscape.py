@@ -1,8 +1,8 @@
-"""The states of a network in training that loss landscapes are computed from, later, by MindSpore's SummaryLandscape.
+"""Save checkpoints of a network in training, from which MindSpore's SummaryLandscape later computes loss landscapes.
 
-In: which steps or epochs are wanted, and MindSpore's run arguments at each. Out: `ckpt_dir/{Network}_{n}_{unit}.ckpt`
-and, at the end, `ckpt_dir/train_metadata.json`, in MindSpore's form. Promises: a file appears whole or not at all, and
-what is there already stays, so that the ranks of a distributed training can share the directory.
+In: the wanted steps or epochs, and MindSpore's run arguments at each. Out: `ckpt_dir/{Network}_{n}_{unit}.ckpt` and, at
+the end, `ckpt_dir/train_metadata.json`, in MindSpore's form. Promises: a file appears complete or not at all, and an
+existing file is kept, so that the ranks of a distributed training can share the directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ METADATA = "train_metadata.json"
 
 
 class LandscapeCheckpoints:
-    """Keeps the states of one training below its summary directory, which it makes at once."""
+    """Saves the states of one training in a subdirectory of its summary directory, which is made at once."""
 
     def __init__(self, options: Landscape, summary_dir: str) -> None:
         self.options = options
@@ -32,7 +32,7 @@ class LandscapeCheckpoints:
         self._files: dict[str, str] = {}
 
     def announcement(self, run: RunArguments) -> str:
-        """How much will be written in this training, and how not to."""
+        """Say how many checkpoints this training will write, and how to turn that off."""
         epochs = run["epoch_num"]
         count = self.options.states(epochs if self.options.unit == "epoch" else epochs * run["batch_num"])
         return (
@@ -53,7 +53,7 @@ class LandscapeCheckpoints:
         for parameter in network.get_parameters():
             parameter.init_data()
         state = [{"name": each.name, "data": each.data} for each in network.get_parameters()]
-        # save_checkpoint insists on the ending.
+        # save_checkpoint requires the suffix .ckpt.
         growing = self.directory / f"growing_{os.getpid()}_{path.name}"
         save_checkpoint(state, str(growing))
         growing.replace(path)

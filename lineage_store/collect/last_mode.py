@@ -1,9 +1,9 @@
-"""A log file gets its closed mode also when the process that writes it is killed, as by MindSpore's writer process.
+"""Give a log file its closed mode even if the process that writes it is killed, as MindSpore's writer process does.
 
-In: an open file's descriptor and the mode. Out: a small process of its own that waits until ours is gone, however that
-came, and then sets the mode. Promises: it writes nothing, outlives signals to the training's process group, and ends
-with the training at the latest; where no process can be started, the file keeps its open mode when the training is
-killed.
+In: an open file's descriptor and the mode. Out: a small keeper process that waits until our process has ended for any
+reason, and then sets the mode. Promises: the keeper writes nothing, gets no signals to the training's process group,
+and ends within a second of the training's process. If it cannot be started, a killed training leaves the file in its
+open mode.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Keeper = subprocess.Popen[bytes]
 
 
 def keeper_of(descriptor: int, mode: int) -> Keeper | None:
-    """The process that gives the file this mode when ours has ended; None where there can be none."""
-    if not sys.executable or getattr(sys, "frozen", False):  # which would begin the training's program again
+    """Start the process that gives the file this mode when ours has ended; return None if it cannot be started."""
+    if not sys.executable or getattr(sys, "frozen", False):  # frozen: would rerun the training
         return None
     command = [sys.executable, "-I", "-S", "-c", _SCRIPT, str(os.getpid()), str(mode)]
     nothing = subprocess.DEVNULL
@@ -42,6 +42,6 @@ def keeper_of(descriptor: int, mode: int) -> Keeper | None:
 
 
 def dismiss(keeper: Keeper) -> None:
-    """End a keeper whose file was closed."""
+    """End the keeper of a file that was closed."""
     keeper.kill()
     keeper.wait()

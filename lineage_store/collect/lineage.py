@@ -1,8 +1,8 @@
-"""TrainLineage and EvalLineage, the callbacks that MindInsight once had, on today's MindSpore.
+"""TrainLineage and EvalLineage: MindInsight's former callbacks, for today's MindSpore.
 
 In: a SummaryRecord (ours or MindSpore's) or a directory, and MindSpore's calls at the begin and end of a training or an
-evaluation. Out: lineage events. Promises: with `raise_exception=False` nothing that fails here reaches the training
-loop; it is logged once, with what is lost. In `Model.fit`, EvalLineage records every evaluation.
+evaluation. Out: lineage events. Promises: with `raise_exception=False` no failure here reaches the training loop; it is
+logged once, with what is lost. In `Model.fit`, EvalLineage records every evaluation.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ from lineage_store.errors import (
 
 
 class LineageCallback(RecordingCallback):
-    """What TrainLineage and EvalLineage have in common.
+    """Base class of TrainLineage and EvalLineage.
 
     Args:
-        summary_record: where to write: an open SummaryRecord, or a directory, made when it does not exist.
+        summary_record: where to write: an open SummaryRecord, or a directory, which is made if it does not exist.
         raise_exception: whether a failure is raised; otherwise it is logged and the training goes on.
-        user_defined_info: a dict of str, bool, int (32 bits), float or list by name, numpy's too, kept with the
-            lineage; those of a dict in it as `a/b`. One that cannot be kept costs itself alone.
-        collect_environment: whether what reproduces the run is kept as well, as user-defined lineage.
+        user_defined_info: a dict by name, stored with the lineage. Values: str, bool, int (32 bits), float or list,
+        also of numpy; a nested dict, whose keys become `a/b`. A value that cannot be stored is left out.
+        collect_environment: whether to store what is needed to reproduce the run, as user-defined lineage.
 
-    Raises (always, where `raise_exception` is no bool; else if it is True):
-        LineageParamRaiseExceptionError, LineageParamSummaryRecordError: an argument of another type.
+    Raises:
+        LineageParamRaiseExceptionError: `raise_exception` is no bool.
+
+    Raises if `raise_exception` is True:
+        LineageParamSummaryRecordError: `summary_record` is of another type.
         LineageParamTypeError: a blank directory, or a user-defined key or value of another type.
-        LineageParamValueError: a user-defined key that is the name of a lineage field, or a value beyond the format.
+        LineageParamValueError: a user-defined key that is the name of a lineage field, or a value out of range.
     """
 
     phase: ClassVar[str]
@@ -84,7 +87,7 @@ class LineageCallback(RecordingCallback):
         self._at(self._end, "what is known at the end", run_context)
 
     def _begin(self, run: RunArguments) -> None:
-        """What to do before the phase."""
+        """Write what is known before the training or evaluation; by default nothing."""
 
     def _end(self, run: RunArguments) -> None:
         raise NotImplementedError
@@ -93,13 +96,13 @@ class LineageCallback(RecordingCallback):
         if not self._usable:
             return
         run = self._attempts.ask("the run context", _arguments, run_context)
-        # In Model.fit, each sees the other's phase too.
+        # In Model.fit, both callbacks are called for both phases.
         if run is not None and run["mode"] == self.phase:
             self._turns_to(run)
             self._attempts.ask(what, work, run)
 
     def _recordable(self, info: object) -> UserValues:
-        """What of the user's values can be recorded; each of the others costs itself."""
+        """Return the user's values that can be recorded; each of the others is logged and left out."""
         asked = [
             self._attempts.ask(f"the entry {key!r} of {USER_INFO}", checked_user_info, key, value)
             for key, value in entries(USER_INFO, info)
@@ -138,7 +141,7 @@ class LineageCallback(RecordingCallback):
 
 
 class TrainLineage(LineageCallback):
-    """Records what a training is made of, its pipeline at the begin and its outcome at the end."""
+    """Records a training's data pipeline and user-defined values at its begin, its lineage and outcome at its end."""
 
     phase = TRAIN
     _learning_rate: float | None = None
@@ -159,7 +162,7 @@ class TrainLineage(LineageCallback):
     def _end(self, run: RunArguments) -> None:
         message = train_lineage(run, self._attempts, learning_rate=self._learning_rate)
         self._write("train_lineage", message, run)
-        if self._said_failed:  # in the same file, where a training does not start over
+        if self._said_failed:  # in the same record, where this outcome must replace the earlier one
             self._write_info(ending(None, int(run["cur_step_num"])), run)
             self._said_failed = False
         self._begun = False
@@ -172,7 +175,7 @@ class TrainLineage(LineageCallback):
 
 
 class EvalLineage(LineageCallback):
-    """Records the metrics of an evaluation and what it was made on."""
+    """Records the metrics of an evaluation and the dataset it used."""
 
     phase = EVAL
 
@@ -182,7 +185,7 @@ class EvalLineage(LineageCallback):
 
 
 class _LineageRecord(SummaryRecord):
-    """Beside the record of the training's summaries, to which it leaves all summary operators."""
+    """A record of lineage only, open beside the training's own record, which takes what summary operators emit."""
 
     exclusive = False
 

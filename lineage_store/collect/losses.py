@@ -1,7 +1,7 @@
-"""What could not be recorded: said once, counted, and kept for a caller that asked to hear of it.
+"""Report values that could not be recorded: log the first, count all, and raise a failed write if the caller wants.
 
-In: failures, from any thread. Out: one warning per kind of place, a count in the last line of the log, and the first
-failure of writing again, raised in the training's thread when that was asked for. Promises: never raises otherwise.
+In: failures, from any thread. Out: one warning per `place`, a final log line with the counts, and, if `raising`, the
+first failed write, which `raise_untold` raises in the training's thread. Promises: raises nothing otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 log = logging.getLogger(__name__)
 
 _RAISED = (OSError, RuntimeError)
-"""What MindSpore's `raise_exception` is about; a value that cannot be written is only logged there, too."""
+"""The failures that MindSpore's `raise_exception` covers. MindSpore, too, only logs a value that cannot be encoded."""
 
 
 class Losses:
@@ -26,7 +26,7 @@ class Losses:
         self._lock = Lock()
 
     def add(self, place: str, error: Exception, *, what: str = "", count: int = 1) -> None:
-        """`count` values were lost at `place`, a kind of file or value; only the first of a place is logged."""
+        """Count `count` values as lost at `place`, a kind of file or value; log only the first failure of a place."""
         with self._lock:
             first = place not in self._lost
             self._lost[place] += count
@@ -40,13 +40,13 @@ class Losses:
             )
 
     def raise_untold(self) -> None:
-        """Raise the first failure since the last call, where the caller asked for that."""
+        """Raise the first failed write since the last call, if `raising`."""
         with self._lock:
             error, self._untold = self._untold, None
         if error is not None and self._raising:
             raise error
 
     def tell_total(self) -> None:
-        """Log how much was lost, if anything was."""
+        """Log the counts of what was lost, if anything was."""
         if self._lost:
             log.warning("In all, not recorded: %s.", ", ".join(f"{n} × {p}" for p, n in self._lost.items()))  # noqa: RUF001

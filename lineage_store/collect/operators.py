@@ -1,8 +1,8 @@
-"""What a SummaryRecord asks of MindSpore: emitted values, the compiled graph, the device. Without MindSpore: nothing.
+"""What a SummaryRecord needs from MindSpore: emitted values, the compiled graph, the device number.
 
 In: nothing, or a network. Out: values that the network's summary operators emitted since the last call, a graph, the
-number in log file names. Promises: MindSpore is used only when the script has imported it; imports of it happen here,
-inside functions.
+number in log file names. Promises: MindSpore is used only if the script has imported it; without it there are no
+values, and the number comes from the launcher's environment.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Operators:
     """The values that summary operators emit, in graph and in PyNative mode."""
 
     _op_finished_init = False
-    """MindSpore's own wait for a device keeps its state in this attribute of a record."""
+    """MindSpore's `_sync_summary_data`, which is called with this object as its record, uses this attribute."""
 
     def forget(self) -> None:
-        """Drop what was emitted before this recorder."""
+        """Drop the values that were emitted before this recorder was opened."""
         if "mindspore" in sys.modules:
             from mindspore.ops.operations import debug_ops
             from mindspore.train.summary import summary_record
 
             summary_record._get_summary_tensor_data()
-            debug_ops.SUMMARY_TENSOR_CACHE = []  # PyNative mode, which MindSpore's own recorder forgets to forget
+            debug_ops.SUMMARY_TENSOR_CACHE = []  # of PyNative mode; MindSpore's own recorder does not clear it
 
     def drain(self, step: int) -> Iterator[tuple[str, str, Any]]:
-        """(plugin, tag, tensor) of what was emitted; of a tag's values of one type the last.
+        """Yield (plugin, tag, tensor) of the emitted values; only the last value of each plugin and tag.
 
-        RuntimeError when an Ascend device does not deliver.
+        Raises RuntimeError if an Ascend device does not deliver its values.
         """
         if "mindspore" not in sys.modules:
             return
@@ -62,13 +62,13 @@ class Operators:
 
 
 def is_network(value: Any) -> bool:
-    """Whether it is a Cell of MindSpore."""
+    """Return whether `value` is a MindSpore Cell."""
     mindspore = sys.modules.get("mindspore")
     return mindspore is not None and isinstance(value, mindspore.nn.Cell)
 
 
 def compiled_graph(network: Any) -> bytes | None:
-    """The serialised ModelProto of a network that was compiled; None before that and in PyNative mode."""
+    """Return the serialised ModelProto of a compiled network; None before it is compiled, and in PyNative mode."""
     try:
         from mindspore.graph.api import _cell_graph_executor
     except ImportError:  # MindSpore before 2.8
@@ -78,7 +78,7 @@ def compiled_graph(network: Any) -> bytes | None:
 
 
 def device_number() -> int:
-    """The device or rank in file names: MindSpore's, else that of a distributed launcher, else 0."""
+    """Return the device or rank for file names: MindSpore's, else the launcher's `RANK`, else 0."""
     if "mindspore" not in sys.modules:
         rank = os.environ.get("RANK", "")
         return int(rank) if re.fullmatch("[0-9]{1,9}", rank) else 0

@@ -1,10 +1,10 @@
-"""One thing at a time is written: what is light at once, what is heavy by a thread behind the training's back.
+"""Write one item at a time: small ones in the caller's thread, large ones in a background thread.
 
-In: things, from any thread. Out: calls of `work`, one after the other, in the order in which things were handed over,
-and one call of `finish` at the end. Promises: before a thing is taken the one before it has been written, so that no
-more than one is lost when the process is killed, and a slow disk slows the training down instead of filling its memory;
-whatever was handed over is written before the interpreter exits; in a forked child nothing happens. `work` and
-`finish` must not raise.
+In: items, from any thread. Out: calls of `work`, one at a time, in the order of `put`, and one call of `finish` at the
+end. Promises: `put` waits until the previous item is written, so that at most one item is lost when the process is
+killed, and a slow disk slows the training down instead of filling its memory; all items are written before the
+interpreter exits. In a forked child, `stop` and `close` do nothing; callers must check `is_ours` before `put` and
+`drain`. `work` and `finish` must not raise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Given = TypeVar("Given")
 
 
 class Pipeline(Generic[Given]):
-    """A writer thread, started when it is first needed."""
+    """A writer thread, which the first `put` starts."""
 
     def __init__(self, work: Callable[[Given], None], finish: Callable[[], None]) -> None:
         self._work, self._finish = work, finish
@@ -33,13 +33,13 @@ class Pipeline(Generic[Given]):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the process that the thread is in: a forked child has only a copy of its locks."""
+        """Whether this process made the pipeline; a forked child has no thread, only a copy of the locks."""
         return os.getpid() == self.process
 
     def put(self, given: Given, *, light: bool) -> None:
-        """Take one thing; what is `light` costs less to write here than to pass on.
+        """Take one item. `light` items are written in this thread, which is cheaper than passing them on.
 
-        RuntimeError: it is closed, or there are no more threads to be had.
+        Raises RuntimeError if the pipeline is closed or no thread can be started.
         """
         with self._turn:
             self._turn.wait_for(lambda: not self._is_busy)
@@ -54,20 +54,20 @@ class Pipeline(Generic[Given]):
                 self._given.put(given)
 
     def drain(self) -> None:
-        """Return when all that was handed over has been written."""
+        """Wait until all items are written."""
         with self._turn:
             self._turn.wait_for(lambda: not self._is_busy)
 
     def stop(self) -> None:
-        """Let the writer write what waits and end, without waiting for it.
+        """Let the writer finish and end, without waiting for it.
 
-        Garbage is collected in any thread at any place, where a lock may be held: this takes none.
+        Takes no lock, because garbage collection calls this in any thread, which may hold the lock already.
         """
         if self.is_ours:
             self._given.put(None)
 
     def close(self) -> None:
-        """Write what waits, and return when the writer has ended."""
+        """Write what is pending, and wait until the writer has ended."""
         if not self.is_ours:
             return
         with self._turn:

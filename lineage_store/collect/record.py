@@ -1,9 +1,9 @@
-"""SummaryRecord: MindSpore's recorder, rebuilt; for every script, with MindSpore and without.
+"""SummaryRecord: a replacement of MindSpore's recorder, for scripts with or without MindSpore.
 
-In: values that a script adds, and in train mode what its network's summary operators emitted. Out: log files in the
-script's directory. Promises: arguments are refused with a clear error; after that no failure of ours reaches the
-training unless it asked for that; a recorder that is dropped, or open at exit, closes its files; in a forked child a
-recorder does nothing.
+In: values that a script adds, and in train mode what its network's summary operators emitted. Out: log files in
+`log_dir`. Promises: wrong arguments raise a clear error; other failures reach the training only if it asked for that
+with `raise_exception`; files are closed when the recorder is garbage-collected and at exit; in a forked child a
+recorder records nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lineage_store.errors import LineageParamValueError, RecorderInUseError
 log = logging.getLogger(__name__)
 
 _LIGHT_BYTES = 1024
-"""A batch of less than this is written at once: handing it to another thread would cost more."""
+"""Smaller batches are written in the caller's thread, because passing them to another thread would cost more."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -40,15 +40,15 @@ Result = TypeVar("Result")
 class SummaryRecord:
     """Records values and lineage of a training into log files, as mindspore.SummaryRecord does.
 
-    A summary file and a lineage file are made in `log_dir` when there is something for them. Values wait in the
-    recorder until `record` is called, which writes numbers at once and leaves arrays to a thread; it first waits until
-    what was recorded before is in the files. A training that is killed has lost no more than its last record.
+    A summary file and a lineage file are created in `log_dir` with the first event for them. Added values are pending
+    until `record` is called. `record` waits until the previous call's values are in the files, then writes numbers at
+    once and leaves arrays to a thread. A training that is killed loses at most its last record.
 
-    A process has one open SummaryRecord at a time, for the summary operators of its networks emit to one place.
+    A process can have only one open SummaryRecord, because all summary operators of its networks emit to one place.
     """
 
     exclusive = True
-    """Whether this kind takes what summary operators emit, so that no other of its kind may be open then."""
+    """Whether this class takes what summary operators emit, so that only one exclusive recorder may be open."""
     _open: weakref.ref[SummaryRecord] | None = None
 
     @arguments.in_mindspore_order
@@ -66,17 +66,17 @@ class SummaryRecord:
         file_mode: int = FILE_MODE,
         closed_file_mode: int = CLOSED_FILE_MODE,
     ) -> None:
-        """Check everything, make `log_dir` (mode 0700) if it is missing, and write nothing yet.
+        """Check all arguments and make `log_dir` (mode 0700) if it is missing; write nothing yet.
 
         Args:
             log_dir: The directory of the log files.
-            file_prefix: What file names begin with; ASCII letters, digits, `_` and, after the first, `.`.
-            file_suffix: What the summary file's name ends with; of the same characters, and not `_lineage`.
-            network: A MindSpore Cell, whose graph the first `record` after its compilation writes.
+            file_prefix: Beginning of file names: ASCII letters, digits, `_` and, after the first character, `.`.
+            file_suffix: End of the summary file's name: the same characters, and not `_lineage`.
+            network: A MindSpore Cell; the first `record` after its compilation writes its graph.
             max_file_size: Bytes of each file; a full file is closed and a new one begun. Below 0: no limit.
-            raise_exception: Whether a failed write is raised by the next `record`, `flush` or `close`.
+            raise_exception: Whether the next `record`, `flush` or `close` raises the error of a failed write.
             export_options: `{"tensor_format": "npy"}` also saves each tensor in a `.npy` file.
-            num_process: Accepted as MindSpore's, the most that encode at once: here, one thread does.
+            num_process: Ignored; MindSpore's maximum of encoding processes. Here, one thread encodes.
             file_mode, closed_file_mode: The mode of a log file while it is open, and when it is closed.
 
         Raises:
@@ -99,7 +99,7 @@ class SummaryRecord:
         self._files = JobFiles(directory, file_prefix, file_suffix, rules, self._losses)
         self._pipeline: Pipeline[Batch] = Pipeline(self._files.write, self._files.close)
         self._dropped = weakref.finalize(self, self._pipeline.stop)
-        self._dropped.atexit = False  # the pipeline sees to that
+        self._dropped.atexit = False  # the pipeline closes itself at exit
         self._operators = operators.Operators()
         self._mode: Mode = "train"
         self._graph_written = False
@@ -112,7 +112,7 @@ class SummaryRecord:
             SummaryRecord._open = weakref.ref(self)
 
     def __enter__(self) -> Self:
-        """Raises LineageParamValueError, a ValueError, when the recorder is closed."""
+        """Raises LineageParamValueError, a ValueError, if the recorder is closed."""
         if self._closed:
             raise LineageParamValueError("This SummaryRecord is closed.", hint="Make a new one.")
         return self
@@ -131,16 +131,16 @@ class SummaryRecord:
 
     @property
     def full_file_name(self) -> str:
-        """The full path of the summary file, by the name of old MindSpore versions."""
+        """The same as `log_dir`, under its name in old MindSpore versions."""
         return self.log_dir
 
     def set_mode(self, mode: Mode) -> None:
-        """In the mode "eval", `record` leaves alone what summary operators emitted; "train" is the default."""
+        """Set the mode: "train" (the default), or "eval", in which `record` does not take what operators emitted."""
         arguments.check_mode(mode)
         self._mode = mode
 
     def add_value(self, plugin: str, name: str, value: Any) -> None:
-        """Hold a value until `record` is called; arrays are copied.
+        """Keep a value until `record` is called; arrays are copied.
 
         Args:
             plugin: "scalar", "image", "tensor" or "histogram": `value` is a tensor of MindSpore, PyTorch or JAX, a
@@ -148,11 +148,11 @@ class SummaryRecord:
                 channels, height, width). "train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"
                 or "landscape": a protobuf message TrainLineage, EvaluationLineage, DatasetGraph, UserDefinedInfo
                 or LossLandscape. "graph": a ModelProto's bytes, or a GraphProto.
-            name: The tag; of no meaning for lineage and graphs.
+            name: The tag; ignored for lineage and graphs.
 
         Raises:
             InvalidTagError: `name` is no non-empty text; a TypeError and a ValueError.
-            LineageParamTypeError: `value` is of a type that the plugin does not take; a TypeError.
+            LineageParamTypeError: The plugin does not take values of this type; a TypeError.
             LineageParamValueError: There is no such plugin, or the value has the wrong shape; a ValueError.
         """
         plugin = values.plugin_of(plugin)
@@ -167,15 +167,15 @@ class SummaryRecord:
         train_network: Any = None,
         plugin_filter: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Write what was added, and what summary operators emitted, as the values of `step`.
+        """Write the added values, and what summary operators emitted, as the values of `step`.
 
         Args:
             step: The training step.
-            train_network: A MindSpore Cell whose graph is taken when `network` has none.
-            plugin_filter: Says by a plugin's name whether its values are written; others are dropped.
+            train_network: A MindSpore Cell whose graph is written if `network` has none.
+            plugin_filter: Returns whether the values of a plugin, given by name, are written; others are dropped.
 
         Returns:
-            Whether the values were taken: False when the recorder is closed, or belongs to the parent process.
+            Whether the values were taken: False if the recorder is closed, or belongs to the parent process.
         """
         number = arguments.checked_step(step)
         arguments.check_network("train_network", train_network)
@@ -193,10 +193,10 @@ class SummaryRecord:
         return True
 
     def log_params(self, params: Mapping[str, Any]) -> None:
-        """Write parameters now, as user-defined lineage: those of a dict in it as `a/b`, lists as JSON.
+        """Write parameters now, as user-defined lineage; nested dicts get keys like `a/b`, lists become JSON.
 
-        What cannot be written costs itself, with a warning. After this or `log_metrics`, a with statement ends by
-        writing how the training ended: `end/outcome`, `end/error_class` and `end/last_step`.
+        A value that cannot be written is left out with a warning. After this or `log_metrics`, a with statement ends
+        by writing how the training ended: `end/outcome`, `end/error_class` and `end/last_step`.
         """
         self._log(info_messages.parameter_entries(custom_values.recordable("params", params)))
 
@@ -206,16 +206,16 @@ class SummaryRecord:
         step: SupportsIndex | None = None,
         epoch: SupportsIndex | None = None,
     ) -> None:
-        """Write the results of one evaluation now, and how far the training was.
+        """Write the results of one evaluation now, with the step and epoch of the training.
 
-        With a step, its numbers are written as scalars of that step, too.
+        With a step, numbers are also written as scalars of that step.
         """
         at = None if step is None else arguments.checked_step(step)
         within = None if epoch is None else arguments.checked_step(epoch, "epoch")
         self._log(info_messages.metric_entries(metrics, step=at, epoch=within), at or 0)
 
     def flush(self) -> None:
-        """Return when everything recorded so far is in the files, for other processes to read."""
+        """Wait until everything recorded so far is in the files, where other processes can read it."""
         if self._is_usable():
             self._pipeline.drain()
             self._losses.raise_untold()
@@ -251,12 +251,12 @@ class SummaryRecord:
     ) -> Result | None:
         try:
             return work(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - MindSpore's internals, or a lack of threads, end no training
+        except Exception as error:  # noqa: BLE001 - MindSpore's internals or a lack of threads must not end the training
             self._losses.add(what, error)
             return None
 
     def _take_added(self) -> dict[str, list[Entry]]:
-        """What waits, by plugin; each value once, also when other threads add and record meanwhile."""
+        """Take the pending values, by plugin; each value is taken once, even if several threads add and record."""
         added: defaultdict[str, list[Entry]] = defaultdict(list)
         with suppress(IndexError):
             while True:
@@ -277,7 +277,7 @@ class SummaryRecord:
         self._pipeline.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
 
     def _compiled_graph(self, train_network: Any) -> list[Entry]:
-        """The graph of the network; none before the network is compiled."""
+        """Return the entry of the network's graph; an empty list before the network is compiled."""
         graph = operators.compiled_graph(self.network)
         if graph is None and train_network is not None:
             graph = operators.compiled_graph(train_network)

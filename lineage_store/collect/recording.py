@@ -1,8 +1,8 @@
-"""What the callbacks share: a record to write to, open as long as the outermost training runs.
+"""Base class of the callbacks: it keeps a record open while the outermost training runs.
 
 In: MindSpore's calls around a training. Out: lineage messages in the lineage file of a record. `Model.fit` enters and
-leaves callbacks again for each evaluation inside a training; only the outermost time counts. A record is ours or
-MindSpore's own; both take the same calls, but MindSpore's takes only its own message classes.
+exits callbacks again for each evaluation inside a training; only the outermost entry and exit count. A record is ours
+or MindSpore's; both have the same methods, but MindSpore's takes only MindSpore's message classes.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ RECORDS = (SummaryRecord, MindSporeRecord)
 
 
 class Record(Protocol):
-    """What a record of RECORDS offers: MindSpore's calls."""
+    """The methods that both classes of RECORDS have."""
 
     @property
     def log_dir(self) -> str:
         """The full path of the summary file."""
 
     def set_mode(self, mode: Any) -> None:
-        """Whether what summary operators emitted is recorded ("train") or not ("eval")."""
+        """Set whether what summary operators emitted is recorded ("train") or not ("eval")."""
 
     def add_value(self, plugin: str, name: str, value: Any) -> None:
         """Queue a value."""
 
     def record(self, step: int, train_network: Any = None, plugin_filter: Any = None) -> bool:
-        """Write what is queued, as of that step."""
+        """Write the queued values as those of `step`."""
 
     def flush(self) -> None:
-        """Wait until it is written."""
+        """Wait until all values are written."""
 
 
 class RecordingCallback(Callback):
     """A callback that owns a record from its first use to the end of the outermost training or evaluation.
 
-    When a training raises, it writes how it ended; the error goes on.
+    If a training raises, the callback writes how it ended, and the error propagates.
     """
 
     def __init__(self, *, raising: bool = False) -> None:
@@ -70,7 +70,7 @@ class RecordingCallback(Callback):
         self._depth -= 1
         if self._depth > 0:
             return
-        # What fails before its begin is known by the call alone; an evaluation that fails is no training's end.
+        # A failed evaluation is no end of a training. If `begin` was not called, only the name of the method tells it.
         evaluates = trace is not None and trace.tb_frame.f_code.co_name == "eval"
         if error is not None and not evaluates and not isinstance(error, RecorderInUseError):
             told = ending(error, self._last_step)
@@ -81,23 +81,23 @@ class RecordingCallback(Callback):
             self._opened = None
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Called by MindSpore after each step, or sunk stretch of steps, of a training."""
+        """Called by MindSpore after each step of a training, or each group of steps that sink to the device."""
         super().on_train_step_end(run_context)
         run = run_context.original_args()
         self._last_step, self._last_epoch = run["cur_step_num"], run.get("cur_epoch_num")
 
     def _evaluation(self, run: RunArguments) -> Any:
-        """The message of an evaluation; of one inside a training, as in `Model.fit`, with its epoch and step."""
+        """Create an evaluation's message; inside a training, as in `Model.fit`, with the training's epoch and step."""
         message = evaluation_lineage(run, self._attempts)
         if self._last_epoch is not None:
             message.epoch, message.step = self._last_epoch, self._last_step
         return message
 
     def _write_end(self, told: UserValues) -> None:
-        """Write how a training ended that raised; by default nothing."""
+        """Write how a training that raised ended; by default, write nothing."""
 
     def _turns_to(self, run: RunArguments) -> bool:
-        """Whether another network is trained, or evaluated, than the last time; what failed with that is tried anew."""
+        """Return whether the network differs from the last call's; if so, let all that failed be tried again."""
         network = run.get("train_network" if run["mode"] == TRAIN else "eval_network")
         if network is self._network:
             return False
@@ -120,9 +120,9 @@ class RecordingCallback(Callback):
 
 
 def write_lineage(record: Record, plugin: LineagePlugin, message: Any, step: int) -> None:
-    """Write a lineage message now, with what else waits in the record.
+    """Write a lineage message now, together with the values that are pending in the record.
 
-    What the network's summary operators emitted stays where it is, for whoever records the steps.
+    What the network's summary operators emitted is not taken, so that the caller who records the steps gets it.
     """
     add_lineage(record, plugin, message)
     mode = getattr(record, "_mode", TRAIN)
@@ -134,7 +134,7 @@ def write_lineage(record: Record, plugin: LineagePlugin, message: Any, step: int
 
 
 def add_lineage(record: Record, plugin: LineagePlugin, message: Any) -> None:
-    """Queue a lineage message of ours, in the message class that the record takes."""
+    """Queue a lineage message, converted to the message class that the record takes."""
     if isinstance(record, MindSporeRecord):
         theirs = getattr(lineage_pb2, type(message).__name__)
         message = theirs.FromString(message.SerializeToString())

@@ -1,7 +1,7 @@
-"""What a SummaryCollector adds to its record at a step: input image, loss, learning rate, histograms; and the graph.
+"""Add a step's values to a SummaryCollector's record: input image, loss, learning rate, histograms; and the graph.
 
-In: MindSpore's run arguments. Out: values that wait in the record. Each kind is tried on its own: one that a training
-cannot give is said once and left out from then on.
+In: MindSpore's run arguments. Out: values that are pending in the record. Promises: each kind is tried on its own; one
+that fails is logged once and then left out.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lineage_store.collect.record import SummaryRecord
 from lineage_store.errors import LineageLogError
 
 DEFAULT_HISTOGRAMS = 5
-"""Parameters whose histograms are collected when none are named: the optimizer's first ones."""
+"""Number of parameters whose histograms are collected if none are named: the optimizer's first ones."""
 
 
 class StepValues:
-    """Adds what is asked for; remembers the optimizer, which takes a walk through the network to find."""
+    """Adds the requested values. Caches the optimizer, because finding it takes a walk through the network."""
 
     def __init__(self, collected: Collected, attempts: Attempts) -> None:
         self._collected = collected
@@ -31,7 +31,7 @@ class StepValues:
         self._rates: LearningRates | None = None
 
     def forget(self) -> None:
-        """Forget the optimizer, at the begin of a training: it may be another one's."""
+        """Forget the optimizer, because a new training may have another one."""
         self._optimizer = self._rates = None
 
     def add(self, record: SummaryRecord, run: RunArguments) -> None:

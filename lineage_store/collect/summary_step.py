@@ -1,7 +1,7 @@
-"""SummaryStep, the callback of MindSpore's first releases that records every few steps; MindInsight's examples use it.
+"""SummaryStep: the callback of MindSpore's first releases that records every few steps. MindInsight's examples use it.
 
-In: a SummaryRecord, ours or MindSpore's, that its maker closes. Out: what the network's summary operators emitted, and
-what waits in the record, every `flush_step` steps.
+In: a SummaryRecord, ours or MindSpore's, which the caller closes. Out: every `flush_step` steps, the record writes its
+pending values and the values that the network's summary operators emitted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from lineage_store.errors import LineageParamSummaryRecordError
 
 
 class SummaryStep(Callback):
-    """Records a step of every `flush_step`.
+    """Records one step in every `flush_step`.
 
-    Raises LineageParamSummaryRecordError when `summary` is no SummaryRecord, LineageParamTypeError and
-    LineageParamValueError when `flush_step` is no int above 0.
+    Raises LineageParamSummaryRecordError if `summary` is no SummaryRecord, LineageParamTypeError or
+    LineageParamValueError if `flush_step` is no int above 0.
     """
 
     def __init__(self, summary: Record, flush_step: int = 10) -> None:

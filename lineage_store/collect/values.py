@@ -1,9 +1,9 @@
-"""What add_value takes for each plugin, brought into a form that the training can no longer change.
+"""Convert the values of `add_value` to a form that the training can no longer change.
 
-In: a number, a numpy array, a tensor of MindSpore, PyTorch or JAX, or a protobuf message. Out: a float, an array of
-our own, or bytes. Promises: whatever cannot be written is refused here, in the training's own thread, with the name
-and what would fit. Imports neither a framework nor protobuf: a tensor is known by its methods, a message by its
-descriptor.
+In: a number, a numpy array, a tensor of MindSpore, PyTorch or JAX, or a protobuf message. Out: a float, a copied array,
+or bytes. Promises: a value of a wrong type or shape is refused here, in the training's thread, with its name and what
+would fit. Imports no framework, and protobuf only to read a graph: tensors are recognised by their methods, messages by
+their descriptors.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LINEAGE_MESSAGES = {
     "dataset_graph": "DatasetGraph",
     "custom_lineage_data": "UserDefinedInfo",
 }
-"""The message that each plugin of lineage takes."""
+"""The name of the message that each plugin of lineage takes."""
 PLUGINS = (*ARRAY_PLUGINS, *LINEAGE_MESSAGES, plugins.GRAPH, plugins.LANDSCAPE)
 
 Held = float | NDArray[Any] | bytes
 
 
 def plugin_of(plugin: str) -> str:
-    """The plugin's name as MindSpore spells it; the documentation's LANDSCAPE is taken, too."""
+    """Check a plugin's name, and return it in MindSpore's spelling; LANDSCAPE, as documented, is accepted, too."""
     known = "landscape" if plugin == "LANDSCAPE" else plugin
     if known not in PLUGINS:
         raise LineageParamValueError(
@@ -41,7 +41,7 @@ def plugin_of(plugin: str) -> str:
 
 
 def tag_of(name: str) -> str:
-    """The name, which must be text that is not empty and can be written as UTF-8."""
+    """Check that a name is non-empty text that can be written as UTF-8, and return it."""
     if not isinstance(name, str) or not name:
         raise InvalidTagError(f"A value's name must be a non-empty str, but is {name!r}.")
     try:
@@ -52,7 +52,7 @@ def tag_of(name: str) -> str:
 
 
 def held(plugin: str, name: str, value: Any) -> Held:
-    """`value` in the form that `encoding` takes for this plugin."""
+    """Convert `value` to the form that `encoding` takes for this plugin."""
     if plugin == "scalar":
         return _scalar(name, value)
     if plugin in ARRAY_PLUGINS:
@@ -75,7 +75,7 @@ def _scalar(name: str, value: Any) -> float:
 
 
 def _only_item(value: Any) -> Any:
-    """What `item()` gives, which is much faster than an array of one element; the value itself if that fails."""
+    """Return `value.item()`, which is much faster than an array of one element; the value itself if that fails."""
     try:
         return value.item()
     except (AttributeError, RuntimeError, TypeError, ValueError):
@@ -107,7 +107,7 @@ def _as_numpy(plugin: str, name: str, value: Any) -> NDArray[Any]:
     if hasattr(value, "asnumpy"):  # MindSpore
         value = value.asnumpy()
     elif hasattr(value, "detach"):
-        # PyTorch, which gives no array of a tensor that keeps a gradient or lives on a device.
+        # PyTorch refuses to convert a tensor that requires a gradient or is on a device.
         value = value.detach().cpu().numpy()
     if not isinstance(value, float | int) and not hasattr(value, "__array__"):
         raise LineageParamTypeError(
@@ -125,7 +125,7 @@ def _as_numpy(plugin: str, name: str, value: Any) -> NDArray[Any]:
 
 
 def _graph(value: Any) -> bytes:
-    """The GraphProto in a serialised ModelProto, as MindSpore's compiler gives it, or in a message of either."""
+    """Return the serialised GraphProto of a GraphProto, a ModelProto, or the bytes of a ModelProto."""
     kind = _kind(value)
     if kind == "GraphProto":
         return bytes(value.SerializeToString())
@@ -152,5 +152,5 @@ def _message(plugin: str, value: Any, wanted: str) -> bytes:
 
 
 def _kind(value: Any) -> str | None:
-    """The name of a protobuf message's type, whoever registered it."""
+    """Return the name of a protobuf message's type, in any descriptor pool; None for other values."""
     return getattr(getattr(value, "DESCRIPTOR", None), "name", None)

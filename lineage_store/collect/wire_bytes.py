@@ -1,6 +1,6 @@
-"""Fields of protobuf messages as bytes, for what is written often: MindSpore makes protobuf run in pure Python.
+"""Serialise fields of protobuf messages that are written often, because MindSpore makes protobuf run in pure Python.
 
-In: a field's number and its value. Out: the bytes that protobuf's own serialiser gives for it. A message is the
+In: a field's number and its value. Out: the same bytes as from protobuf's own serialiser. A message is the
 concatenation of its fields in the order of their numbers.
 """
 
@@ -15,7 +15,7 @@ _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
 def varint(number: int) -> bytes:
-    """An integer as it stands on the wire; a negative one in 64 bits of two's complement."""
+    """Encode an integer; a negative one in 64 bits of two's complement."""
     if 0 <= number <= 0x7F:
         return bytes((number,))
     number %= 2**64
@@ -28,17 +28,17 @@ def varint(number: int) -> bytes:
 
 
 def varint_field(field: int, number: int) -> bytes:
-    """An int32, int64 or enum."""
+    """Encode an int32, int64 or enum."""
     return varint(field << 3 | _VARINT) + varint(number)
 
 
 def double_field(field: int, number: float) -> bytes:
-    """A double."""
+    """Encode a double."""
     return varint(field << 3 | _FIXED_64) + _DOUBLE.pack(number)
 
 
 def float_field(field: int, number: float) -> bytes:
-    """A float; beyond its range infinity, as a C cast gives."""
+    """Encode a float; a number beyond its range becomes infinity, as in a C cast."""
     try:
         packed = _FLOAT.pack(number)
     except OverflowError:
@@ -47,10 +47,10 @@ def float_field(field: int, number: float) -> bytes:
 
 
 def length_field(field: int, content: bytes) -> bytes:
-    """A string, bytes, packed numbers or a message."""
+    """Encode a string, bytes, packed numbers or a message."""
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 
 
 def fits(value: int, bits: int) -> bool:
-    """Whether a signed integer of so many bits can hold this one."""
+    """Return whether a signed integer of `bits` bits can hold `value`."""
     return -(1 << bits - 1) <= value < 1 << bits - 1

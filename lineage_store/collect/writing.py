@@ -1,9 +1,9 @@
-"""One kind of log file of one recorder: its name and modes, whole frames in it, and a new file when it is full.
+"""Write the log files of one kind for one recorder, and begin a new file when one is full.
 
-In: frames. Out: files as MindSpore names them, made when the first frame comes. Promises: a file is never opened
-twice and never truncated by another recorder, also of the same second; a write that fails takes back what it left of
-a frame, so that the file ends with a whole one and later frames may follow; the file gets its closed mode also when
-the process is killed. Not thread-safe: one thread at a time writes. It does not know what a frame means.
+In: frames. Out: files with MindSpore's names, created with the first frame. Promises: recorders of the same second
+never open or truncate each other's files; after a failed write the incomplete frame is removed, so that the file ends
+with a complete one and later frames may follow; the file gets its closed mode even if the process is killed, where
+`last_mode` can start its process. Not thread-safe. Does not know what a frame means.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lineage_store.eventlog.mindspore import filenames
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400
 _WRITE_BYTES = 4 * 1024 * 1024
-"""Frames are written together up to about this size."""
+"""Approximate maximum size of the frames that are written with one system call."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """Where all log files of one recorder are, and what their names share."""
+    """The directory of all log files of one recorder, and the common parts of their names."""
 
     directory: Path
     prefix: str
@@ -35,16 +35,16 @@ class LogName:
     host: str
 
     def at(self, timestamp: int, suffix: str) -> Path:
-        """The file of that second since the epoch."""
+        """Return the path of the file with this unix time in seconds."""
         return self.directory / filenames.compose(self.prefix, timestamp, self.device, self.host, suffix)
 
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """How files are made, and how large they grow."""
+    """The modes and the maximum size of files."""
 
     max_file_size: int | None = None
-    """Bytes of each file; None is no limit."""
+    """Maximum bytes of each file; None: no limit."""
     file_mode: int = FILE_MODE
     closed_file_mode: int = CLOSED_FILE_MODE
 
@@ -54,14 +54,14 @@ class FrameTooLongError(OSError):
 
 
 def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
-    """The first second from now on whose paths are not taken."""
+    """Return the first second from now on for which none of the paths exists."""
     return next(
         second for second in count(int(time.time())) if not any(map(os.path.lexists, paths_at(second)))
     )
 
 
 class LogFile:
-    """The file that is open, or will be when a frame comes; then its successors."""
+    """A log file, which is created with the first frame, and its successors."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class LogFile:
         rules: FileRules,
         opening: Callable[[], bytes] = bytes,
     ) -> None:
-        """`opening` makes what every file begins with: the version's frame, or nothing."""
+        """`opening` returns the bytes that every file begins with: the version's frame, or nothing."""
         self._name, self._suffix, self._timestamp, self._rules = name, suffix, timestamp, rules
         self._opening = opening
         self._descriptor: int | None = None
@@ -80,13 +80,13 @@ class LogFile:
 
     @property
     def path(self) -> Path:
-        """The file that is open, or that will be made unless its name is taken by then."""
+        """The open file, or the next one to be created, unless that name is taken by then."""
         return self._name.at(self._timestamp, self._suffix)
 
     def append(self, frames: Sequence[bytes]) -> int:
-        """Write as many of the frames as go into this file at once; how many: call again with the others.
+        """Write the first of the frames, as many as fit; return their number. Call again with the rest.
 
-        OSError: the first of them is not in the file; the file is as it was before.
+        Raises OSError if the first frame could not be written; the file then has no part of it.
         """
         if self._size and not self._holds(self._size + len(frames[0])):
             self._begin_another()
@@ -99,7 +99,7 @@ class LogFile:
         status = os.fstat(descriptor)
         if status.st_nlink == 0:
             raise FileNotFoundError(f"{self.path} was removed while it was written")
-        self._size = status.st_size  # more than was counted when Ctrl-C came between writing and counting
+        self._size = status.st_size  # more than `_size` if Ctrl-C came between writing and counting
         content, ends = bytearray(opening), []
         for frame in frames:
             if len(content) > _WRITE_BYTES or not self._holds(self._size + len(content) + len(frame)):
@@ -109,7 +109,7 @@ class LogFile:
         return self._write(descriptor, content, ends)
 
     def close(self) -> None:
-        """Give the file its closed mode; the next frame goes into another file."""
+        """Close the file and give it its closed mode; the next frame goes into a new file."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor, self._size = self._descriptor, None, 0
@@ -131,12 +131,12 @@ class LogFile:
                 )
             except FileExistsError:
                 self._timestamp += 1
-        os.fchmod(self._descriptor, self._rules.file_mode)  # whatever the umask took away
+        os.fchmod(self._descriptor, self._rules.file_mode)  # regardless of the umask
         self._keeper = keeper_of(self._descriptor, self._rules.closed_file_mode)
         return self._descriptor
 
     def _write(self, descriptor: int, content: bytearray, ends: list[int]) -> int:
-        """Write all, or what the disk takes up to one of the `ends`; how many of these are reached."""
+        """Write all, or on a failure the complete frames up to one of the `ends`; return how many frames."""
         written = 0
         try:
             with memoryview(content) as view:
@@ -155,7 +155,7 @@ class LogFile:
         try:
             os.ftruncate(descriptor, size)
             self._size = size
-        except OSError:  # then nothing may follow in this file
+        except OSError:  # the rest of a frame stays, so no frame may follow in this file
             self._begin_another()
 
     def _begin_another(self) -> None:

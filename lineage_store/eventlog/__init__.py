@@ -1,6 +1,6 @@
-"""Log files: their formats, and what is in them. Knows no SQL and no MindSpore.
+"""Log files: their formats and contents. Needs neither SQL nor an installed MindSpore.
 
-`formats` is the table of log formats, by which everybody else reads log files; `values` and `columns` are what any of
-them decodes to; `records` cuts bytes into checked frames and writes them; `mindspore` has MindSpore's file names,
-events, payloads and protobuf messages; `inspection` takes a log file apart.
+`formats` is the table of log formats, through which all other packages read log files; `values` and `columns` define
+what every format decodes to; `records` splits bytes into checked frames and writes frames; `mindspore` has
+MindSpore's file names, events, payloads and protobuf messages; `inspection` lists the parts of a log file.
 """

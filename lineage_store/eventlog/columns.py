@@ -1,4 +1,4 @@
-"""Many frames at once: their values as columns, one tag at a time, as the fast path of a format gives them."""
+"""The result of a format's fast path: the values of many frames as numpy columns, one piece per tag."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Texts = NDArray[np.object_]
 
 @dataclass(frozen=True, slots=True)
 class ScalarPiece:
-    """Scalars of one tag, by ascending frame; float32 widened."""
+    """Scalars of one tag, by ascending frame; float32 values widened to float64. All arrays have equal lengths."""
 
     tag: str
     frame: Integers
-    """Index of its frame among the buffer's."""
+    """Index of the value's frame among the frames of the buffer."""
     value_index: Integers
     step: Integers
     wall_time: Floats
@@ -30,7 +30,7 @@ class ScalarPiece:
 
 @dataclass(frozen=True, slots=True)
 class PayloadPiece:
-    """Histograms, images or tensors of one tag, by ascending frame."""
+    """Histograms, images or tensors of one tag, by ascending frame; one entry of each array per value."""
 
     plugin: str
     tag: str
@@ -40,23 +40,23 @@ class PayloadPiece:
     wall_time: Floats
     size_bytes: Integers
     rank: Integers
-    """How many dimensions each has."""
+    """Number of dimensions of each value."""
     shape: Integers
-    """(n, greatest rank), each row as far as its rank goes."""
+    """Array of shape (n, greatest rank); in each row only the first `rank` entries count."""
     dtype: Texts
-    """As PayloadValue has it."""
+    """As in PayloadValue."""
     integers: Mapping[str, Integers]
-    """Of histograms: count, nan_count, pos_inf_count, neg_inf_count."""
+    """For histograms: count, nan_count, pos_inf_count, neg_inf_count."""
     floats: Mapping[str, Floats]
-    """Of histograms: min, max, sum."""
+    """For histograms: min, max, sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The values of a buffer's frames, as far as they were read together."""
+    """The values of a buffer's frames, except for the frames in `left`."""
 
     frames: Frames
     scalars: list[ScalarPiece]
     payloads: list[PayloadPiece]
     left: Integers
-    """Indices of the frames that are left to be decoded one by one."""
+    """Indices of the frames that the caller must decode one by one."""

@@ -1,8 +1,9 @@
-"""The log formats that can be read, a row each: all that ingest, questions and verification know of any of them.
+"""THE table of log formats, one row each: all that ingest, queries and verification know about a format.
 
-In: the name of a file, or of a format. Out: a LogFormat, which knows its files' names and their order, where their
-frames begin and end, what is in a frame, how a payload is read back, and when a writer has finished.
-Promises: a further format is one more row of FORMATS; nothing else imports what belongs to one format.
+In: the name of a file or of a format. Out: a LogFormat, which recognises file names, finds and decodes frames, reads
+payloads back and says when a writer has finished.
+Promises: a further format needs only one more row of FORMATS; apart from the collectors, which write log files, no
+other package imports the modules of one format.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName
 
 
 class Reader(Protocol):
-    """Where frames begin and end in one buffer; `framing.FrameReader` is one, and says what these promise."""
+    """Finds the frames of one buffer. `framing.FrameReader` is one and documents both methods."""
 
     def next(self, start: int = 0) -> Frame | NeedData | Suspect:
-        """What stands at index `start`."""
+        """Return what is at index `start`."""
 
     def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
-        """The first frame at or behind index `start` and before `before`, where something may stand that is none."""
+        """Search for the first frame at or behind index `start` and before index `before`."""
 
 
 class OpenReader(Protocol):
-    """A reader of a buffer whose first byte has the file position `base`."""
+    """Creates a reader."""
 
     def __call__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = ...) -> Reader:
-        """See above."""
+        """Create a reader of `buffer`, whose first byte has the file position `base`."""
 
 
 class DecodeColumns(Protocol):
-    """Read whole buffers of summary files at once."""
+    """Decodes whole buffers of summary files at once."""
 
     def __call__(self, buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
-        """The frames of each segment, up to the first that is not complete and valid, and what they hold."""
+        """Decode the frames of each segment up to the first one that is not complete and valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +52,32 @@ class LogFormat:
     """One format of log files."""
 
     name: str
-    """As `log_file.format` has it: stores keep it, so that it never changes."""
+    """The value of `log_file.format`. Stores keep it, so it must never change."""
     naming: str
-    """What every name of such a file has in it, for people."""
+    """The part that all names of such files have, as users are told."""
     recognise: Callable[[str], ParsedName | None]
-    """What a file's name says, and with its timestamp where the file stands among its job's; None: not such a file."""
+    """Parse a file's name; None if it is no name of this format."""
     ignored_reason: Callable[[str], str | None]
-    """Why a name does not count though it looks like one of this format's; None for every other name."""
+    """Return why a name does not count though it looks like one of this format's; None for every other name."""
     is_finished: Callable[[os.stat_result], bool]
-    """Whether nobody writes to a file any more: what is incomplete at its end remains so."""
+    """Return whether the writer has finished the file, so that an incomplete end will stay incomplete."""
     reader: OpenReader
-    """Finds frames."""
+    """Create a reader that finds the frames of a buffer."""
     header_bytes: int
-    """So many bytes tell whether a frame may begin with them."""
+    """Number of bytes from which a reader can tell whether a frame may begin there."""
     decode: Callable[[bytes, str], Sequence[Value]]
-    """The values of a frame's payload in a file of this kind. Raises EventDecodeError."""
+    """Decode (payload of a frame, kind of the file) to its values. Raises EventDecodeError."""
     decode_payload: Callable[[str, bytes, int], Any]
-    """What a plugin's value at this place of a frame's payload is, as a sample gives it. Raises EventDecodeError."""
+    """Decode (plugin, payload of a frame, index of the value in its event) to a sample's value. Raises
+    EventDecodeError."""
     weigh: Callable[[bytes, str, int], tuple[int, int]] | None = None
-    """How many parts an event in a file of this kind has, and how many of them are values, before it is decoded; None:
-    decoding takes no more memory than its bytes call for."""
+    """Count, without decoding, (parts, values among them) in (payload, kind of the file, number to stop at); None:
+    decoding never takes much more memory than the payload's size."""
     decode_columns: DecodeColumns | None = None
-    """What `decode` would give of many frames, faster; None: frame by frame is fast enough."""
+    """Decode many frames at once, with the same result as `decode`; None: `decode` alone is fast enough."""
 
     def payload_of(self, frame: bytes, checksum: int) -> bytes:
-        """The payload of exactly one frame. Raises EventDecodeError when this is not the frame of that checksum."""
+        """Return the payload of exactly one frame. Raises EventDecodeError unless the frame has that checksum."""
         found = self.reader(frame, max_frame_bytes=len(frame)).next()
         if not isinstance(found, Frame) or (found.length, found.checksum) != (len(frame), checksum):
             raise EventDecodeError("The bytes are not the frame that was there.")
@@ -83,7 +85,7 @@ class LogFormat:
 
 
 def _is_read_only(status: os.stat_result) -> bool:
-    """MindSpore takes away the right to write when it closes a file (mode 0400)."""
+    """MindSpore removes write permission when it closes a file (mode 0400)."""
     return not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
 
 
@@ -102,11 +104,11 @@ FORMATS: tuple[LogFormat, ...] = (
         decode_columns=vectorised.decode,
     ),
 )
-"""Of formats that both recognise a name, the first has it."""
+"""If several formats recognise a name, the first one wins."""
 
 
 def recognise(name: str) -> tuple[LogFormat, ParsedName] | None:
-    """The format of a file with this name, and what the name says; None when it is no log file."""
+    """Return the format of a file with this name, and the parsed name; None if it is no log file."""
     for log_format in FORMATS:
         if parsed := log_format.recognise(name):
             return log_format, parsed
@@ -114,7 +116,7 @@ def recognise(name: str) -> tuple[LogFormat, ParsedName] | None:
 
 
 def ignored_reason(name: str) -> str | None:
-    """Why a name does not count as a log file's; None when it does."""
+    """Return why a name does not count as a log file's; None if it does."""
     if recognise(name):
         return None
     reasons = (log_format.ignored_reason(name) for log_format in FORMATS)
@@ -122,12 +124,12 @@ def ignored_reason(name: str) -> str | None:
 
 
 def naming() -> str:
-    """What a log file's name has in it."""
+    """Return the part that a log file's name must have, as users are told."""
     return " or ".join(log_format.naming for log_format in FORMATS)
 
 
 def format_of(name: str) -> LogFormat:
-    """The format that a store calls so. Raises UnknownFormatError for one that this version does not know."""
+    """Return the format with this name. Raises UnknownFormatError if this version does not know it."""
     for log_format in FORMATS:
         if log_format.name == name:
             return log_format
@@ -138,7 +140,7 @@ def format_of(name: str) -> LogFormat:
 
 
 def assumed(name: str) -> tuple[LogFormat, FileKind]:
-    """How to take any file apart: by its name, or as MindSpore would have named it."""
+    """Return format and kind of any file: by its name if that is a log file's, else MindSpore's format."""
     if found := recognise(name):
         return found[0], found[1].kind
     return FORMATS[0], "lineage" if name.endswith(filenames.LINEAGE_SUFFIX) else "summary"

@@ -1,8 +1,8 @@
-"""A log file taken apart: every frame with its place, and every place that is no frame.
+"""List the parts of a log file: every frame with its position, and every range that is no frame.
 
 In: an open binary file, its format and kind. Out: parts in file order, which together cover the file from 0 to its end.
-Promises: memory is bounded by one frame and one chunk; nothing is passed over silently; the same checks as ingest's.
-Unlike ingest it does not wait: what is suspect is stepped over at once, and said to be so.
+Promises: memory is bounded by one frame and one chunk; no byte is left out; frames pass the same checks as in ingest.
+Unlike ingest it does not wait: a suspect range is reported and skipped at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class PartState(StrEnum):
-    """What a part of the file is."""
+    """State of a part of the file."""
 
     GOOD = "good"
     """A frame with valid checksums that holds a readable event."""
@@ -42,13 +42,13 @@ class PartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One frame, or one range that is none."""
+    """One frame, or one range of bytes that is no frame."""
 
     position: int
     length: int
     state: PartState
     content: str
-    """What the event holds, or why there is none."""
+    """A description of the event, or the reason why there is none."""
     step: int | None = None
     wall_time: float | None = None
 
@@ -56,7 +56,7 @@ class Part:
 def inspect(
     file: BinaryIO, log_format: LogFormat, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> Iterator[Part]:
-    """Every part of a seekable file."""
+    """Yield every part of a seekable file."""
     position, wanted = 0, CHUNK_BYTES
     while content := _read(file, position, wanted):
         base, end = position, position + len(content)
@@ -73,12 +73,11 @@ def inspect(
             if end > position:
                 yield _pending_part(found, end - position)
             return
-        else:
-            wanted = max(CHUNK_BYTES, found.wanted(end - position))
+        wanted = max(CHUNK_BYTES, found.wanted(end - position))
 
 
 def summarise(parts: Iterator[Part]) -> dict[str, int]:
-    """Bytes by state, and the number of frames."""
+    """Return the number of bytes by state (`good_bytes`, …) and the number of `frames`."""
     totals = {"frames": 0, **{f"{state}_bytes": 0 for state in PartState}}
     for part in parts:
         totals[f"{part.state}_bytes"] += part.length
@@ -117,7 +116,7 @@ def _pending_part(need: NeedData, rest: int) -> Part:
 
 
 def _within(suspect: Suspect, base: int) -> tuple[int, int | None]:
-    """Between which indices of the buffer a frame may follow: within what the bad one claims, if it does."""
+    """Return `start` and `before` of `Reader.find`: search inside the bad frame if its end is known."""
     return suspect.position - base + 1, None if suspect.end is None else suspect.end - base
 
 
@@ -128,7 +127,7 @@ def _behind(
     log_format: LogFormat,
     max_frame_bytes: int,
 ) -> int:
-    """Where the next frame begins, or the bad one ends, or the file."""
+    """Return the position behind a suspect range: the next frame, the end of the bad frame, or the end of the file."""
     if isinstance(following, Frame):
         return following.position
     if following is None and suspect.end is not None:
@@ -138,7 +137,7 @@ def _behind(
 
 
 def _next_frame(file: BinaryIO, position: int, log_format: LogFormat, max_frame_bytes: int) -> int:
-    """Where the next valid frame begins at or behind `position`; the end of the file when there is none."""
+    """Return the position of the next valid frame at or behind `position`; the end of the file if there is none."""
     while len(content := _read(file, position, CHUNK_BYTES)) >= log_format.header_bytes:
         found = log_format.reader(content, base=position, max_frame_bytes=max_frame_bytes).find()
         if isinstance(found, NeedData):

@@ -1,7 +1,7 @@
-"""What a log file holds, whichever format wrote it: what its name says, and the values of its events.
+"""The contents of a log file in any format: the parts of its name, and the values of its events.
 
-In: nothing. Out: plain, frozen values that every log format decodes to, and all that ingest, questions and verification
-know of a format's content. Text that will be a key of the store (tags) comes in its stored form.
+In: nothing. Out: plain, frozen values that every log format decodes to. Ingest, queries and verification know nothing
+else about a format's contents. Text that becomes a key of the store (tags) is in its stored form.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ class EventDecodeError(LineageStoreError):
 
 
 class ParsedName(Protocol):
-    """What the name of a log file says."""
+    """The parts of a log file's name."""
 
     @property
     def kind(self) -> FileKind:
-        """What the file holds."""
+        """Whether the file holds samples or lineage."""
 
     @property
     def timestamp(self) -> int:
-        """When the writer was opened, unix s. It orders a job's files, and names order those of one second."""
+        """When the writer was opened, unix time in seconds. It orders a job's files; the names break ties."""
 
     @property
     def device(self) -> int | None:
-        """Device or rank."""
+        """Device or rank; None if the name does not say."""
 
     @property
     def host(self) -> str:
-        """Where it was written; empty when the name does not say."""
+        """Host that wrote the file; empty if the name does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What opens a summary file, such as "MindSpore.Event:1": its time counts, the text does not."""
+    """The first event of a summary file, such as "MindSpore.Event:1". Only its time is used, not its text."""
 
     wall_time: float
     text: str
@@ -57,7 +57,7 @@ class ScalarValue:
     """One scalar of one step; the value may be NaN or infinite."""
 
     wall_time: float
-    """Seconds since the epoch, as the file says: not monotonic, and not necessarily a time at all (NaN)."""
+    """Unix time in seconds as the file has it: not necessarily monotonic, and possibly NaN."""
     step: int
     tag: str
     value: float
@@ -65,10 +65,10 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True)
 class HistogramStatistics:
-    """What a histogram says about all its values. `min`, `max` and `sum` are of the finite ones only."""
+    """Statistics of a histogram's values. `min`, `max` and `sum` cover the finite values only."""
 
     count: int
-    """All values, NaN and infinities included."""
+    """Number of all values, NaN and infinities included."""
     nan_count: int
     pos_inf_count: int
     neg_inf_count: int
@@ -79,40 +79,40 @@ class HistogramStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PayloadValue:
-    """One value that stays in the log file, described."""
+    """The description of one value that stays in the log file."""
 
     wall_time: float
     step: int
-    """0 where the event has none, as with graphs."""
+    """0 if the event has none, as with graphs."""
     plugin: str
     tag: str | None
-    """None where the format gives it none, as MindSpore a graph."""
+    """None if the format gives the value no tag, as MindSpore does for graphs."""
     value_index: int
-    """Place of the value in its event; with the frame's position it finds the payload again."""
+    """Index of the value in its event; with the frame's position it locates the payload."""
     dtype: str | None
-    """"png" of an image; the declared type of a tensor or landscape, e.g. "float32"; else None."""
+    """"png" for an image; the declared type of a tensor or landscape, e.g. "float32"; else None."""
     shape: tuple[int, ...]
-    """Image (height, width, channels) · tensor its dims · landscape those of z · histogram (buckets,) ·
-    graph (nodes,)."""
+    """Image: (height, width, channels). Tensor: its dims. Landscape: the dims of z. Histogram: (buckets,).
+    Graph: (nodes,)."""
     size_bytes: int
     """Bytes of the encoded value in the file."""
     statistics: HistogramStatistics | None = None
 
     def series_tag(self, file_name: str) -> str:
-        """The tag of its series: its own, "" included; the name of its file stands in for one that it has not."""
+        """Return the tag of its series: its own tag, even if empty; the name of its file if the tag is None."""
         return file_name if self.tag is None else self.tag
 
 
 @dataclass(frozen=True, slots=True)
 class LineageEvent:
-    """One lineage event, in MindInsight's words, which the fold reads whatever the format."""
+    """One lineage event. Every format uses MindInsight's keys for its content, which the fold reads."""
 
     wall_time: float
     kind: LineageKind
     content: dict[str, Any]
-    """Plain and JSON-able. train: `{group: {key: value}}` with the groups and keys of `fields` · eval: `{"metric": JSON
-    text or None}`, and `epoch` and `step` of the training where the file tells them · dataset_graph: the last
-    operation, nested by `children` · user_info: `{key: value}`."""
+    """JSON-able. train: `{group: {key: value}}` with the groups and keys of `fields`. eval: `{"metric": JSON text or
+    None}`, and `epoch` and `step` of the training if the file has them. dataset_graph: the last operation, nested by
+    `children`. user_info: `{key: value}`."""
 
 
 SummaryValue: TypeAlias = Version | ScalarValue | PayloadValue
@@ -121,7 +121,7 @@ Value: TypeAlias = SummaryValue | LineageEvent
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Buckets [left, left + width), the last one closed, and how many values are in each; equal lengths."""
+    """Buckets [left, left + width), the last one closed, and the number of values in each; arrays of equal length."""
 
     left: NDArray[np.float64]
     width: NDArray[np.float64]
@@ -150,7 +150,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Landscape:
-    """A loss landscape, with the training's path over it where the writer had one."""
+    """A loss landscape, with the training's path over it if the file has one."""
 
     surface: Points
     path: Points | None

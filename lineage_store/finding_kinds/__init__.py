@@ -1,8 +1,8 @@
-"""THE table of what can be found: for each kind how bad it is, what is said of it, and what to do.
+"""THE table of the kinds of findings: for each its severity, its text and what to do.
 
-One row per kind, in the module that its subject names. Ingest stores problems by these names (`ingest_problem.kind`),
-every report takes its words from here, `status --check` its exit code, and docs/faults.md its list.
-`findings.finding` fills in what stands in braces.
+One row per kind, in the module named after its subject. Ingest stores problems under these names
+(`ingest_problem.kind`); every report takes its texts from here, `status --check` its exit code, docs/faults.md its
+list. `findings.finding` fills in the placeholders in braces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a base dir, or the daemon that follows it, from going on, and what is odd about one."""
+"""Findings about a base dir or the daemon that follows it: what stops it, and what is unusual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of finding is: how bad it is, what is said of it, and what to do. Pure; knows no kind."""
+"""The row type of the tables of finding kinds: severity, text and remedies. Pure. Does not know any kind."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Worth knowing; everything that can be read is read."""
+    """Worth knowing; everything readable is read."""
     SOME_FILES = "some files"
-    """Some log files cannot be read, the others are; or one of several daemons cannot go on, or the standby."""
+    """Some log files cannot be read, the others are; or one of several daemons, or the standby, cannot work."""
     STANDSTILL = "standstill"
     """Nothing is read or written there."""
 
@@ -29,13 +29,13 @@ class Kind:
     remedy: str = ""
     """What to do; empty: nothing."""
     heading: str = ""
-    """In few words, for a line that counts several or has little room."""
+    """A short text for a line that counts several findings or has little room."""
     remedies: Mapping[str, str] = field(default_factory=dict)
-    """Other remedies, by the case in which they apply."""
+    """Alternative remedies, by the case in which they apply."""
     gives_up_bytes: bool = False
-    """Whether its byte range was given up: those bytes are quarantined."""
+    """Whether the bytes of its range are given up, that is, quarantined."""
     joins: bool = False
-    """Whether ranges that meet are one, though words differ: the words of the first stand for all."""
+    """Whether adjacent ranges are merged though their texts differ; the first text is kept."""
 
     @property
     def title(self) -> str:
@@ -44,11 +44,11 @@ class Kind:
 
     @property
     def anchor(self) -> str:
-        """Where the documentation tells of it, below docs/."""
+        """Its section of the documentation, relative to docs/."""
         return f"faults.md#{self.name}"
 
     def remedy_in(self, case: str) -> str:
-        """The remedy in a case; where there is no other, the one of the kind."""
+        """Return the remedy for `case`, one of `remedies`; for an empty case, the kind's own remedy."""
         return self.remedies[case] if case else self.remedy
 
 

@@ -1,4 +1,4 @@
-"""What ingest stores of log files, and what `verify` tells of them."""
+"""Findings about log files: the problems that ingest stores, and those that `verify` reports."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ LOG_FILES = (
         "The evaluation counts without metrics. Record metrics that are a JSON object.",
     ),
 )
-"""What ingest stores of log files, and of the ways to them."""
+"""Problems that ingest stores about log files and the directories that lead to them."""
 
 PROOFS = (
     Kind(
@@ -131,4 +131,4 @@ PROOFS = (
         "Verify it again; it is no worse for that.",
     ),
 )
-"""What `verify` tells of a log file, beside what makes it unreadable."""
+"""What `verify` reports about a log file, beside the problems that make it unreadable."""

@@ -1,4 +1,4 @@
-"""What `why` tells of a path, beside what ingest stores of it."""
+"""Findings of `why` about a path, beside the problems that ingest stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found about the database, and about the standby that answers questions."""
+"""Findings about the database, and about the standby that answers questions."""
 
 from __future__ import annotations
 

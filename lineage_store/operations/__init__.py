@@ -1,1 +1,1 @@
-"""What people who run a store ask for: is it well, why is it missing, read it again, remove, forget, move, verify."""
+"""Operations for whoever runs a store: check its health, explain what is missing, read again, remove, move, verify."""

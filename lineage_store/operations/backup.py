@@ -1,9 +1,9 @@
 """Back up a store into one file, and restore it from there.
 
-In: an engine or a URL, and a file. Out: a SQLite file, or an archive of pg_dump; a store as it was. Promises: a backup
-is of one moment, checked, on the disk, or not there at all; whoever is killed while restoring leaves the store as it
-was or as it is to be; contents are replaced on request only, and never under an ingester. What log files have gained
-since the backup is read by the next ingest, for bookmarks are restored with the rows.
+In: an engine or a URL, and a file. Out: a SQLite file or an archive of pg_dump; a restored store. Promises: a backup
+file is a consistent snapshot, checked and synced to disk, or does not appear at all; a killed restore leaves either
+the old contents or the restored ones; contents are replaced on request only, and never while an ingester leads.
+Bookmarks are restored with the rows, so the next ingest reads what log files have gained since.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, 
 
 PRIVATE = 0o600
 _SQLITE, _ARCHIVE = b"SQLite format 3\0", b"PGDMP"
-"""What the two kinds of backups begin with."""
+"""The first bytes of the two kinds of backups."""
 _NAME_ONE = "Name what `lineage-store backup` wrote of a store in the same kind of database."
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a store holds again."""
+    """The contents of a restored store."""
 
     jobs: int
     last_ingest_at: datetime | None
-    """What log files have gained since is read again."""
+    """The end of its last ingest cycle."""
     left: str | None
-    """The statement that puts limits of roles back, where this user may not run it."""
+    """A statement that somebody else must run to restore the limits of roles, if this user may not; else None."""
 
 
 def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None) -> int:
-    """Write a backup in place of an older one; its size in bytes. Raises LineageStoreError, and the older one stays.
+    """Write a backup, replacing an older one; return its size in bytes. On LineageStoreError the older one stays.
 
-    `told` is told how far it has come, of SQLite: pg_dump does not say.
+    For SQLite, `told` is called with the progress; pg_dump does not report any.
     """
     path = _file_of(engine)
     if path is not None and os.path.exists(target) and target.samefile(path):
@@ -80,11 +80,11 @@ def restore(
     allow_network_filesystem: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> Restored:
-    """Let the store at a URL be what a backup says.
+    """Restore the store at a URL from a backup; `replace` allows to replace existing contents.
 
-    Raises LineageStoreError for what is no backup of the kind of database, and where the store has contents, unless
-    they are to be replaced; LeaseHeldError while an ingester leads; DatabaseUnavailableError while a SQLite store is
-    open.
+    Raises LineageStoreError if the file is no backup of this kind of database, or if the store has contents and
+    `replace` is not set; LeaseHeldError while an ingester leads; DatabaseUnavailableError while a SQLite store is
+    open elsewhere.
     """
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     try:
@@ -120,7 +120,7 @@ def _named(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        is_damaged = type(error) is sqlite3.DatabaseError  # what the system refuses is a subclass
+        is_damaged = type(error) is sqlite3.DatabaseError  # errors of the system are subclasses
         hint = "Do both directories exist, may this user write there, and is there room?"
         raise LineageStoreError(
             f"{what}: {error}.", hint="It is damaged: use an older backup." if is_damaged else hint
@@ -135,7 +135,8 @@ def _refuse_other_kind(source: Path, beginning: bytes) -> None:
 
 
 def _refuse_contents(engine: Engine, replace: bool) -> None:
-    """Raises LeaseHeldError while somebody leads, NotAStoreError for a database that is another's."""
+    """Raise LineageStoreError unless the store is empty or `replace` is set; LeaseHeldError while an ingester leads;
+    NotAStoreError for another application's database."""
     try:
         if upgrade.is_empty(engine):
             return
@@ -157,7 +158,10 @@ def _refuse_contents(engine: Engine, replace: bool) -> None:
 
 
 def _refuse_laid_out(engine: Engine) -> None:
-    """pg_restore drops constraints before tables, which partitions do not allow, and extensions with all they know."""
+    """Raise LineageStoreError for a partitioned or distributed store, which pg_restore cannot replace.
+
+    pg_restore drops constraints before tables, which partitions do not allow, and drops extensions with their metadata.
+    """
     if upgrade.is_empty(engine):
         return
     with reading(engine) as connection:
@@ -172,7 +176,7 @@ def _refuse_laid_out(engine: Engine) -> None:
 
 
 def _has_contents(engine: Engine) -> bool:
-    """Raises LeaseHeldError while somebody leads."""
+    """Return whether the store has a base dir. Raises LeaseHeldError while an ingester leads one."""
     with reading(engine) as connection:
         for number, _ in registry.base_dirs(connection):
             leases.last(connection, number)
@@ -190,7 +194,7 @@ def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None
 
 
 def _check_file(path: Path, named: Path) -> None:
-    """Raise LineageStoreError, by the name that the user knows, unless it is a store that we know, and whole."""
+    """Raise LineageStoreError, naming the file `named`, unless `path` is an undamaged store of a known version."""
     try:
         version = upgrade.current(f"sqlite:///{path}")
     except NotAStoreError:
@@ -205,7 +209,8 @@ def _check_file(path: Path, named: Path) -> None:
 
 
 def _close(path: Path) -> None:
-    """Take the write-ahead log of the old file in and away, which nobody else can while it is open."""
+    """Merge the old file's write-ahead log into it and delete it. Raises DatabaseUnavailableError if somebody else has
+    the store open, as then that is impossible."""
     if not path.exists():
         return
     try:

@@ -1,8 +1,8 @@
-"""Choose the best results of jobs anew, after `less_is_better` was changed.
+"""Choose the best results of jobs again, after the setting `less_is_better` was changed.
 
-In: an engine, settings. Out: how many jobs have another best now. Promises: evaluations that the store holds are all it
-needs, log files are not read; only jobs whose best is another are written, some a transaction, and who follows changes
-is told of them; whoever is interrupted runs it again.
+In: an engine, settings. Out: the number of jobs whose best result is another now. Promises: log files are not read;
+only jobs whose best result changes are written, in batches, and listed as changed; after an interruption, running it
+again does the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ JOBS_AT_A_TIME = 500
 
 
 def choose_best(engine: Engine, settings: Settings) -> int:
-    """Let every best be what the settings say. Raises LeaseHeldError while an ingester that is no daemon is at work."""
+    """Update every job whose best results are not as the settings say; return their number.
+
+    Raises LeaseHeldError if an ingester other than a daemon leads a base dir.
+    """
     is_less = less_is_better(settings.less_is_better)
     with reading(engine) as connection:
         metrics = [metric for metric, _ in bests.chosen_otherwise(connection, is_less)]

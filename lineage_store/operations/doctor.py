@@ -1,7 +1,7 @@
-"""Is everything in place for ingest to work? One finding per question, with what to do where the answer is no.
+"""Check that everything ingest needs is in place: one finding per check, with a remedy if it fails.
 
-In: settings, the store's URL, base dirs to look at. Out: findings. Promises: a failure of one question is its finding,
-never an exception; nothing is changed, no database is made.
+In: settings, the store's URL, base dirs to look at. Out: findings. Promises: a failed check is a finding, not an
+exception; nothing is changed, and no database is created.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "googl
 
 
 def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator[Finding]:
-    """All findings: on these base dirs, those of the settings and those of the store."""
+    """Yield all findings about the store and about `base_dirs`, the settings' base dirs and the store's."""
     yield from _versions()
     yield from _store(url, settings)
     leaders = _leaders(url)
@@ -104,7 +104,7 @@ def _schema(engine: Engine) -> Finding:
 
 
 def layout_of(engine: Engine) -> str:
-    """How the store is laid out, in a sentence; empty where that is as usual."""
+    """Describe a partitioned or distributed store in a sentence; an empty text for any other store."""
     with reading(engine) as connection:
         found, spread = partitions.layouts(connection), distribution.layout(connection)
     if not found:
@@ -195,7 +195,7 @@ def _unreadable(root: OpenBaseDir, file: FoundFile) -> Iterator[Finding]:
 
 
 def _leaders(url: str) -> dict[Path, str | None]:
-    """The base dirs of the store with their leaders; none when there is no store to ask (its own findings say why)."""
+    """Return the store's base dirs with their leaders; none if there is no usable store, which `_store` reports."""
     try:
         with _opened(url) as engine:
             if upgrade.is_empty(engine):

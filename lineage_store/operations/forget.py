@@ -1,8 +1,8 @@
-"""Forget a base dir: what the store holds of it goes, its log files stay.
+"""Forget a base dir: remove it and its jobs from the store; its log files stay on disk.
 
-In: an engine and a base dir. Out: what was forgotten. Promises: nobody ingests into it meanwhile, by the lease; every
-transaction is short; an interrupted removal leaves nothing that a later ingest could mistake for read, and is taken up
-when the base dir is forgotten again.
+In: an engine and a base dir. Out: what was forgotten. Promises: holds the lease, so that nobody ingests into it
+meanwhile; every transaction is short; after an interruption, a later ingest reads all files from the start, and
+forgetting the base dir again removes the rest.
 """
 
 from __future__ import annotations
@@ -17,35 +17,32 @@ from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.leaving import remove_rows
 from lineage_store.store import leases
 from lineage_store.store.database.engine import reading, require_writable, writing
-from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting
 from lineage_store.store.writes.forgetting import Holdings
 
 
 def holdings(engine: Engine, base_dir: Path) -> Holdings | None:
-    """What there is to forget; None when the store does not know the base dir."""
-    with reading(engine) as connection:
-        ids = forgetting.ids_of(connection, stored_path(base_dir))
-        return forgetting.holdings(connection, ids) if ids else None
+    """Return what the store holds of a base dir; None if it does not know the base dir."""
+    return _known(engine, base_dir)[1]
 
 
 def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | None:
-    """Remove a base dir and everything below it from the store; what there was, None for one that it does not know.
+    """Remove a base dir and its jobs from the store; return what was removed, None for an unknown base dir.
 
-    Raises LeaseHeldError when an ingester leads it.
+    Raises LeaseHeldError if an ingester leads it.
     """
     require_writable(engine)
-    with reading(engine) as connection:
-        ids = forgetting.ids_of(connection, stored_path(base_dir))
-        found = forgetting.holdings(connection, ids) if ids else None
+    ids, found = _known(engine, base_dir)
     for base_dir_id in ids:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
-            _remove(engine, lease, base_dir, settings.batch_rows)
+            with writing(engine) as connection:
+                leases.confirm(connection, lease)
+                forgetting.begin(connection, base_dir_id, stored_path(base_dir))
+            remove_rows(engine, lease, settings.batch_rows)
     return found
 
 
-def _remove(engine: Engine, lease: Lease, base_dir: Path, rows_at_a_time: int) -> None:
-    with writing(engine) as connection:
-        leases.confirm(connection, lease)
-        forgetting.begin(connection, lease.base_dir_id, stored_path(base_dir))
-    remove_rows(engine, lease, rows_at_a_time)
+def _known(engine: Engine, base_dir: Path) -> tuple[list[int], Holdings | None]:
+    with reading(engine) as connection:
+        ids = forgetting.ids_of(connection, stored_path(base_dir))
+        return ids, forgetting.holdings(connection, ids) if ids else None

@@ -1,7 +1,8 @@
-"""Is all well with ingest? What the store tells, what daemons on this host tell, and what can be seen from outside.
+"""Find what is wrong with ingest: from the store, from the status files of this host's daemons, and from the disk.
 
-In: an engine, or a URL where the store does not open; paths of base dirs. Out: findings, and what daemons do
-with base dirs. The store cannot hold what keeps it from being written: that is in the status files of the daemons.
+In: an engine, or a URL if the store cannot be opened; paths of base dirs. Out: findings, and what daemons do with
+base dirs. Promises: changes nothing. A failure to write to the store cannot be recorded in the store, so daemons
+record it in their status files.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from lineage_store.texts import from_stored, to_stored
 
 
 def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
-    """What the daemons of this host do with one base dir, or with each, whether the database answers or not.
+    """Return what this host's daemons do with one base dir, or with all, even if the database does not answer.
 
-    `url` as in the settings: empty for the default store. Those of this user, and for root those of every user.
+    `url` as in the settings: empty for the default store. Only this user's daemons; for root, every user's.
     """
     store = engines.identity(engines.parse_url(url or default_url()))
     only = None if base_dir is None else str(base_dir)
@@ -40,11 +41,11 @@ def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
 def findings(
     engine: Engine, base_dir: Path | None, wanted: Sequence[Path], *, within_s: float
 ) -> Sequence[Finding]:
-    """What is not well with ingest, of one base dir that the store knows or of all; nothing when it is.
+    """Return what is wrong with ingest of one base dir that the store knows, or of all; empty if all is well.
 
-    A base dir is well when an ingester leads it or has searched it `within_s`, and no daemon of this host is kept from
-    reading it. Where nothing is read and something keeps the store from being written, that is told too; and `wanted`
-    base dirs that the store does not know.
+    A base dir is well if an ingester leads it or has searched it `within_s`, and no daemon of this host reports that it
+    cannot read it. If nothing is read and the store cannot be written to, the cause is also returned. For all base
+    dirs, those in `wanted` that the store does not know are findings, too.
     """
     stored = None if base_dir is None else to_stored(str(base_dir))
     with engines.reading(engine) as connection:
@@ -56,7 +57,7 @@ def findings(
             finding("unknown_base_dir", str(each))
             for each in wanted
             if each not in known
-            and Path(os.path.realpath(each)) not in known  # the disk is asked only if need be
+            and Path(os.path.realpath(each)) not in known  # resolving links is slow, so only if needed
         ]
     idle = {each.subject for each in found if each.severity is Severity.STANDSTILL}
     url = engine.url.render_as_string(hide_password=False)
@@ -71,7 +72,7 @@ def findings(
 def findings_without_database(
     url: str, base_dir: Path | None, error: DatabaseUnavailableError
 ) -> Sequence[Finding]:
-    """What is not well where the store does not open, and why that is."""
+    """Return what is wrong if the store cannot be opened: the cause, and what this host's daemons report."""
     found = [of_database(error.cause, what=error.message, remedy=error.hint or "")]
     statuses = daemons(url, base_dir)
     return found + list(_of_daemons(statuses, {}, {to_stored(each.base_dir) for each in statuses}))
@@ -80,9 +81,9 @@ def findings_without_database(
 def _of_daemons(
     statuses: Sequence[DaemonStatus], leaders: Mapping[tuple[str, int], str | None], idle: set[str]
 ) -> Iterator[Finding]:
-    """What daemons tell of themselves, and what has become of them.
+    """Yield what daemons report, and which of them have ended.
 
-    One that has ended, or was stopped, does not matter where another leads or `ingest` reads by the clock.
+    A daemon that has ended or was stopped is no finding if another one leads, or if `ingest` is run regularly.
     """
     for each in statuses:
         subject, found = to_stored(each.base_dir), each.finding

@@ -1,7 +1,8 @@
-"""What a monitor wants to know of a store, in numbers.
+"""Measure a store for monitoring.
 
-In: an engine. Out: `Measures`, all of one moment. Promises: asking never fails for want of the database: that it does
-not answer is one of the things to know. Does not know in which format they are told.
+In: an engine. Out: `Measures`; the numbers are of one transaction, the findings of a later one. Promises: a database
+that does not answer is a measure (`is_up`), not an exception. Does not know the format in which monitors read
+measures.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SIZE = text("SELECT pg_database_size(current_database())")
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Where a SQLite store lies."""
+    """The disk of a SQLite store."""
 
     size_bytes: int
     free_bytes: int
@@ -44,25 +45,25 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How a store stands. Text is in its stored form, which every format can hold."""
+    """The measures of a store. Text is in its stored form, which every format can hold."""
 
     is_up: bool
     findings: Sequence[Finding] = ()
     base_dirs: Sequence[Row] = ()
-    """Rows of v_base_dir, each with `lag_s`: seconds since it was searched in full, None before."""
+    """Rows of v_base_dir, each with `lag_s`: seconds since it was last searched in full; None if it never was."""
     totals: Sequence[Row] = ()
     """Rows of ingest_total, each with the `path` of its base dir."""
     problems: Sequence[tuple[str, str, int]] = ()
-    """Base dir, kind, and how many are open."""
+    """(base dir, kind, number of open problems)."""
     store_bytes: int | None = None
     disk: Disk | None = None
-    """None for PostgreSQL, whose disk its own host knows."""
+    """None for PostgreSQL, whose disk only its own host can measure."""
     standby: Replay | None = None
-    """None where no standby answers questions."""
+    """None if no standby answers questions."""
 
 
 def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measures:
-    """How the store stands now; `wanted` and `within_s` as for `health.findings`."""
+    """Measure a store now; `wanted` and `within_s` as for `health.findings`."""
     try:
         with reading(engine) as connection:
             found = _read(connection, engine)
@@ -73,7 +74,7 @@ def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measu
 
 
 def measure_without(url: str, error: Exception) -> Measures:
-    """How a store stands that does not open, or does not answer."""
+    """Return the measures of a store that cannot be opened or does not answer."""
     if isinstance(error, DatabaseUnavailableError):
         return Measures(False, health.findings_without_database(url, None, error))
     return Measures(False)

@@ -1,8 +1,8 @@
-"""Measures as Prometheus takes them.
+"""Convert measures to Prometheus metrics.
 
-In: measures. Out: metric families; a collector for a registry. Promises: names and labels stay from release to release;
-however often it is asked, measuring takes a twentieth of a core at most, and while the database hangs one thread waits
-for it, and the others say that it is not up. `metric_families` is pure.
+In: measures. Out: metric families; a collector for a registry. Promises: names and labels stay the same from release
+to release; measuring takes at most 5 % of the time, however often metrics are scraped; if the database hangs, only
+one thread waits for it, and other scrapes report after some seconds that it is not up. `metric_families` is pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lineage_store.store.admin.replay import Replay
 
 PREFIX = "lineage_store_"
 SHARE = 0.05
-"""Of a core."""
+"""Maximum share of the time spent measuring."""
 LONGEST_WAIT_S = 5.0
-"""For a measurement under way; Prometheus gives up after 10 s."""
+"""How long to wait for another thread's measurement; Prometheus gives up after 10 s."""
 _BASE_DIR = ["base_dir"]
 _GAUGES = (
     ("lag_seconds", "lag_s", "Since the base dir was last searched in full."),
@@ -35,22 +35,22 @@ _GAUGES = (
     ("shards", "shards", "Shards that the base dir is divided into."),
     ("led_shards", "led_shards", "Shards of it that an ingester leads."),
 )
-"""Name, column of v_base_dir, meaning."""
+"""(name, column of v_base_dir, meaning)."""
 _COUNTERS = (
     ("ingested_bytes", "bytes_read", "Bytes of log files that were read."),
     ("ingested_events", "events", "Events that were ingested."),
     ("ingested_samples", "samples", "Samples that were ingested."),
 )
-"""Name, column of ingest_total, meaning."""
+"""(name, column of ingest_total, meaning)."""
 _SUMMARIES = (
     ("cycle_duration_seconds", "cycles", "What a pass over a base dir took, of those that left a record."),
     ("batch_duration_seconds", "batches", "What writing a batch took."),
 )
-"""Name, column of ingest_total, which has the seconds beside it, meaning."""
+"""(name, column of ingest_total, meaning); the column with the suffix `_s` has the seconds."""
 
 
 def metric_families(measures: Measures) -> Iterator[Metric]:
-    """All there is to tell of a store."""
+    """Yield all metrics of a store."""
     yield GaugeMetricFamily(f"{PREFIX}database_up", "Whether the database answers.", measures.is_up)
     yield _findings(measures)
     for name, item, meaning in _GAUGES:
@@ -73,14 +73,14 @@ def metric_families(measures: Measures) -> Iterator[Metric]:
 
 
 class StoreCollector(Collector):
-    """Measures when it is asked, unless it did so just before."""
+    """Measures when it is scraped; shortly after that, it returns the same metrics again."""
 
     def __init__(self, measure: Callable[[], Measures]) -> None:
         self._measure, self._measuring = measure, threading.Lock()
         self._families, self._valid_until = list[Metric](), float("-inf")
 
     def collect(self) -> Iterable[Metric]:
-        """The families of a registry."""
+        """Return the metric families, as the registry asks."""
         if not self._measuring.acquire(timeout=LONGEST_WAIT_S):
             return list(metric_families(Measures(is_up=False)))
         try:

@@ -1,7 +1,7 @@
-"""Metrics of a process at a port of its own, for this host alone.
+"""Serve the metrics of a process at a port of its own, for this host only.
 
-In: what measures. Out: `GET /metrics` for the length of a block. Promises: it listens at the loopback address; a page
-of a browser that calls it by another name (DNS rebinding) learns nothing.
+In: a function that measures. Out: `GET /metrics` while a block runs. Promises: listens on the loopback address only;
+requests under another host name, such as a web page's by DNS rebinding, are refused.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _NAMES = (HOST, "localhost")
 
 class _Quiet(WSGIRequestHandler):
     timeout = 10.0
-    """Seconds that a client may be silent."""
+    """Seconds after which a silent client is disconnected."""
 
     def log_message(self, *_: object) -> None:
-        """A scrape is not worth a line."""
+        """Log nothing for a scrape."""
 
 
 @contextmanager
 def exposed(port: int, measure: Callable[[], Measures]) -> Iterator[int]:
-    """Answer scrapes; gives the port, which is a free one where 0 is asked for. Raises ConfigError."""
+    """Answer scrapes while the block runs, and yield the port; port 0 takes any free one. Raises ConfigError."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(measure))
     ProcessCollector(registry=registry)

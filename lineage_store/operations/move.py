@@ -1,8 +1,8 @@
-"""Move a base dir to another path: what the store holds of it stays, and is told under the new name.
+"""Change the path of a base dir in the store, after its job directories were moved.
 
-In: an engine, the stored path of a base dir, and where its job directories are now. Out: what was moved. Promises:
-nobody ingests into it meanwhile, by the lease; one transaction, so that whoever is interrupted leaves it at either path
-whole; ingest reads nothing again, for it knows files by their place beneath the base dir. Log files are not touched.
+In: an engine, a base dir with its old path, and its new path. Out: what was moved. Promises: holds the lease, so that
+nobody ingests into it meanwhile; changes all in one transaction, so that an interruption leaves either path; no log
+file is read again, because the store knows files by their path relative to the base dir. Log files are not touched.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Move:
     old: str
     new: str
     holdings: Holdings
-    """Jobs, and those of them that have a label or a remark: all of them stay."""
+    """Number of its jobs, and of those with a label or a remark; all of them stay."""
     files: int
-    """Log files that the store knows and has not missed."""
+    """Log files that the store knows, without those it found missing before."""
     absent: int
-    """Those of them that are not at the new path, or shorter there than what was read."""
+    """Number of them that are not at the new path, or are shorter there than the bytes already read."""
     example: str | None
-    """One of these."""
+    """The path of one absent file."""
 
 
 def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
-    """What `move` would do. Raises LineageParamSummaryPathError where the store knows the new path already."""
+    """Return what `move` would do. Raises LineageParamSummaryPathError for a path that `move` never accepts."""
     with reading(engine) as connection:
         _refuse_known(connection, base_dir_id, old, new)
         holdings = forgetting.holdings(connection, [base_dir_id])
@@ -57,7 +57,7 @@ def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
 def move(
     engine: Engine, base_dir_id: int, old: Path, new: Path, settings: Settings, *, force: bool = False
 ) -> Move:
-    """Give a base dir another path; `force`: also where log files are not there.
+    """Give a base dir another path; `force`: even if log files are absent there.
 
     Raises LeaseHeldError while an ingester leads it, LineageParamSummaryPathError for a path that is no directory, lies
     in another base dir, is known already, or (without `force`) lacks log files.
@@ -82,7 +82,7 @@ def move(
 
 
 def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path) -> None:
-    """Raise LineageParamSummaryPathError where the store holds something at the new path; LeaseHeldError if led."""
+    """Raise LineageParamSummaryPathError if the store has jobs at the new path; LeaseHeldError if it is led."""
     ids = forgetting.ids_of(connection, stored_path(new))
     if not ids:
         return
@@ -108,7 +108,7 @@ def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path
 
 
 def _compared(engine: Engine, base_dir_id: int, new: Path) -> tuple[int, list[str]]:
-    """How many log files there are to be, and those that are not there as they were read."""
+    """Return the number of log files that should be there, and the paths of those that are absent or too short."""
     files, absent, after = 0, list[str](), ""
     last: str | None = ""
     while last is not None:

@@ -1,8 +1,9 @@
-"""Carry out the policies of the settings at once, as a daemon does by itself; or say what that would remove.
+"""Apply the policies of the settings now, instead of waiting for a daemon; or list what that would remove.
 
-In: an engine, a base dir, policies. Out: the jobs that they name; afterwards none of them, and a tombstone for each;
-the series that they name, and afterwards thinned ones. Promises: as `remove.py` does; a daemon gives way while jobs are
-taken out of sight, and while some series are thinned; the size of the store is looked at anew for each base dir.
+In: an engine, a base dir, policies. Out: the jobs and series that the policies select; afterwards these jobs are
+removed, with a tombstone each, and these series are thinned. Promises: every transaction is short; a daemon gives up
+its lease while jobs are hidden and while a group of series is thinned; the size of the store is checked again for
+each base dir. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir in memory.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ from lineage_store.store.database.engine import database_time, reading
 from lineage_store.texts import from_stored
 
 _SERIES_A_LEASE = 50
-"""So many are thinned while a daemon gives way; then it has its turn."""
+"""Series that are thinned before a daemon may have its lease back for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredJob:
-    """A job that a policy names."""
+    """A job that a policy selects."""
 
     base_dir: str
     train_id: str
     policy: str
-    """The setting that names it, such as `keep_days = 90`."""
+    """The setting that selects it, such as `keep_days = 90`."""
     state: str
     begun: int
-    """Greatest timestamp in the names of its log files, unix s: by this jobs are older or newer."""
+    """Latest timestamp in the names of its log files, unix time in seconds; it decides which jobs are older."""
     last_wall_time: float | None
-    """Greatest wall time of its events, unix s."""
+    """Latest wall time of its events, unix time in seconds."""
     on_disk: bool
-    """Whether any log file of it is left."""
+    """Whether any of its log files is left."""
     log_bytes: int
     samples: int
     store_bytes: int
-    """What it takes in the database, about."""
+    """Approximate bytes that it takes in the database."""
 
     @staticmethod
     def of(base_dir: str, job: Expired) -> ExpiredJob:
-        """A job of a base dir, as people know it."""
+        """Convert a row of the catalog, whose text is in its stored form."""
         return ExpiredJob(
             base_dir=base_dir,
             train_id=from_stored(job.train_id),
@@ -67,7 +68,7 @@ class ExpiredJob:
 
 @dataclass(frozen=True, slots=True)
 class LongSeries:
-    """A scalar of one log file of which the policy `keep_every_step_days` lets samples go."""
+    """A scalar series of one log file that the policy `keep_every_step_days` would thin."""
 
     base_dir: str
     train_id: str
@@ -75,13 +76,13 @@ class LongSeries:
     log_file: str
     policy: str
     on_disk: bool
-    """Whether any log file of the job is left: from it `reingest` reads every step again."""
+    """Whether any log file of the job is left, so that `reingest` can read every step again."""
     samples: int
-    """As many as were written; of each bucket seven stay at most."""
+    """Number of samples before thinning; at most seven per bucket stay."""
 
     @staticmethod
     def of(base_dir: str, series: Thinnable, policies: Policies) -> LongSeries:
-        """A series of a base dir, as people know it."""
+        """Convert a row of the catalog, whose text is in its stored form."""
         return LongSeries(
             base_dir=base_dir,
             train_id=from_stored(series.train_id),
@@ -95,14 +96,14 @@ class LongSeries:
 
 @dataclass(frozen=True, slots=True)
 class ThinTotal:
-    """How many series were thinned, and how many of their samples went."""
+    """Number of thinned series, and of their removed samples."""
 
     series: int = 0
     samples: int = 0
 
 
 def required(settings: Settings) -> Policies:
-    """The policies of some settings. Raises ConfigError where they have none."""
+    """Return the policies of some settings. Raises ConfigError if they have none."""
     policies = policies_of(settings)
     if policies is None:
         raise ConfigError(
@@ -114,7 +115,7 @@ def required(settings: Settings) -> Policies:
 
 
 def named_by(engine: Engine, base_dir_id: int, policies: Policies) -> Iterator[Expired]:
-    """Every job of a base dir that the policies name now, the oldest first."""
+    """Yield every job of a base dir that the policies select now, the oldest first."""
     last = None
     while True:
         with reading(engine) as connection:
@@ -129,20 +130,21 @@ def named_by(engine: Engine, base_dir_id: int, policies: Policies) -> Iterator[E
 def carry_out(
     engine: Engine, base_dir_id: int, policies: Policies, settings: Settings
 ) -> Iterator[Sequence[Expired]]:
-    """Remove the jobs of a base dir that the policies name; gives out which, page by page, when they are out of sight.
+    """Remove the jobs of a base dir that the policies select; yield them page by page, once they are hidden.
 
-    Raises LeaseHeldError when an ingester other than a daemon leads the base dir, or another removal is at work.
+    Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
     """
-    named = list(named_by(engine, base_dir_id, policies))  # before the leases, which do not wait for it
+    named = list(named_by(engine, base_dir_id, policies))  # before taking the leases, to hold them briefly
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         for begin in range(0, len(named), JOBS_AT_A_TIME):
             yield take_out_of_sight(engine, lead, leaving, named[begin : begin + JOBS_AT_A_TIME])
 
 
 def thin_all(engine: Engine, base_dir_id: int, policies: Policies, settings: Settings) -> Iterator[int]:
-    """Thin the series of a base dir that the policies name; gives out of each how many samples went, 0 if it changed.
+    """Thin the series of a base dir that the policies select; yield the number of samples removed from each.
 
-    Raises LeaseHeldError when an ingester other than a daemon leads the base dir.
+    That number is 0 for a series that changed meanwhile. Raises LeaseHeldError if an ingester other than a daemon leads
+    the base dir.
     """
     named = named_series(engine, base_dir_id, policies)
     while some := list(islice(named, _SERIES_A_LEASE)):

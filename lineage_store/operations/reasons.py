@@ -1,7 +1,7 @@
-"""The reasons that `why` gives, one small question each.
+"""The single checks of `why`, one function each.
 
-In: a place on disk, settings, rows of `log_file`. Out: findings, none where there is nothing to say.
-The questions about the disk look at it now; those about rows are pure.
+In: a place on disk, settings, rows of `log_file`. Out: findings, none if all is well. Promises: checks of the disk
+look at its present state; `of_row`, `of_tombstone` and `of_problems` are pure. Does not query the database.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lineage_store.texts import from_stored, to_stored
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path lies: its base dir in the store, and its parts below it."""
+    """A path, with its base dir in the store and its parts relative to the base dir."""
 
     path: Path
     base_dir: Path
@@ -39,34 +39,34 @@ class Place:
     follow_symlinks: bool = False
 
     def train_id(self, parts: tuple[str, ...]) -> str:
-        """The stored id of the job at these parts."""
+        """Return the stored id of the job at these parts."""
         return "./" + to_stored("/".join(parts))
 
     @property
     def beneath(self) -> str:
-        """Its path below the base dir."""
+        """Its path relative to the base dir."""
         return "/".join(self.parts)
 
     def opened(self) -> AbstractContextManager[OpenBaseDir]:
-        """Its base dir, to look at it from there."""
+        """Open its base dir."""
         return opened(self.base_dir, follow_symlinks=self.follow_symlinks)
 
     def status(self) -> os.stat_result | None:
-        """What is there; None for nothing, for what may not be looked at, and behind links that are not followed."""
+        """Return the status of the path; None if it does not exist, may not be read or is behind an unfollowed link."""
         with suppress(OSError), self.opened() as root:
             return root.status(self.beneath)
         return None
 
 
 def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator[Finding]:
-    """What the way from the base dir to a job's directory has to do with it."""
+    """Yield what is wrong with the path from the base dir to a job's directory."""
     if len(parts) > 1 and not settings.recursive:
         yield finding("too_deep", str(place.path), levels=len(parts), base_dir=place.base_dir)
     yield from _of_links(place, parts)
 
 
 def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Finding]:
-    """What a look into a directory has shown."""
+    """Yield what a scan of a directory has shown."""
     subject = str(place.path)
     for problem in path_problems(place.base_dir, seen.unreadable):
         yield replace(problem, subject=_path(place, problem.subject))
@@ -82,7 +82,7 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Find
 
 
 def of_file(place: Place) -> Iterator[Finding]:
-    """What the file itself has to do with it."""
+    """Yield what is wrong with a file on disk."""
     subject = str(place.path)
     if reason := formats.ignored_reason(place.parts[-1]):
         yield finding("ignored_name", subject, reason=reason)
@@ -105,7 +105,7 @@ def of_file(place: Place) -> Iterator[Finding]:
 
 
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
-    """What the store says of one generation of a log file."""
+    """Yield what the store knows about one generation of a log file."""
     pending = row.size_bytes - row.byte_offset
     if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield finding("old_generation", subject)
@@ -131,7 +131,7 @@ def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
 
 
 def of_tombstone(directory: Path, stone: Tombstone | None) -> Iterator[Finding]:
-    """That the job was removed, if it was."""
+    """Yield that the job was removed, if it was."""
     if stone is not None:
         reason, removed_at = from_stored(stone.reason), stone.removed_at
         yield finding(
@@ -140,26 +140,26 @@ def of_tombstone(directory: Path, stone: Tombstone | None) -> Iterator[Finding]:
 
 
 def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]:
-    """Open problems, of the paths that they name."""
+    """Yield the open problems, about the paths that they name."""
     for row in problems:
         subject, severity = _path(place, row.path), severity_of(row.kind)
         yield Finding(row.kind, subject, severity, f"Open problem: {row.reason}", row.remedy)
 
 
 def of_growth(place: Place, row: Row[Any]) -> Iterator[Finding]:
-    """By how much the file has grown since, if it has."""
+    """Yield by how much the file has grown since ingest last looked, if it has."""
     status = place.status()
     if status and row.current and (more := status.st_size - row.size_bytes) > 0:
         yield finding("grown", str(place.path), more=more)
 
 
 def _path(place: Place, stored: str) -> str:
-    """A stored path below the base dir, as a whole."""
+    """Return the absolute path of a stored relative path."""
     return os.path.normpath(os.path.join(place.base_dir, from_stored(stored)))
 
 
 def _of_links(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
-    """The first symbolic link on the way from the base dir that is not followed, if there is one."""
+    """Yield the first symbolic link in the path that is not followed, if there is one."""
     try:
         with place.opened() as root:
             root.status("/".join(parts))
@@ -171,4 +171,4 @@ def _of_links(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
         elif not place.follow_symlinks:
             yield finding("unfollowed_link", str(place.path), step=step)
     except OSError:
-        pass  # which is told of the place itself
+        pass  # reported by the checks of the place itself

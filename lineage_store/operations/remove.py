@@ -1,9 +1,10 @@
-"""Remove jobs by rule: by age, by condition, or because nothing of them is left on disk; and let them come back.
+"""Remove jobs by age, by condition, or because no log file is left on disk; and restore removed jobs.
 
-In: an engine, a base dir, a clean-up. Out: the jobs that it names; afterwards none of them, and a tombstone for each.
-Promises: every transaction is short and what is held in memory is one page of jobs; a daemon gives way while jobs are
-taken out of sight, and reads on while their rows go; what an interrupted removal has left is out of sight already, and
-goes with the next one. Log files, labels and remarks stay.
+In: an engine, a base dir, a clean-up. Out: the jobs that it selects; afterwards these are removed, with a tombstone
+each.
+Promises: every transaction is short, and only one page of jobs is in memory; a daemon gives up its lease while jobs
+are hidden, and goes on reading while their rows are deleted; after an interruption, the hidden jobs stay hidden, and
+the next removal deletes their rows. Log files, labels and remarks stay.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ LONGEST_S = 1_000 * 365 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """Which jobs may go: those for which everything that is given holds. Live jobs never go.
+    """Which jobs to remove: those that match all given rules. Live jobs are never removed.
 
-    Raises LineageParamValueError for an age that is none.
+    Raises LineageParamValueError for an age out of range.
     """
 
     older_than_s: float | None = None
-    """No event, no growth and no log file begun for so long."""
+    """Seconds in which there was no event, no growth and no new log file."""
     condition: Mapping[str, Any] | None = None
-    """A search_condition; jobs without lineage match none. Its order and page do not count."""
+    """A search_condition; jobs without lineage never match. Its sort order and page are ignored."""
     missing: bool = False
-    """No log file of the job is left on disk."""
+    """Only jobs without any log file left on disk."""
 
     def __post_init__(self) -> None:
         if self.older_than_s is not None and not 0 <= self.older_than_s <= LONGEST_S:
@@ -67,19 +68,19 @@ class CleanUp:
 
 @dataclass(frozen=True, slots=True)
 class RemovableJob:
-    """A job that a clean-up names."""
+    """A job that a clean-up selects."""
 
     base_dir: str
     train_id: str
     state: str
     last_wall_time: float | None
-    """Greatest wall time of its events, unix s."""
+    """Latest wall time of its events, unix time in seconds."""
     log_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedJob:
-    """A job that was removed, and that ingest leaves alone."""
+    """A removed job, which ingest ignores."""
 
     base_dir: str
     train_id: str
@@ -94,18 +95,18 @@ class _Job(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How many jobs, and the bytes of their log files."""
+    """Number of jobs, and the bytes of their log files."""
 
     jobs: int = 0
     log_bytes: int = 0
 
     def plus(self, other: Total) -> Total:
-        """Both."""
+        """Return the sum of both."""
         return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
 
 
 def total(jobs: Iterable[_Job]) -> Total:
-    """Count jobs as they come."""
+    """Count jobs and their bytes, keeping none in memory."""
     count = log_bytes = 0
     for job in jobs:
         count, log_bytes = count + 1, log_bytes + job.log_bytes
@@ -113,7 +114,7 @@ def total(jobs: Iterable[_Job]) -> Total:
 
 
 def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
-    """Every job that the rules name now, by id."""
+    """Yield every job that the rules select now, by ascending id."""
     after = 0
     while True:
         with reading(engine) as connection:
@@ -128,9 +129,9 @@ def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removab
 def remove(
     engine: Engine, base_dir_id: int, rules: Rules, settings: Settings
 ) -> Iterator[Sequence[Removable]]:
-    """Remove every job that the rules name; gives out which, page by page, when they are out of sight.
+    """Remove every job that the rules select; yield them page by page, once they are hidden.
 
-    Raises LeaseHeldError when an ingester other than a daemon leads the base dir, or another removal is at work.
+    Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
     """
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         after = 0
@@ -141,7 +142,7 @@ def remove(
 
 @contextmanager
 def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[tuple[Lease, Lease]]:
-    """Hold the leases of a base dir and of what is leaving it; in the end, with the latter alone, remove its rows."""
+    """Hold the leases of a base dir and of its leaving jobs; afterwards, with only the latter, delete their rows."""
     lasts_s = settings.lease_s
     with writing(engine) as connection:
         leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
@@ -163,7 +164,7 @@ def _take_out_of_sight(
 
 
 def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
-    """Raise LineageParamSummaryPathError where log files seem to be missing because a share is not mounted."""
+    """Raise LineageParamSummaryPathError if log files seem to be missing only because a share is not mounted."""
     with reading(engine) as connection:
         present = any_present(connection, base_dir_id)
     if os.path.isdir(base_dir) and present:
@@ -175,10 +176,10 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
 
 
 def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp) -> Rules:
-    """What a clean-up means for one base dir.
+    """Convert a clean-up to the rules for one base dir.
 
-    Raises LineageParamValueError when nothing is given that could name a job, LineageSearchConditionParamError when the
-    condition is refused, LineageParamSummaryPathError as `refuse_unmounted` does.
+    Raises LineageParamValueError if it has no rule, LineageSearchConditionParamError if the condition is refused,
+    LineageParamSummaryPathError if the base dir seems not to be mounted.
     """
     if not (clean_up.older_than_s is not None or clean_up.condition or clean_up.missing):
         raise LineageParamValueError("A clean-up without any rule would remove every job.")
@@ -192,9 +193,9 @@ def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp
 
 
 def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
-    """Lift the tombstone of a job (stored id); whether it had one.
+    """Remove the tombstone of a job (stored id); return whether it had one.
 
-    Under a lease, so that no daemon goes by what it remembers. Raises LeaseHeldError while another ingest is at work.
+    Takes the lease, so that a daemon reads the tombstones again. Raises LeaseHeldError while another ingest is running.
     """
     with (
         hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,

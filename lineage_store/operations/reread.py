@@ -1,8 +1,8 @@
-"""Read log files again: what was in trouble, or a whole job from its first byte.
+"""Read log files again: those in trouble, or all files of a job from their first byte.
 
-In: an engine, and which files. Out: what was read again. Promises: readers see what was read before until the same file
-has been read anew as far as it goes, and never a mix; labels and remarks stay; a daemon gives way meanwhile; what is
-interrupted goes on with the next pass. Does not mend anything on disk.
+In: an engine, and which files. Out: what was read again. Promises: queries return a file's old rows until it has been
+read again to its end, never a mix; labels and remarks stay; a daemon gives up its lease meanwhile; after an
+interruption the next pass continues. Does not repair anything on disk.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Reread:
     """What was read again."""
 
     tried: int
-    """Log files that were looked at again."""
+    """Number of log files that were tried again."""
     from_start: int
-    """Those of them that were read from their first byte."""
+    """Number of them that were read from their first byte."""
     bytes_read: int = 0
     events: int = 0
 
     def plus(self, other: Reread) -> Reread:
-        """Both."""
+        """Return the sum of both."""
         return Reread(
             self.tried + other.tried,
             self.from_start + other.from_start,
@@ -58,10 +58,10 @@ def retry(
     settings: Settings,
     only: Callable[[KnownFile], bool] | None,
 ) -> Reread:
-    """Try what is in trouble: the files that `only` admits; None: all files and directories of the base dir.
+    """Try the files in trouble again: those that `only` accepts; None: all files and directories of the base dir.
 
-    Files that lost bytes are read from the start: they may have been mended. Raises LeaseHeldError when an ingester
-    other than a daemon is at work, LineageParamSummaryPathError when the base dir cannot be listed.
+    Files with bytes that were given up are read from the start, as they may have been repaired. Raises LeaseHeldError
+    if an ingester other than a daemon leads, LineageParamSummaryPathError if the base dir cannot be listed.
     """
     with hold_lease(
         engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
@@ -80,10 +80,10 @@ def retry(
 
 
 def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, settings: Settings) -> Reread:
-    """Read a job (stored id) from the first byte of every log file; also one that was removed.
+    """Read a job (stored id), even a removed one, from the first byte of every log file.
 
-    What is no longer on disk stays as it was read. Raises as `retry` does, and TrainJobNotFoundError when neither the
-    store nor the disk has such a job.
+    Files that are no longer on disk keep their rows. Raises the same errors as `retry`, and TrainJobNotFoundError if
+    neither the store nor the disk has such a job.
     """
     with hold_lease(
         engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
@@ -104,7 +104,10 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
 
 
 def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
-    """Begin every log file of some jobs (stored ids) anew, beside what readers see; how many there are."""
+    """Start a new generation of every log file of some jobs (stored ids); return the number of files.
+
+    Queries return the old generation until the new one has been read.
+    """
     with reading(this.engine) as connection:
         files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
     with writing(this.engine) as connection:
@@ -121,7 +124,7 @@ def _begin(this: Ingester, files: Sequence[KnownFile]) -> None:
 
 
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
-    """A pass over these jobs (None: the whole base dir), and the removal of what was read before."""
+    """Run a pass over these jobs (None: the whole base dir), and remove the rows of replaced generations."""
     with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
         try:
             counts = pipeline.run_pass(this, only=jobs)
@@ -141,7 +144,7 @@ def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
 
 
 def below(path: str) -> Callable[[KnownFile], bool]:
-    """Whether a file is the one at a path below the base dir (stored text), or lies in the directory there."""
+    """Return a predicate: whether a file is at `path` (relative to the base dir, stored text) or beneath it."""
 
     def admits(file: KnownFile) -> bool:
         place = relative_path(file.train_id, file.name)

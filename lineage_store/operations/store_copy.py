@@ -1,11 +1,10 @@
-"""Copy a whole store into an empty database, of the other kind or of the same.
+"""Copy a whole store into an empty database of either kind.
 
-In: the URLs of both. Out: the same rows under the same ids, but for leases. The source is read in one snapshot, table
-by table in the order of keys; a table of the target's own tells how far each has come, in the transaction that writes
-rows. Promises: killed at any moment and run again, it goes on where it was, and no row is lost or doubled; in the end
-every row of both is compared, scalars that went into PostgreSQL in one run by a digest; until then nobody takes the
-target for a store; memory is bounded by a batch. Needs a source that nobody writes to between two runs: one that has
-changed is refused.
+In: the URLs of both. Out: the same rows with the same ids, except for leases. The source is read in one snapshot, table
+by table by ascending key; the transaction that writes rows also records in the target how far their table is copied.
+Promises: after a kill, running it again continues there, and no row is lost or duplicated; at the end all rows of both
+are compared, scalars that one run wrote into PostgreSQL by a digest; until then the target is marked as unfinished and
+not opened as a store; memory is bounded by a batch. Refuses to continue if the source has changed between two runs.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from lineage_store.store.writes import binary_copy
 
 _TOLD_EACH = 1_000_000
 _BATCHES = 50
-"""Of a transaction."""
+"""Batches per transaction."""
 
 _reached = Table(
     upgrade.UNFINISHED_COPY,
@@ -58,7 +57,7 @@ _reached = Table(
     Column("name", Text, primary_key=True),
     Column("key", Text, nullable=False),
 )
-"""The last key that was copied of each table, as JSON; under the empty name, what the source was when it began."""
+"""The last copied key of each table, as JSON; under the empty name, the `_state` of the source at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +65,9 @@ class StoreCopy:
     """What was copied and compared."""
 
     rows: dict[str, int]
-    """By table."""
+    """Number of rows by table."""
     leaders: int
-    """Shards of the source that an ingester led: what it writes since is not in the copy."""
+    """Number of the source's shards that an ingester led; what these ingesters write later is not in the copy."""
 
 
 def copy_store(
@@ -79,13 +78,13 @@ def copy_store(
     allow_network_filesystem: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> StoreCopy:
-    """Copy the store at one URL to the other, where there is none, an empty one, or this copy, begun or ended.
+    """Copy the store at one URL to another, which has no store, an empty store, or an unfinished or finished copy.
 
-    Raises LineageStoreError where the target holds other data, the source has changed since the copy was begun, or a
-    row differs in the end; and as opening a store does.
+    Raises LineageStoreError if the target has other data, the source has changed since the copy was begun, or a row
+    differs at the end; and the errors of opening a store.
 
     Args:
-        anew: remove what an unfinished copy has left, and begin again.
+        anew: delete the rows of an unfinished copy, and begin again.
     """
     if identity(parse_url(source_url)) == identity(parse_url(target_url)):
         raise LineageStoreError("FROM and TO are the same database.", hint="Name another one to copy it to.")
@@ -115,21 +114,21 @@ def copy_store(
 @contextmanager
 def _snapshot(source: Engine) -> Iterator[Connection]:
     with reading(source) as connection:
-        if connection.dialect.name == "postgresql":  # it waits while the target writes
+        if connection.dialect.name == "postgresql":  # it is idle while the target writes
             connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
         yield connection
 
 
 def _state(store: Connection) -> str:
-    """What tells whether a source has changed since: every change of jobs gives its base dir another revision."""
+    """Return a text that changes with the source, because every change of jobs increases its base dir's revision."""
     known = select(base_dir.c.id, base_dir.c.path, base_dir.c.revision).order_by(base_dir.c.id)
     return json.dumps([list(row) for row in store.execute(known)])
 
 
 def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_filesystem: bool) -> bool:
-    """Make an empty store that is marked as unfinished, or see that the mark is of this source.
+    """Create an empty store marked as unfinished, or check that an unfinished copy is one of this source.
 
-    False: the copy came to its end before, in a process that could not say so any more.
+    Return False if the copy was finished already, by a process that was killed before it could report that.
     """
     try:
         if upgrade.is_empty(target):
@@ -148,7 +147,7 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
             _clear(target)
     with writing(target) as connection:
         _mark_unfinished(connection)
-        if connection.dialect.name == "postgresql":  # one that was killed may still be committing
+        if connection.dialect.name == "postgresql":  # a killed process's transaction may still be committing
             connection.exec_driver_sql(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
         begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
         if begun is None:
@@ -181,7 +180,7 @@ def _clear(target: Engine) -> None:
 def _copy_table(
     snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]
 ) -> binary_copy.Digest:
-    """Copy what is not there yet, some batches a transaction; a digest of what was copied."""
+    """Copy the rows of a table that are not in the target yet; return a digest of the rows copied now."""
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
     count, last, digest = 0, Rows(), binary_copy.Digest(table)
@@ -189,7 +188,7 @@ def _copy_table(
         found = _telling(batches, snapshot, table, "copied", told)
         for first in found:
             some = chain([first], islice(found, _BATCHES - 1))
-            with writing(target, synced=False) as connection:  # the last transaction syncs what was before
+            with writing(target, synced=False) as connection:  # the last transaction syncs all earlier ones
                 for rows in table_rows.append(connection, table, some, digest):
                     if table is train_job:
                         partitions.ensure(connection, [row[0] for row in rows])
@@ -209,7 +208,7 @@ def _telling(
     done: str,
     told: Callable[[str], None],
 ) -> Iterator[Rows]:
-    """The same; of many rows how many are done, and how far that is by the first number of the key."""
+    """Pass the batches on; every million rows, report their number and the share done, estimated by the key."""
     first = next(iter(table.primary_key.columns))
     last = snapshot.execute(select(func.max(first))).scalar()
     count, next_at = 0, _TOLD_EACH
@@ -230,9 +229,9 @@ def _compare(
     hint: str,
     told: Callable[[str], None],
 ) -> dict[str, int]:
-    """The rows of each table; raises LineageStoreError, with the hint, where a row of one is not that of the other.
+    """Compare all rows; return their number by table. Raises LineageStoreError, with the hint, if any differ.
 
-    `scalars` were copied: where PostgreSQL has just these, they need not be read again.
+    `scalars`: the digest of the copied scalars; if PostgreSQL's own digest is the same, they are not read again.
     """
     counts: dict[str, int] = {}
     differences = []
@@ -259,7 +258,7 @@ def _compare(
 
 
 def _are_stored(target: Engine, scalars: binary_copy.Digest) -> bool:
-    """Whether PostgreSQL has these, and no others; False where that must be seen row by row."""
+    """Return whether the target has exactly these scalars by PostgreSQL's digest; False for SQLite, which has none."""
     if target.dialect.name == "sqlite":
         return False
     with reading(target) as connection:
@@ -267,7 +266,7 @@ def _are_stored(target: Engine, scalars: binary_copy.Digest) -> bool:
 
 
 def _finish(target: Engine) -> None:
-    """Let the next rows get the ids after these, and the target be a store."""
+    """Set the sequences behind the copied ids, and remove the mark of an unfinished copy."""
     analyse(target)
     with writing(target) as connection:
         if connection.dialect.name == "postgresql":
@@ -284,7 +283,7 @@ def _finish(target: Engine) -> None:
 def _changes_named(target: Engine) -> Iterator[None]:
     try:
         yield
-    except IntegrityError as error:  # a row of what was not there when its table was copied
+    except IntegrityError as error:  # a row refers to one that was added after its table was copied
         raise _changed(target) from error
 
 

@@ -1,8 +1,8 @@
-"""The rows of a store's tables, one database's as the other's: read in batches in the order of keys, and appended.
+"""Read the rows of a store's tables in batches by ascending key, and append rows to them.
 
-In: a connection, a table, perhaps the key behind which to begin. Out: rows as plain values; rows that are there.
-Promises: memory is bounded by a batch; both databases give the same rows in the same order; samples, of which there
-are very many, go past SQLAlchemy. Does not know what the rows are read for.
+In: a connection, a table, an optional key to start behind. Out: rows as plain values; appended rows. Promises: memory
+is bounded by a batch; both databases return the same rows in the same order; samples, which are very many, bypass
+SQLAlchemy for speed. Does not know what the rows are used for.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from lineage_store.store.writes import binary_copy
 
 SAMPLES = [metadata.tables[name] for name in partitions.SAMPLE_TABLES]
 TABLES = [table for table in metadata.sorted_tables if table not in (ingest_lease, *SAMPLES)] + SAMPLES
-"""Owners before what belongs to them, samples after the jobs. Who leads is a matter of each store."""
+"""All tables but ingest_lease, which is each store's own; referenced tables before those that refer to them."""
 SAMPLES_AT_A_TIME = 2_000
 ROWS_AT_A_TIME = 500
-"""Of other tables, whose rows may hold long texts."""
+"""Batch size of the other tables, whose rows may have long texts."""
 
 Rows = list[tuple[Any, ...]]
 
@@ -37,7 +37,7 @@ Rows = list[tuple[Any, ...]]
 def batches(
     connection: Connection, table: Table, after: Sequence[Any] | None = None
 ) -> Generator[Rows, None, None]:
-    """The rows behind a key, in the order of keys, which is the same on both databases."""
+    """Yield the rows behind the key `after`, by ascending key; the order is the same on both databases."""
     key = list(table.primary_key.columns)
     query = select(*table.columns).order_by(*key)
     if after:
@@ -53,7 +53,7 @@ def batches(
 
 
 def _plain_rows(connection: Connection, query: Statement, size: int) -> Iterator[Rows]:
-    """Rows as the driver reads them, which is all that numbers and texts need."""
+    """Yield rows as the driver returns them; numbers and texts need no conversion by SQLAlchemy."""
     failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
     opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
     try:
@@ -72,9 +72,9 @@ def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
 def append(
     connection: Connection, table: Table, several: Iterable[Rows], digest: binary_copy.Digest
 ) -> Iterator[Rows]:
-    """Append batch after batch, and give each back: all are there when the last was asked for.
+    """Append the batches and yield each of them; all are appended once the iterator is exhausted.
 
-    The digest is of scalars that go into PostgreSQL, which stores some while the next are read.
+    Scalars for PostgreSQL are added to `digest`; PostgreSQL stores a batch while the next one is read.
     """
     names = [column.name for column in table.columns]
     if table not in SAMPLES:
@@ -83,7 +83,8 @@ def append(
             yield rows
     elif connection.dialect.name == "sqlite":
         places = ", ".join("?" * len(names))
-        into = f"INSERT INTO {table.name} ({', '.join(map(_quoted, names))}) VALUES ({places})"  # noqa: S608 - ours
+        quoted = ", ".join(f'"{name}"' for name in names)
+        into = f"INSERT INTO {table.name} ({quoted}) VALUES ({places})"  # noqa: S608 - our own names
         for rows in several:
             connection.exec_driver_sql(into, rows)
             yield rows
@@ -107,7 +108,3 @@ def _columns(table: Table, rows: Rows) -> list[Column]:
         np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
     ]
     return [np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'

@@ -1,16 +1,15 @@
-"""Why a file or a job is, or is not, in the store.
+"""Explain why a file or a job is, or is not, in the store.
 
-In: an engine, a path, settings. Out: a verdict with everything that was found, and what to do about it.
-Promises: the rules are the ones that ingest follows (names, depth, links, access), looked at now, beside what the store
-holds; nothing is changed; no transaction is open while the disk is looked at, which may take long. Does not read what
-is in a file: `inspect` does.
+In: an engine, a path, settings. Out: a verdict with all findings, and what to do about them. Promises: applies the
+same rules as ingest (names, depth, links, access) to the disk as it is now, and compares with the store; changes
+nothing; no transaction is open while the disk is searched, which may take long. Does not read the contents of files;
+`inspect` does.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from lineage_store.texts import from_stored, to_stored
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the store holds all of it, part of it, or nothing, and why."""
+    """How much of a path the store holds, and why."""
 
     path: str
     verdict: str
@@ -45,7 +44,7 @@ class Verdict:
 
 
 def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
-    """Look at a path on disk and in the store. Raises LineageParamSummaryPathError when neither knows it."""
+    """Look at a path on disk and in the store. Raises LineageParamSummaryPathError if neither has it."""
     path = Path(os.path.abspath(path.expanduser()))
     place = _place(engine, path, settings)
     if place is None:
@@ -127,7 +126,7 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
     way = list(reasons.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
-    # Behind a link that is not followed only the way is told, of what is there.
+    # Behind a link that is not followed, `way` is the only finding about what is on disk.
     is_there = place.status() is not None or (way and os.path.lexists(place.path))
     if not (rows or stone or problems or is_there):
         raise LineageParamSummaryPathError(
@@ -162,7 +161,7 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
         given.append(_unread(place, {(train_id, name)}))
     for row in rows:
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
-        given += _prefixed(prefix, reasons.of_row(str(place.path), row))
+        given += [replace(each, what=f"{prefix}{each.what}") for each in reasons.of_row(str(place.path), row)]
         given += reasons.of_growth(place, row)
     given += reasons.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])
@@ -175,7 +174,7 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
 def _look(
     place: Place, train_id: str | None, settings: Settings
 ) -> tuple[list[Finding], set[tuple[str, str]]]:
-    """What a job's directory shows (None: the base dir and all jobs in it), and the (job, name) of its log files."""
+    """Scan a job's directory (`train_id` None: the base dir); return findings and (job, name) of its log files."""
     if place.status() is None:
         return [finding("not_on_disk", str(place.path))], set()
     only = None if train_id is None else [train_id]
@@ -194,11 +193,7 @@ def _unread(place: Place, files: set[tuple[str, str]]) -> Finding:
     return finding("unread", str(place.path), files=len(files), example=example)
 
 
-def _prefixed(prefix: str, found: Iterable[Finding]) -> list[Finding]:
-    return [replace(each, what=f"{prefix}{each.what}") for each in found]
-
-
 def _is_complete(row: Row[Any]) -> bool:
-    """Whether everything of a log file is in the store; a generation that no longer counts does not matter."""
+    """Return whether all of a log file is in the store, without gaps; a superseded generation counts as complete."""
     superseded = row.state == FileState.REPLACED
     return superseded or (row.byte_offset == row.size_bytes and not row.quarantined_bytes)

@@ -1,8 +1,9 @@
-"""A dataset pipeline as the DatasetGraph of a lineage event.
+"""Convert a dataset pipeline to the DatasetGraph of a lineage event.
 
-In: a MindSpore dataset. Out: the message, as MindSpore packs it: the last operation is the root, its inputs are the
-children. Where MindSpore's packing fails, and takes the training along (integers beyond 32 bits, lists of text in an
-operation), the value is kept as text. Python functions in a pipeline have no serialised form and are left out.
+In: a MindSpore dataset. Out: the same message as from MindSpore: the last operation is the root, its inputs are the
+children. For values at which MindSpore's own collector raises and ends the training (integers beyond 32 bits, lists of
+text in an operation), the value is stored as text. Python functions in a pipeline have no serialised form and are left
+out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _Parameters = lineage_pb2.OperationParameter
 
 
 def graph_of(dataset: Any) -> lineage_pb2.DatasetGraph:
-    """The pipeline that ends in `dataset`. Raises what `mindspore.dataset.serialize` raises."""
+    """Return the pipeline that ends in `dataset`. Raises what `mindspore.dataset.serialize` raises."""
     message = lineage_pb2.DatasetGraph()
     content = sources.serialize(dataset)
     if isinstance(content, dict) and "children" in content:

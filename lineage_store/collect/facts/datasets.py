@@ -1,7 +1,7 @@
-"""Where the data of a training lies and how much there is.
+"""Find the location and size of a training's data.
 
-In: a MindSpore dataset, the end of a pipeline. Out: the directory of its first source, the number of examples, the size
-of a batch. Ten kinds of sources name a place on disk; of any other (generators, arrays) there is none to tell.
+In: a MindSpore dataset, the end of a pipeline. Out: the directory of its first source, the number of samples, the
+size of a batch. Only the sources in `_PLACES` have a directory; others, such as generators and arrays, have none.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ _PLACES: tuple[tuple[type, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """Path None: the data come from no file that the pipeline names."""
+    """Location and size of the data at the end of a pipeline."""
 
     path: str | None
+    """Directory of the first source; None if the pipeline names none."""
     count: int
-    """Examples in an epoch, those that fill up the last batch included."""
+    """Samples per epoch, rounded up to full batches."""
     batch_size: int
 
 
 def facts_of(dataset: Any) -> DatasetFacts:
-    """Place, examples and batch size of a pipeline."""
+    """Return directory, number of samples and batch size of a pipeline."""
     batch_size = int(dataset.get_batch_size())
     return DatasetFacts(source_path(dataset), int(dataset.get_dataset_size() * batch_size), batch_size)
 
 
 def source_path(dataset: Any) -> str | None:
-    """The directory of the first source, upstream along the first input; a file gives its directory."""
+    """Return the directory of the first source, found by following first inputs; for a file, its directory."""
     while (path := _own_path(dataset)) is None:
         if not dataset.children:
             return None

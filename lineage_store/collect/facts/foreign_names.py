@@ -1,9 +1,9 @@
-"""What the code of a cell reaches for beyond the cell: what is not copied with it, and might change when it runs.
+"""Find what a cell's code uses outside the cell, which a copy of the cell would share and running it might change.
 
-In: a cell of the user's. Out: names. Promises: code is read, never run; what is not known to be without effect counts.
-Constants, MindSpore's own functions and classes, and modules that compute are no concern; the user's functions are
-looked into. `random` is named wherever it occurs, Python's or numpy's: the threads of a dataset draw from the same
-generators meanwhile, so that they could not be put back.
+In: a cell of the user's. Out: names. Promises: code is read, never run; a name is reported unless it is known to have
+no side effect. Constants, functions and classes of MindSpore and numpy, and modules that only compute are not
+reported; the user's functions are searched in turn. `random` of Python or numpy is always reported: a dataset's
+threads draw from the same generators meanwhile, so that their state could not be restored.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _CONSTANTS = (bool, int, float, str, type(None), Type, ops.Primitive)
 _REFUSED = frozenset(
     {"random", "type", "__class__", "__dict__", "setattr", "globals", "open", "exec", "eval", "next"}
 )
-"""Of what any code may name, that by which it gets out of what is its own."""
+"""Builtins and attributes with which code can reach or change objects outside the cell."""
 
 
 def reaches_for(cell: nn.Cell) -> Iterator[str]:
-    """The names in the code of a cell, and of the cells in it, that lead beyond them."""
+    """Yield the names in the code of a cell and of its inner cells that refer to something outside of them."""
     for _, each in cell.cells_and_names():
         if not _is_computing(type(each)):
             yield from _of_function(type(each).construct, each, set())
@@ -62,7 +62,7 @@ def _of_value(name: str, value: object, cell: nn.Cell, seen: set[CodeType]) -> I
 
 
 def _is_computing(value: object) -> bool:
-    """Whether this is a function, class or module of MindSpore, numpy, math, or Python itself."""
+    """Return whether `value` is a module of MindSpore, numpy or math, or a function or class of those or a builtin."""
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0] in _COMPUTING
     if not (isinstance(value, type) or inspect.isroutine(value)):
@@ -71,7 +71,7 @@ def _is_computing(value: object) -> bool:
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, bool]]:
-    """Global names in code, those that it sets and of functions within it too, and names of attributes (True)."""
+    """Yield (name, whether it is an attribute) of the globals and attributes that code and its inner functions use."""
     for each in dis.get_instructions(code):
         if each.opname.endswith(("_GLOBAL", "_ATTR", "_METHOD", "_NAME")):
             yield str(each.argval), each.opname.endswith(("_ATTR", "_METHOD"))

@@ -1,11 +1,11 @@
-"""The learning rates of an optimizer: what they began with, and what its last step took.
+"""The learning rates of an optimizer: the initial ones, and those of its last step.
 
 In: an optimizer of `mindspore.nn`, `mindspore.mint` or `mindspore.experimental`. Out: one float per parameter group.
 A rate is a parameter (fixed, or set from outside between steps), a list, or a schedule: a cell that MindSpore or the
-user wrote. Promises: the training goes on as if nobody had asked. A schedule is not guessed at but compiled and run, on
-a copy and with the argument that the optimizer gives it; MindSpore's generators of random numbers are put back. One
-whose answer depends on more than the step (it keeps state or draws random numbers), or that reaches for what is not
-its own and so not copied with it, raises LineageLogError.
+user wrote. Promises: the training is not affected. A copy of the schedule is compiled and run with the same argument
+as the optimizer's, and the state of MindSpore's random generators is restored. A schedule whose result depends on
+more than the step (it keeps state or draws random numbers), or that uses objects outside of itself, raises
+LineageLogError.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from lineage_store.collect.facts.foreign_names import reaches_for
 from lineage_store.errors import LineageLogError
 
 _MOST_COPIED = 2**20
-"""Elements in the parameters of a schedule; one with more holds a network."""
+"""Maximum number of elements in the parameters of a schedule; one with more contains a network."""
 
 
 class LearningRates:
     """The rates of one optimizer, with the copies of its schedules."""
 
     def __init__(self, optimizer: Any) -> None:
-        while isinstance(optimizer, nn.LARS):  # whose own rate is a placeholder
+        while isinstance(optimizer, nn.LARS):  # its own rate is a placeholder
             optimizer = optimizer.opt
         self._optimizer = optimizer
         self._groups = getattr(optimizer, "param_groups", None)
         self._copies: dict[int, nn.Cell] = {}
 
     def initial(self) -> float | None:
-        """The rate that training starts with; with several groups, the first one's.
+        """Return the initial rate; with several groups, the first group's.
 
-        A rate that is a parameter is taken as it is now: only lists and schedules remember where they began.
+        For a rate that is a parameter, return its present value: only lists and schedules know their initial one.
         """
         if self._groups:
             return _number(self._groups[0].get("initial_lr", self._groups[0]["lr"]))
@@ -45,17 +45,17 @@ class LearningRates:
         return rates[0] if rates else None
 
     def last(self) -> list[float]:
-        """The rate of each group in the last step of the optimizer, before the first one in that one."""
+        """Return the rate of each group in the optimizer's last step; before the first step, the rate of that."""
         if self._groups:
             return [_number(group["lr"]) for group in self._groups]
         return self._at(max(0, int(_number(self._optimizer.global_step)) - 1))
 
     def _at(self, step: int) -> list[float]:
-        """The rate of each group after so many steps."""
+        """Return the rate of each group after `step` steps."""
         rates = self._optimizer.learning_rate
         if not isinstance(rates, tuple | nn.CellList):
             return [self._rate(rates, step)]
-        # One for each parameter, the same object for all of a group.
+        # There is one rate per parameter; all parameters of a group have the same object.
         return [self._rate(rate, step) for rate in {id(rate): rate for rate in rates}.values()]
 
     def _rate(self, rate: Any, step: int) -> float:
@@ -67,7 +67,7 @@ class LearningRates:
         return self._asked(rate, step) if isinstance(rate, nn.Cell) else _number(rate)
 
     def _asked(self, schedule: nn.Cell, step: int) -> float:
-        # The optimizer's counter of finished steps, one int32 in a list: what a schedule is asked with.
+        # A schedule's argument is the optimizer's counter of finished steps, an int32 of shape (1,).
         counter = Tensor(np.array([step], np.int32))
         kernels, default = dict(_KERNEL_SEED), get_rng_state()
         try:
@@ -84,7 +84,7 @@ class LearningRates:
         return float(answers.pop())
 
     def _copy_of(self, schedule: nn.Cell) -> nn.Cell:
-        """The copy, whose parameters are as the schedule's are now."""
+        """Return the copy of a schedule, with the present values of its parameters."""
         if foreign := next(reaches_for(schedule), None):
             name = type(schedule).__name__
             raise LineageLogError(

@@ -1,7 +1,7 @@
-"""The messages of a lineage event, filled from the run arguments of a callback.
+"""Create the messages of a lineage event from the run arguments of a callback.
 
-In: run arguments and an `Attempts`, which says what to do about a fact that cannot be read. Out: TrainLineage and
-EvaluationLineage, with the fields that MindSpore fills. A fact that is unknown stays unset.
+In: run arguments and an `Attempts`, which handles facts that cannot be read. Out: TrainLineage and EvaluationLineage,
+with the fields that MindSpore fills. Promises: a field whose fact is unknown stays unset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lineage_store.eventlog.mindspore.wire import lineage_pb2
 def train_lineage(
     run: RunArguments, attempts: Attempts, *, learning_rate: float | None = None
 ) -> lineage_pb2.TrainLineage:
-    """What was trained, at the end of it; `learning_rate` where it was read earlier, else as it is now."""
+    """Create the lineage of a training at its end. `learning_rate`: as read earlier; None: read it now."""
     optimizer = attempts.ask("the optimizer", optimizer_of, run)
     if learning_rate is None and optimizer is not None:
         learning_rate = attempts.ask("the learning rate", initial_rate, optimizer)
@@ -59,12 +59,12 @@ def train_lineage(
 
 
 def initial_rate(optimizer: object) -> float | None:
-    """The learning rate that an optimizer begins with."""
+    """Return the initial learning rate of an optimizer."""
     return LearningRates(optimizer).initial()
 
 
 def evaluation_lineage(run: RunArguments, attempts: Attempts) -> lineage_pb2.EvaluationLineage:
-    """The metrics of an evaluation and the data that it was made on."""
+    """Create the lineage of an evaluation: its metrics and its dataset."""
     dataset = attempts.ask("the evaluation dataset", datasets.facts_of, run["valid_dataset"])
     metric = attempts.ask("the metrics", json.dumps, run["metrics"])
     message = lineage_pb2.EvaluationLineage()
@@ -82,7 +82,7 @@ def _class_name(thing: object) -> str | None:
 
 
 def _fill(message: Any, **fields: Any) -> None:
-    """Set the fields that are known; a count beyond int32, for which the format has no room, is not."""
+    """Set the fields that are not None, except for a count beyond int32, which the format cannot hold."""
     for name, value in fields.items():
         if value is None or (isinstance(value, int) and name != "size" and not fits(value, 32)):
             continue

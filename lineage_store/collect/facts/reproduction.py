@@ -1,8 +1,8 @@
-"""What reproduces a training, on request: its environment, and how its optimizer was set up.
+"""Collect what is needed to reproduce a training: its environment, and the parameters of its optimizer.
 
-In: run arguments and an `Attempts`. Out: user-defined values, flat. An optimizer's parameters are the arguments it was
-made with: `init_args` of most in `mindspore.nn`, `defaults` of those in `mindspore.mint` and `mindspore.experimental`,
-of others the attributes of the arguments' names.
+In: run arguments and an `Attempts`. Out: user-defined values, flat. An optimizer's parameters are the arguments of its
+constructor: `init_args` for most in `mindspore.nn`, `defaults` in `mindspore.mint` and `mindspore.experimental`, for
+others the attributes with the arguments' names.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lineage_store.collect.facts.run import RunArguments, optimizer_of
 
 _PLAIN = (str, bool, int, float)
 _LIST_LENGTH = 16
-"""Longer lists are no settings."""
+"""Longer lists are not taken for parameters."""
 
 
 def reproduction_of(run: RunArguments, attempts: Attempts) -> UserValues:
-    """What `collect_environment` gives, with the parameters of the training's optimizer."""
+    """Return the result of `collect_environment`, with the parameters of the training's optimizer."""
     optimizer = attempts.ask("the optimizer", optimizer_of, run)
     parameters = attempts.ask("the optimizer's parameters", parameters_of, optimizer) or {}
     return recordable("collect_environment", collect_environment() | {"optimizer": parameters})
 
 
 def parameters_of(optimizer: Any) -> dict[str, Any]:
-    """Weight decay, betas, momentum and whatever else the optimizer was made with, but for the learning rate."""
+    """Return the constructor arguments of an optimizer, such as weight decay, without the learning rate."""
     named = getattr(optimizer, "init_args", None) or getattr(optimizer, "defaults", None)
     if named is None:
         arguments = inspect.signature(type(optimizer)).parameters
@@ -42,7 +42,7 @@ def parameters_of(optimizer: Any) -> dict[str, Any]:
 def _plain(named: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in named.items():
         if isinstance(value, Tensor | Parameter):
-            # Shortest decimals: 0.8 and not what float32 makes of it.
+            # Through text, to get the shortest decimal, such as 0.8 instead of 0.800000011920929.
             value = float(str(value.asnumpy().reshape(-1)[0])) if value.size == 1 else None
         items = value if isinstance(value, list | tuple) and len(value) <= _LIST_LENGTH else [value]
         if all(isinstance(item, _PLAIN) for item in items):

@@ -1,7 +1,7 @@
-"""What the run arguments of a callback say about the training: optimizer, loss function, loss, model file.
+"""Read facts about a training from a callback's run arguments: optimizer, loss function, loss, model file.
 
-In: `run_context.original_args()`, MindSpore's dict of what is running. Out: MindSpore's objects or plain values; None
-where the training has no such thing. Optimizers are those of `mindspore.nn`, and those of `mindspore.mint` and
+In: `run_context.original_args()`, MindSpore's dict. Out: MindSpore's objects or plain values; None if the training
+has no such object. Optimizers are those of `mindspore.nn`, and those of `mindspore.mint` and
 `mindspore.experimental`, which MindSpore's own collector does not know.
 """
 
@@ -24,7 +24,7 @@ OPTIMIZERS = (nn.Optimizer, ExperimentalOptimizer)
 
 
 def optimizer_of(run: RunArguments) -> Any | None:
-    """The model's optimizer, else the first one in the network that is run."""
+    """Return the model's optimizer, else the first one in the running network, else None."""
     given = run.get("optimizer")
     if given is not None:
         return given if isinstance(given, OPTIMIZERS) else None
@@ -36,15 +36,15 @@ def optimizer_of(run: RunArguments) -> Any | None:
 
 
 def loss_function_of(run: RunArguments) -> Any | None:
-    """The model's loss function, else the first one in the network that is run."""
+    """Return the model's loss function, else the first one in the running network, else None."""
     given = run.get("loss_fn")
     return given if given is not None else next((c for c in _cells(run) if isinstance(c, LossBase)), None)
 
 
 def loss_of(run: RunArguments) -> np.floating[Any] | None:
-    """The mean of the network's first output, in the output's precision; in float32 for bfloat16, which numpy lacks.
+    """Return the mean of the network's first output, in its precision; in float32 for bfloat16, which numpy lacks.
 
-    Raises TypeError when that is no number, number list or tensor.
+    Raises TypeError if the output is no number, list of numbers or tensor.
     """
     output = run.get("net_outputs")
     if isinstance(output, list | tuple):
@@ -59,18 +59,18 @@ def loss_of(run: RunArguments) -> np.floating[Any] | None:
 
 
 def network_name(run: RunArguments) -> str:
-    """The class of the network that the model was made of."""
+    """Return the class name of the model's network."""
     return type(run["network"]).__name__
 
 
 def checkpoint_of(run: RunArguments) -> str | None:
-    """The file that the last ModelCheckpoint among the callbacks wrote last."""
+    """Return the path of the file last written by the last ModelCheckpoint among the callbacks; None without one."""
     names = [each.latest_ckpt_file_name for each in run["list_callback"] if isinstance(each, ModelCheckpoint)]
     return os.path.realpath(names[-1]) if names and names[-1] else None
 
 
 def size_of(checkpoint: str | None) -> int:
-    """Bytes of the model file; 0 without one, and when it is gone again."""
+    """Return the bytes of the model file; 0 without one, and if it no longer exists."""
     try:
         return os.path.getsize(checkpoint) if checkpoint else 0
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def size_of(checkpoint: str | None) -> int:
 
 
 def backbone_of(run: RunArguments) -> Any:
-    """The network without what training wraps around it: optimizer, loss, gradient scaling."""
+    """Return the network without the training's wrappers: optimizer, loss, gradient scaling."""
     network = run["train_network"]
     named = (cell for cell in _cells(run) if hasattr(cell, "_backbone"))
     network = next((cell._backbone for cell in named), network)
@@ -90,6 +90,6 @@ def backbone_of(run: RunArguments) -> Any:
 
 
 def _cells(run: RunArguments) -> Iterator[Any]:
-    """The network that is run and every cell in it, outermost first."""
+    """Yield the running network and every cell in it, outermost first."""
     network = run["train_network" if run["mode"] == TRAIN else "eval_network"]
     return (cell for _, cell in network.cells_and_names())

@@ -1,1 +1,1 @@
-"""What MindSpore puts into records: file names, wire messages, events, lineage, payloads and graphs."""
+"""MindSpore's log format: file names, protobuf messages, events, lineage, payloads and graphs."""

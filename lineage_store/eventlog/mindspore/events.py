@@ -1,10 +1,10 @@
-"""Decode the payload of a frame into values: plain, frozen, free of protobuf.
+"""Decode the payload of a frame to values: plain, frozen, free of protobuf.
 
-In: the payload of one frame and the kind of its log file. Out: a list, empty for an event that carries
-nothing we know (explanations, plugins of the future). Text that will be a key of the store (tags, versions)
-comes in its stored form. Promises: pure; a payload that is no complete event raises EventDecodeError and
-nothing else; float32 is widened exactly. Large payloads (histograms, images, tensors, graphs, landscapes) are
-described here and read back by `payloads`.
+In: the payload of one frame and the kind of its log file. Out: a list of values, empty for an event without any known
+ones (explanations, future plugins). Text that becomes a key of the store (tags, versions) is in its stored form.
+Promises: pure; a payload that is no complete event raises EventDecodeError and nothing else; float32 is widened
+exactly. Large values (histograms, images, tensors, graphs, landscapes) are only described here; `payloads` decodes
+them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from lineage_store.eventlog.values import (
 from lineage_store.texts import to_stored
 
 LONGEST_KEPT_BYTES = 4096
-"""Longer dataset pipelines are decoded each time."""
+"""Encoded size of a dataset pipeline whose content is cached; longer ones are decoded each time."""
 LONGEST_KEPT_TAG = 256
-"""Longer tags are looked through each time."""
+"""Length of a tag whose stored form is cached; longer ones are converted each time."""
 MOST_DIMENSIONS = 64
-"""What numpy can make an array of."""
+"""The maximum of numpy."""
 
 
 def decode(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
-    """The values of one frame of a log file of this kind; raises EventDecodeError."""
+    """Return the values of one frame of a log file of this kind. Raises EventDecodeError."""
     return decode_summary(payload) if kind == "summary" else decode_lineage(payload)
 
 
 def decode_summary(payload: bytes) -> list[SummaryValue]:
-    """The values of one frame of a summary file, in their order; raises EventDecodeError."""
+    """Return the values of one frame of a summary file, in their order. Raises EventDecodeError."""
     event = parse(summary_pb2.Event, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
@@ -61,7 +61,7 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
 
 
 def decode_lineage(payload: bytes) -> list[LineageEvent]:
-    """The event of one frame of a lineage file, in a list of one or none; raises EventDecodeError."""
+    """Return the event of one frame of a lineage file, in a list of one or none. Raises EventDecodeError."""
     event = parse(lineage_pb2.LineageEvent, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
@@ -86,12 +86,12 @@ def _dataset_content(graph: lineage_pb2.DatasetGraph) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _kept_dataset_content(encoded: bytes) -> dict[str, Any]:
-    """Many jobs have the same pipeline. Nobody changes a content."""
+    """Many jobs have the same pipeline. The result is shared: callers must not change it."""
     return lineage_content.dataset_graph(lineage_pb2.DatasetGraph.FromString(encoded))
 
 
 def statistics_of(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
-    """The statistics that a histogram carries beside its buckets."""
+    """Return the statistics that a histogram has beside its buckets."""
     return HistogramStatistics(
         count=histogram.count,
         nan_count=histogram.nan_count,

@@ -1,10 +1,10 @@
-"""Which names are log files, what a name says, and how the writer composes one.
+"""Parse and compose the names of log files.
 
 In: the name of a file (no directory). Out: a LogFileName, or why a name that looks like one does not count.
 MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
-device, MindInsight 0.3 without the prefix. A log file is, as in MindInsight, any name with `summary.` and
-digits in it; it holds lineage when it ends in `_lineage`. Ours in addition: hidden and temporary names, and
-explanations, do not count. It does not know whether the file exists or what is in it.
+device, MindInsight 0.3 without the prefix. As in MindInsight, a log file is any name that contains `summary.` and
+digits; it holds lineage if it ends in `_lineage`. Unlike in MindInsight, hidden and temporary names, `.pb` files and
+explanations do not count. Does not know whether the file exists or what is in it.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ SUMMARY_SUFFIX = "_MS"
 LINEAGE_SUFFIX = "_lineage"
 
 _LOG_FILE = re.compile(r"summary\.(?P<timestamp>\d+)")
-# A number before the host is the device, unless it is the first quarter of an IPv4 address in an older name.
+# A number before the host is the device, unless it is the first part of an IPv4 address in an older name.
 _DEVICE = re.compile(r"\.(?P<device>\d{1,9})(?=\.)(?!\.\d+\.\d+\.\d+(?:_|$))")
 _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
 
 
 class LogFileName(NamedTuple):
-    """What the name of a log file says."""
+    """The parts of a log file's name."""
 
     name: str
     kind: FileKind
     timestamp: int
-    """When the writer was opened, seconds since the epoch."""
+    """When the writer was opened, unix time in seconds."""
     device: int | None
-    """Device or rank; None in names of older versions."""
+    """Device or rank; None for names of older versions."""
     host: str
     prefix: str
     suffix: str
-    """`_MS`, `_lineage` or `_MS_lineage`; another suffix cannot be told from the host and stays with it."""
+    """`_MS`, `_lineage` or `_MS_lineage`; any other suffix cannot be separated from the host and stays part of it."""
 
     @property
     def order(self) -> tuple[int, str]:
-        """The order of a job's log files: by timestamp, then by name."""
+        """The sort key of a job's log files."""
         return self.timestamp, self.name
 
 
 def parse(name: str) -> LogFileName | None:
-    """What the name says, or None when it does not count as a log file (`ignored_reason` tells why)."""
+    """Parse the name; return None if it does not count as a log file (`ignored_reason` says why)."""
     match = _LOG_FILE.search(name)
     if match is None or _ignored_reason(name, match):
         return None
@@ -65,7 +65,7 @@ def parse(name: str) -> LogFileName | None:
 
 
 def ignored_reason(name: str) -> str | None:
-    """Why a name with `summary.` and digits in it does not count as a log file; None when it does, or has none."""
+    """Return why a name with `summary.` and digits does not count as a log file; None if it counts, or has neither."""
     match = _LOG_FILE.search(name)
     return _ignored_reason(name, match) if match else None
 
@@ -86,6 +86,6 @@ def _ignored_reason(name: str, match: re.Match[str]) -> str | None:
 
 
 def compose(prefix: str, timestamp: int, device: int | None, host: str, suffix: str = SUMMARY_SUFFIX) -> str:
-    """The name MindSpore gives a log file; device None and prefix "" give the older forms."""
+    """Return the name that MindSpore gives a log file; device None and prefix "" give the older forms."""
     parts = [prefix, "out.events.summary", str(timestamp), None if device is None else str(device), host]
     return ".".join(part for part in parts if part) + suffix

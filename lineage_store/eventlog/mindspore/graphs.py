@@ -1,9 +1,9 @@
-"""Computational graphs as frozen, JSON-able values, free of protobuf.
+"""Convert computational graphs to frozen, JSON-able values, free of protobuf.
 
-In: a GraphProto, as MindSpore writes it for a network. Out: its nodes in topological order, its parameters,
-outputs and constants. Attribute and constant values are numbers, text, None, lists and dicts of them; of a
-tensor or a type MindSpore writes only the description, a GraphType. Promises: `dataclasses.asdict` of a Graph
-is JSON-able, but for NaN.
+In: a GraphProto, as MindSpore writes it for a network. Out: its nodes in the file's order, its parameters, outputs and
+constants. Values of attributes and constants are numbers, text, None, lists and dicts of them; for a tensor or type,
+which MindSpore only describes, a GraphType; for a nested graph, a Graph. Promises: `dataclasses.asdict` of a Graph is
+JSON-able, except for NaN and infinities.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class GraphType:
     """The type of a node's output, a parameter or a tensor constant."""
 
     dtype: str
-    """"float32" of a tensor's elements; "tuple" and the like otherwise."""
+    """The type of a tensor's elements, such as "float32"; otherwise "tuple" and the like."""
     shape: tuple[int, ...] | None = None
-    """Of a tensor: its dims, -1 where unknown. None: the type has no shape."""
+    """For a tensor: its dims, -1 where unknown. None: the type has no shape."""
     elements: tuple[GraphType, ...] = ()
-    """Of a tuple: the types of its elements."""
+    """For a tuple or list: the types of its elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class GraphInput:
     """An edge that enters a node."""
 
     name: str
-    """Of the node, parameter or constant that it comes from."""
+    """Name of the node, parameter or constant that the edge comes from."""
     is_control: bool
 
 
@@ -52,9 +52,9 @@ class GraphNode:
     attributes: dict[str, Any]
     output_type: GraphType | None
     output_index: int = 0
-    """Which of the outputs of a node with several it stands for."""
+    """For a node with several outputs: the index of the one that this node represents."""
     attribute_texts: dict[str, str] = field(default_factory=dict)
-    """Attributes as MindInsight prints them, in the text form of protobuf; long ones are left out."""
+    """Attributes in protobuf's text format, as MindInsight prints them; long ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class GraphParameter:
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:
-    """An output of the network, by the name of the node that gives it."""
+    """An output of the network; `name` is that of the node that produces it."""
 
     name: str
     type: GraphType | None
@@ -84,11 +84,11 @@ class Graph:
     outputs: tuple[GraphOutput, ...]
     constants: dict[str, Any]
     constant_texts: dict[str, str] = field(default_factory=dict)
-    """As the texts of a node's attributes; of a long one its type alone."""
+    """Constants in protobuf's text format; only the type for a long one."""
 
 
 def from_message(graph: anf_ir_pb2.GraphProto) -> Graph:
-    """The graph as plain values."""
+    """Convert a graph to plain values."""
     return Graph(
         name=text(graph.name),
         nodes=tuple(_node(node) for node in graph.node),
@@ -145,7 +145,7 @@ def _tensor_type(tensor: anf_ir_pb2.TensorProto) -> GraphType:
 
 
 def _value(value: anf_ir_pb2.ValueProto) -> Any:
-    """The one field that is set; an empty tuple, list or dict sets none. MindSpore writes None as a text."""
+    """Return the one field that is set. An empty tuple, list or dict sets none; MindSpore writes None as a text."""
     if value.dtype == anf_ir_pb2.DT_NONE:
         return None
     for each, content in value.ListFields():
@@ -157,7 +157,7 @@ def _value(value: anf_ir_pb2.ValueProto) -> Any:
 
 
 def _text(value: anf_ir_pb2.ValueProto) -> str | None:
-    """The text form of protobuf 3, which prints the shortest decimals; None of a value that is long."""
+    """Return the value in protobuf 3's text format, which prints the shortest decimals; None if the value is long."""
     if value.ByteSize() > _LONG_VALUE_BYTES:
         return None
     return text_format.MessageToString(value, as_utf8=False)

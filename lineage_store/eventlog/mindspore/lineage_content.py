@@ -1,11 +1,10 @@
-"""Lineage messages as plain, JSON-able dicts, with the conversions of MindInsight 2.3.1.
+"""Convert lineage messages to plain, JSON-able dicts, as MindInsight 2.3.1 does.
 
-In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed
-key order. Promises: only fields that are present appear; float32 fields of a training read as their shortest
-decimal (0.01, not 0.009999999776); a float that is NaN or infinite becomes "NaN", "Infinity" or "-Infinity".
-Text is exact (bytes that are not UTF-8 as surrogate escapes, which `json.dumps` can write). Where MindInsight
-mixed up `size` and `weights` of a dataset operation, and read one key of a user-defined entry, each has its
-own values here and all keys are read.
+In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed key order.
+Promises: optional fields appear only if they are set; float32 fields of a training become their shortest decimal (0.01,
+not 0.009999999776); NaN and infinities become "NaN", "Infinity" and "-Infinity". Text is exact (bytes that are not
+UTF-8 become surrogate escapes, which `json.dumps` can write). Unlike in MindInsight, `size` and `weights` of a dataset
+operation are not mixed up, and all keys of a user-defined entry are read.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ Content = dict[str, Any]
 
 
 def train(message: lineage_pb2.TrainLineage) -> Content:
-    """`{"hyper_parameters", "train_dataset", "algorithm", "model"}`: of each that is set, the fields set."""
+    """Return `{group: {key: value}}` of the groups and fields that are set, such as `hyper_parameters`."""
     return _fields(message)
 
 
 def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
-    """`{"metric": JSON text or None, "valid_dataset": dict}`, and `epoch` and `step` where they are set."""
+    """Return `{"metric": JSON text or None, "valid_dataset": dict}`, and `epoch` and `step` if they are set."""
     return {
         "metric": text(message.metric) if message.HasField("metric") else None,
         "valid_dataset": _fields(message.valid_dataset),
@@ -41,7 +40,7 @@ def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
 
 
 def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
-    """The pipeline from its last operation back: parameters, `operations`, `sampler`, always `children`."""
+    """Return the pipeline's last operation: its parameters, `operations`, `sampler`, and the inputs as `children`."""
     content = _parameters(message.parameter)
     if message.operations:
         content["operations"] = [_operation(operation) for operation in message.operations]
@@ -52,10 +51,10 @@ def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
 
 
 def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
-    """All user-defined values by key.
+    """Return all user-defined values by key.
 
-    Within an entry the lowest-numbered map that holds a key wins (map_dict, map_int32, map_str, map_double),
-    across entries the last; a value of map_dict is a dict of the same kind.
+    If several maps of an entry have a key, the first of map_dict, map_int32, map_str and map_double wins; if several
+    entries have it, the last entry wins. A value of map_dict is a dict of the same form.
     """
     content = {
         **_by_key(message.map_double, json_number),
@@ -69,14 +68,14 @@ def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
 
 
 def json_number(value: float) -> float | str:
-    """The number itself, or the name that protobuf's JSON mapping gives to NaN and the infinities."""
+    """Return a finite number unchanged; NaN and infinities as their names in protobuf's JSON mapping."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def shortest_decimal(value: float) -> float:
-    """The number with the fewest digits, at least six, that has this float32 value; as in protobuf's JSON."""
+    """Return the decimal with the fewest digits, six or more, that has this float32 value, as in protobuf's JSON."""
     if not math.isfinite(value):
         return value
     candidates = (float(f"{value:.{digits}g}") for digits in range(6, 9))
@@ -124,11 +123,11 @@ _PARAMETERS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("mapDouble", json_number),
     ("mapStrList", lambda value: [text(item) or None for item in value.strValue]),
 )
-"""Maps of an operation's parameters; where two share a key, the later one wins."""
+"""The maps of an operation's parameters; if several have a key, the last one in this order wins."""
 
 
 def _by_key(entries: Mapping[str, Any], convert: Callable[[Any], Any]) -> Content:
-    """A map of the wire, which has no order, sorted by key."""
+    """Return the entries of a protobuf map, which has no order, sorted by key."""
     if not entries:
         return {}
     try:

@@ -1,8 +1,8 @@
-"""From payload bytes to a complete protobuf message, with the runtime's differences taken out.
+"""Parse payload bytes to a complete protobuf message, with the same result on every protobuf runtime.
 
 In: the payload of a frame. Out: a message in which every required field is set, or an EventDecodeError that
-says why not. Promises the same on every protobuf runtime from 5 to 7: the fast ones leave a missing required
-field unnoticed, and give a string that is not UTF-8 as bytes.
+says why not. Promises: the same result on every protobuf runtime from 5 to 7, though the fast ones do not report a
+missing required field, and return a string that is not UTF-8 as bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
-    """The message in `payload`; raises EventDecodeError when it is malformed or lacks a required field."""
+    """Parse the message in `payload`. Raises EventDecodeError if it is malformed or lacks a required field."""
     try:
         message = message_type.FromString(payload)
     except (DecodeError, UnicodeDecodeError) as error:
@@ -33,14 +33,14 @@ def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
 
 
 def text(value: str | bytes) -> str:
-    """The text of a string field; bytes that are not UTF-8 become surrogate escapes, as in file names."""
+    """Return the text of a string field; bytes that are not UTF-8 become surrogate escapes, as in file names."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 DTYPE_NAMES: dict[int, str] = {
     number: name.removeprefix("DT_").lower() for name, number in anf_ir_pb2.DataType.items()
 }
-"""The name of each DataType as numpy and MindSpore spell it: "float32", "bfloat16", ...; 0 is "undefined"."""
+"""The name of each DataType in the spelling of numpy and MindSpore: "float32", "bfloat16", …; 0 is "undefined"."""
 
 
 def _missing_fields(message: Any) -> str:

@@ -1,9 +1,9 @@
-"""Read a payload back from its frame: histograms, images, tensors, landscapes and graphs, as numpy and bytes.
+"""Decode histograms, images, tensors, landscapes and graphs from the payload of their frame.
 
-In: the payload bytes of one frame, and the place of the value in its event (PayloadValue.value_index). Out:
-frozen values; arrays are the caller's own. Promises: what MindSpore wrote, unchanged; EventDecodeError when
-the frame is no summary event, holds no such value at that place, or contradicts itself. It does not know
-where the bytes came from.
+In: the payload of one frame, and the index of the value in its event (PayloadValue.value_index). Out: frozen values
+with numpy arrays that belong to the caller, or bytes. Promises: values are what MindSpore wrote; EventDecodeError if
+the payload is no summary event, has no such value at that index, or contradicts itself. Does not know where the bytes
+came from.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from lineage_store.eventlog.values import EventDecodeError, Histogram, Image, La
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The elements as the file has them, and the type that the training declared.
+    """The elements in the file, and the type that the training declared.
 
-    MindSpore writes every type as float32, so an int64 above 2**24 or a float64 has lost digits before it
-    reached the file.
+    MindSpore writes every type as float32, so the file has fewer digits than an int64 above 2**24 or a float64 had.
     """
 
     values: NDArray[Any]
-    """In the shape of the tensor; float32 from MindSpore."""
+    """Array in the shape of the tensor; its dtype is float32 if MindSpore wrote it."""
     dtype: str
     """The declared type, e.g. "int64"."""
 
 
 def decode(plugin: str, payload: bytes, value_index: int) -> Any:
-    """The value at that place of the event: a Histogram, Image or Landscape, a tensor's array, a graph's dict."""
+    """Return the value at that index: a Histogram, Image or Landscape, a tensor's array, or a graph as a dict."""
     return DECODERS[plugin](payload, value_index)
 
 
 def decode_histogram(payload: bytes, value_index: int) -> Histogram:
-    """The histogram at that place of the event."""
+    """Return the histogram at that index of the event."""
     histogram = _value(payload, value_index, "histogram").histogram
     return Histogram(
         left=np.array([bucket.left for bucket in histogram.buckets], np.float64),
@@ -55,18 +54,18 @@ def decode_histogram(payload: bytes, value_index: int) -> Histogram:
 
 
 def decode_image(payload: bytes, value_index: int) -> Image:
-    """The image at that place of the event, still encoded."""
+    """Return the image at that index of the event, still encoded."""
     image = _value(payload, value_index, "image").image
     return Image(image.encoded_image, image.height, image.width, image.colorspace)
 
 
 def decode_tensor(payload: bytes, value_index: int) -> Tensor:
-    """The tensor at that place of the event."""
+    """Return the tensor at that index of the event."""
     return _tensor(_value(payload, value_index, "tensor").tensor)
 
 
 def decode_landscape(payload: bytes, value_index: int) -> Landscape:
-    """The loss landscape at that place of the event."""
+    """Return the loss landscape at that index of the event."""
     landscape = _value(payload, value_index, "loss_landscape").loss_landscape
     path, metadata = landscape.loss_path, landscape.metadata
     return Landscape(
@@ -81,7 +80,7 @@ def decode_landscape(payload: bytes, value_index: int) -> Landscape:
 
 
 def decode_graph(payload: bytes) -> graphs.Graph:
-    """The computational graph of the event."""
+    """Return the computational graph of the event."""
     event = parse(summary_pb2.Event, payload)
     if not event.HasField("graph_def"):
         raise EventDecodeError(f"The event holds no graph but {event.WhichOneof('what') or 'nothing known'}.")
@@ -95,7 +94,7 @@ DECODERS: dict[str, Callable[[bytes, int], Any]] = {
     plugins.GRAPH: lambda payload, _: asdict(decode_graph(payload)),
     plugins.LANDSCAPE: decode_landscape,
 }
-"""Of each plugin whose values stay in the log file: what a reader gets of one, by its place in the event."""
+"""The function (payload, value index) -> value of each plugin whose values stay in the log file."""
 
 
 def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:
@@ -120,7 +119,7 @@ def _tensor(tensor: anf_ir_pb2.TensorProto) -> Tensor:
         raise EventDecodeError(f"The tensor of shape {list(shape)} holds {elements.size} elements.")
     try:
         return Tensor(elements.reshape(shape), dtype)
-    except ValueError as error:  # no elements, and yet too large
+    except ValueError as error:  # a shape without elements whose other dimensions are too large
         raise EventDecodeError(f"No array has the tensor's shape {list(shape)}: {error}.") from error
 
 

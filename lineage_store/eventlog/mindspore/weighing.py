@@ -1,7 +1,8 @@
-"""How much a payload would become, told from its bytes alone: memory is spent on messages, not on bytes.
+"""Estimate the memory of a decoded payload from its bytes: most of it goes to protobuf messages, so these are counted.
 
-In: the payload of a frame. Out: how many messages it holds, and how many of them are values of a summary. Promises: no
-message is made; the count ends soon beyond `most`. What is malformed is counted as far as it goes: `parse` refuses it.
+In: the payload of a frame. Out: the number of messages in it, and how many of them are values of a summary. Promises:
+no message is created; counting stops soon after `most`. A malformed payload is counted as far as possible; `parse`
+refuses it later.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _EVENT: dict[str, Any] = {
 }
 _VALUE = summary_pb2.Summary.Value.DESCRIPTOR
 _BYTES_OF = {1: 8, 5: 4}
-"""Of the wire types of fixed length."""
+"""Length of a field by its wire type, for the types of fixed length."""
 
 
 def weigh(payload: bytes, kind: str, most: int) -> tuple[int, int]:
-    """(messages, values among them) of an event in a file of this kind; beyond `most` messages it need not be all."""
+    """Count (messages, values among them) of an event in a file of this kind; stop once there are more than `most`."""
     messages = values = 0
     waiting = [(_EVENT[kind], 0, len(payload))]
     try:
@@ -48,25 +49,25 @@ def weigh(payload: bytes, kind: str, most: int) -> tuple[int, int]:
                     position += length
                 else:
                     position = _behind(payload, position, key & 7, end)
-    except IndexError:  # it ends in the midst of a field
+    except IndexError:  # the payload ends in the middle of a field
         pass
     return messages, values
 
 
 @cache
 def _messages_in(message: Descriptor) -> dict[int, Any]:
-    """What the fields of a message hold that are messages, by their keys on the wire."""
+    """Return the message types of the fields that are messages, by the fields' keys on the wire."""
     fields = (field for field in message.fields if field.type == FieldDescriptor.TYPE_MESSAGE)
     return {field.number << 3 | 2: field.message_type for field in fields}
 
 
 def _behind(payload: bytes, position: int, wire_type: int, end: int) -> int:
-    """Where a number ends."""
+    """Return the position behind a field that is not length-delimited; `end` or more for an unknown wire type."""
     return _varint(payload, position)[1] if wire_type == 0 else position + _BYTES_OF.get(wire_type, end)
 
 
 def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """Return a varint, and the position behind it."""
     number = shift = 0
     while (byte := payload[position]) >= 0x80 and shift < 63:
         number |= (byte & 0x7F) << shift

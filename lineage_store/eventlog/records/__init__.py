@@ -1,1 +1,1 @@
-"""The record format that log files share with TFRecord: a length, a payload, and a checksum of each. Knows no event."""
+"""The record format of log files, the same as TFRecord's: a length and a payload, each with a checksum."""

@@ -1,12 +1,12 @@
 """The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`.
 
 In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian.
-Out: the complete, checked frames, then exactly one outcome: NeedData ("not yet", a value and no error) or
-Suspect (what stands here is no frame, now).
-Promises: a frame comes out only when both checksums match; no answer depends on how the file was cut into
-buffers; a length is believed only up to `max_frame_bytes` and is never an allocation; time is linear in the buffer,
-whatever its headers claim. No I/O.
-It does not know what a payload means, nor whether a suspect place will still be filled.
+Out: the complete, checked frames, then exactly one of NeedData (the frame is not complete yet, which is no error) and
+Suspect (the bytes at this position are no frame at present).
+Promises: a frame is returned only if both checksums match; the frames found do not depend on how the file was split
+into buffers; a length above `max_frame_bytes` is never believed, and no length alone causes an allocation; time is
+linear in the buffer's size, whatever its headers claim. No I/O.
+Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Buffer = bytes | bytearray | memoryview
 
 HEADER_BYTES = 12
 OVERHEAD_BYTES = 16
-"""What a frame has beside its payload: header and payload checksum."""
+"""Bytes of a frame beside its payload: header and payload checksum."""
 DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _HEADER = struct.Struct("<QI")
@@ -51,7 +51,7 @@ class Frame:
     """Bytes of the whole frame: payload and OVERHEAD_BYTES."""
     payload: bytes
     checksum: int
-    """Masked CRC-32C of the payload, as it stands in the file."""
+    """Masked CRC-32C of the payload, as stored in the file."""
 
     @property
     def end(self) -> int:
@@ -65,46 +65,45 @@ class NeedData:
 
     position: int
     length: int
-    """Bytes of the whole frame where its header is complete and valid, else the least that a frame has."""
+    """Bytes of the whole frame if its header is complete and valid, else the minimum size of a frame."""
 
     def wanted(self, available: int) -> int:
-        """How much to read from `position` on, where `available` bytes were too few.
+        """Return how many bytes to read from `position` on, where `available` bytes were too few.
 
-        A format whose frames do not tell their length asks for one byte more each time: twice as much is read then.
+        A format whose frames do not state their length asks for one byte more; then twice as many are read.
         """
         return self.length if self.length > available + 1 else 2 * available + 1
 
 
 class SuspectReason(StrEnum):
-    """Why no frame can be read at a place."""
+    """Why no frame can be read at a position."""
 
     ZERO_HEADER = "header is all zero bytes (a hole in the file)"
     BAD_LENGTH_CHECKSUM = "checksum of the length does not match"
     FRAME_TOO_LONG = "length is above max_frame_bytes"
     BAD_PAYLOAD_CHECKSUM = "checksum of the payload does not match"
     CUT_SHORT = "the frame would end behind the end of the finished file, and others follow it"
-    """Not for a reader of frames to say, which does not know where a file ends."""
+    """Never returned by FrameReader, which does not know where a file ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What stands at `position` is no valid frame; it may be damage, or bytes that have not arrived yet."""
+    """The bytes at `position` are no valid frame: they are damaged, or have not been written completely yet."""
 
     position: int
     reason: SuspectReason
     end: int | None = None
-    """File position behind the bad frame, where its header tells: only for a bad payload."""
+    """File position behind the bad frame, if its header is valid, that is, for BAD_PAYLOAD_CHECKSUM; else None."""
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """The frame of `payload`, as MindSpore writes it."""
+    """Return the frame that MindSpore writes for `payload`."""
     header = _HEADER.pack(len(payload), length_checksum(len(payload)))
     return header + payload + _CHECKSUM.pack(masked_crc32c(payload))
 
 
 class FrameReader:
-    """What stands where in one buffer. All its answers take time linear in the buffer, whatever its headers claim,
-    as long as they are asked for from the front to the back."""
+    """Finds frames in one buffer. All calls together take time linear in its size if their `start` ascends."""
 
     def __init__(
         self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
@@ -114,9 +113,9 @@ class FrameReader:
         self._window, self._headers = range(0), list[int]()
 
     def next(self, start: int = 0) -> Frame | NeedData | Suspect:
-        """What stands at index `start` of the buffer, whose first byte has the file position `base`.
+        """Return what is at index `start` of the buffer, whose first byte has the file position `base`.
 
-        `max_frame_bytes` bounds the whole frame. The payload is copied out once; nothing else is.
+        `max_frame_bytes` bounds the whole frame. Only the payload is copied, once.
         """
         view, position = self._view, self._base + start
         available = len(view) - start
@@ -138,12 +137,12 @@ class FrameReader:
         return Frame(position, length, bytes(view[payload_start:payload_end]), checksum)
 
     def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
-        """Resynchronise: the first valid frame that begins at or behind index `start`, and before index `before`.
+        """Resynchronise: return the first valid frame that begins at or behind index `start`, and before `before`.
 
-        Without a complete one, NeedData names the first valid header whose payload is not complete in the buffer;
-        a complete frame behind it is the stronger evidence and wins, as after a torn frame that another writer
-        appended to. None: no header in the buffer; the last `HEADER_BYTES - 1` bytes may still begin one. An
-        empty frame is never found, for no writer makes one.
+        If there is no complete one, return NeedData for the first valid header whose payload is incomplete in the
+        buffer. A complete frame behind such a header wins, as when another writer appended to a torn frame. None:
+        there is no valid header, though one may begin in the last `HEADER_BYTES - 1` bytes. Empty frames are never
+        found, because no writer produces them.
         """
         incomplete: NeedData | None = None
         for index in self._valid_headers(start, len(self._view) if before is None else before):
@@ -155,7 +154,7 @@ class FrameReader:
         return incomplete
 
     def _valid_headers(self, start: int, before: int) -> Iterator[int]:
-        """Indices of plausible lengths with a matching checksum, ascending; each window is searched once."""
+        """Yield the indices of plausible lengths with a matching checksum, ascending; search each window once."""
         end = min(before, len(self._view) - HEADER_BYTES + 1)
         while start < end:
             if start not in self._window:
@@ -173,7 +172,7 @@ class FrameReader:
 def read_frames(
     buffer: Buffer, start: int = 0, *, base: int = 0, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
 ) -> tuple[list[Frame], NeedData | Suspect]:
-    """All frames from index `start` on, and what ended them: at the end of the buffer, the need of data."""
+    """Return the consecutive frames from index `start` on, and what follows them: NeedData at the end of the buffer."""
     reader = FrameReader(buffer, base=base, max_frame_bytes=max_frame_bytes)
     frames: list[Frame] = []
     while isinstance(found := reader.next(start), Frame):

@@ -1,1 +1,1 @@
-"""Telling a webhook or a command what happens: what, to whom, and what was told already."""
+"""Notify a webhook or a command of events: which events, to whom, and which were sent already."""

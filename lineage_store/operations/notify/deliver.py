@@ -1,7 +1,7 @@
-"""Hand a message to a webhook or a command, and see whether it was taken.
+"""Send a message to a webhook or a command, and check that it was accepted.
 
-In: a plan, a message. Out: nothing; NotTakenError says why it must be handed over again. Promises: it ends within
-DEADLINE_S, whatever the other side does; no redirect is followed; what it raises has no part of the address.
+In: a plan, a message. Out: nothing; NotTakenError says why it must be sent again. Promises: once connected, ends within
+DEADLINE_S whatever the other side does; follows no redirect; errors contain no part of the address.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from urllib.parse import SplitResult, unquote
 from lineage_store.operations.notify.plan import Plan
 
 STEP_S, DEADLINE_S = 10.0, 20.0
-"""For each wait, and for all of it."""
+"""Timeout of each network operation, and of the whole delivery."""
 
 
 class NotTakenError(Exception):
-    """A message was not taken; why, in words that may be logged."""
+    """A message was not accepted. The text says why, and may be logged."""
 
 
 def deliver(plan: Plan, message: bytes) -> None:
-    """Hand a message over. Raises NotTakenError."""
+    """Send a message. Raises NotTakenError."""
     try:
         if plan.address is not None:
             _post(plan.address, message)
@@ -46,9 +46,8 @@ def _post(address: SplitResult, message: bytes) -> None:
         headers["Authorization"] = f"Basic {b64encode(user).decode()}"
     target = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
     with closing(kind(str(address.hostname), address.port, timeout=STEP_S)) as connection:
-        end = threading.Timer(
-            DEADLINE_S, _cut, (connection,)
-        )  # who sends a byte now and then meets no time-out
+        # A server that sends a byte now and then never exceeds the timeout of one operation.
+        end = threading.Timer(DEADLINE_S, _cut, (connection,))
         end.daemon = True
         end.start()
         try:
@@ -69,7 +68,7 @@ def _cut(connection: HTTPConnection) -> None:
 
 def _run(command: tuple[str, ...], message: bytes) -> None:
     nothing = subprocess.DEVNULL
-    process = subprocess.Popen(  # noqa: S603 - the command of who runs the daemon
+    process = subprocess.Popen(  # noqa: S603 - the command of the daemon's operator
         command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
     )
     try:

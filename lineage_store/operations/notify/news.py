@@ -1,8 +1,8 @@
-"""What has happened that a plan tells of.
+"""Read the events that a plan notifies of from the store.
 
-In: an open read transaction, a plan, how far was looked before. Out: events, and how far was looked now. Promises: what
-happened since is among them, and may be there again at the next look: each has a key, by which it is told once. What
-lies more than a week back, by the clocks of who wrote it too, is no news.
+In: an open read transaction, a plan, the place reached by the previous call. Out: events, and the place reached now.
+Promises: all events since the previous call are returned, some perhaps again in the next one; each has a key, by which
+the caller sends it once. Events older than REMEMBERED, also by the clock of the training's host, are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lineage_store.store.schema.tables import base_dir, metric, train_job
 from lineage_store.texts import from_stored, key, to_stored
 
 _MARGIN = timedelta(hours=1)
-"""So long after a problem was first seen it may be committed, and after a job grew last it may be closed."""
+"""Maximum time from when a problem is first seen to its commit, and from a job's last growth to its end."""
 _JOBS_AT_A_TIME = 500
 
 
@@ -41,16 +41,16 @@ class Event:
     what: str
     at: datetime | None
     told_once: str
-    """What tells it from others of its kind and place."""
+    """Distinguishes it from other events of the same kind, base dir and job."""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> int:
-        """Names it, wherever it is seen."""
+        """A key that is the same whenever the event is read."""
         return key(to_stored("\0".join((self.kind, self.base_dir, self.train_id or "", self.told_once))))
 
     def as_json(self) -> dict[str, Any]:
-        """What is told of it."""
+        """Return the event's part of a message."""
         told: dict[str, Any] = for_json(
             {
                 "id": f"{self.key & (1 << 64) - 1:016x}",
@@ -68,7 +68,7 @@ class Event:
 def read_news(
     connection: Connection, plan: Plan, before: Place, now: datetime
 ) -> tuple[list[Event], Place, bool]:
-    """What happened since `before`; how far that is; and whether there is more already."""
+    """Return the events since `before`, the place reached, and whether there are more to read at once."""
     since = max(before.begun_at, now - REMEMBERED)
     page = read_changes(connection, decode(before.since), limit=_JOBS_AT_A_TIME)
     names = [

@@ -1,9 +1,9 @@
-"""A thread that tells what happens, and remembers in the store what it has told.
+"""A thread that sends notifications of events, and remembers in the store which it has sent.
 
-In: an engine, a plan, which may change. Out: messages to a webhook or command. Promises: each event is told at least
-once, over restarts and while the other side is away, and once unless something ends between telling and remembering it;
-of the daemons of a store one tells at a time; nobody waits for it: it has connections and a thread of its own, and no
-transaction is open while something is handed over. Logs never have the address.
+In: an engine, a plan, which may change. Out: messages to a webhook or command. Promises: each event is sent at least
+once, even after restarts and outages of the receiver, and only once unless the process ends between sending and
+remembering it; only one of a store's daemons sends at a time; ingest never waits for it, as it has its own thread and
+connections, and no transaction is open while it sends. The address is never logged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from lineage_store.store.notified import Place
 log = logging.getLogger(__name__)
 
 _LOOKS_EVERY_S, _SHARE = 1.0, 0.1
-"""Looking may take this share of the time."""
+"""Seconds between two looks for events, and the maximum share of the time that looking takes."""
 _LONGEST_WAIT_S = 60.0
 _HELD, _RENEWED = timedelta(seconds=60), timedelta(seconds=40)
-"""For how long one tells; and how much of that is left at least while something is handed over."""
+"""Duration of the right to send, and the remaining time below which it is renewed before sending."""
 _EVENTS_AT_A_TIME = 100
 _LOGGED_EVERY_S = 60.0
 _ENDS_WITHIN_S = 2.0
@@ -46,7 +46,7 @@ _ENDS_WITHIN_S = 2.0
 def notifying(
     engine: Engine, plan: Plan | None, *, allow_network_filesystem: bool = False
 ) -> Iterator[Notifier]:
-    """Tell what happens for the length of the block."""
+    """Send notifications while the block runs."""
     own = apart(engine, allow_network_filesystem=allow_network_filesystem)
     here = Notifier(own)
     here.use(plan)
@@ -56,25 +56,25 @@ def notifying(
         yield here
     finally:
         here.end()
-        thread.join(_ENDS_WITHIN_S)  # what is being handed over is told again by the next daemon
+        thread.join(_ENDS_WITHIN_S)  # the next daemon sends an unfinished message again
         own.dispose()
 
 
 class Notifier:
-    """Who tells."""
+    """Sends the notifications of one daemon; `run` is the thread's function."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._holder = engine, holder_name()
         self._plan: Plan | None = None
         self._used: Plan | None = None
-        """The one that the rest is about."""
+        """The plan that `_looked` and `_expires_at` belong to."""
         self._looked: Place | None = None
         self._expires_at: datetime | None = None
         self._woken, self._ended = threading.Event(), False
         self._failures, self._logged = 0, float("-inf")
 
     def use(self, plan: Plan | None) -> None:
-        """Go on with another plan: what a new name is told begins now."""
+        """Continue with another plan; a receiver's name that the store does not know gets events from now on."""
         if plan is not None:
             with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
                 _begin(connection, plan.name)
@@ -82,12 +82,12 @@ class Notifier:
         self._woken.set()
 
     def end(self) -> None:
-        """Tell no more."""
+        """Stop sending."""
         self._ended = True
         self._woken.set()
 
     def run(self) -> None:
-        """Tell what happens until it is ended."""
+        """Send notifications until `end` is called."""
         wait_s = 0.0
         while not self._ended:
             self._woken.wait(wait_s)
@@ -99,7 +99,7 @@ class Notifier:
             notified.release(connection, self._holder)
 
     def _once(self) -> float:
-        """Look, and tell; how long to wait then."""
+        """Look for events once and send them; return how many seconds to wait afterwards."""
         plan, began = self._plan, time.monotonic()
         if plan is None or self._ended:
             return _LONGEST_WAIT_S
@@ -109,7 +109,7 @@ class Notifier:
             self._look(plan)
         except (NotTakenError, DatabaseUnavailableError, DBAPIError) as error:
             self._fail(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again, and ingest goes on
+        except Exception as error:  # noqa: BLE001 - any failure is tried again, and must not disturb ingest
             self._fail(type(error).__name__)
         else:
             if self._failures:
@@ -141,7 +141,7 @@ class Notifier:
             self._looked = looked
 
     def _holds(self, plan: Plan) -> bool:
-        """Whether this daemon tells: the first that asks, for as long as it goes on asking."""
+        """Take or renew the right to send; return whether this daemon has it."""
         with reading(self._engine) as connection:
             now = database_time(connection)
         if self._looked is not None and self._expires_at is not None and self._expires_at - now > _RENEWED:

@@ -1,7 +1,7 @@
-"""What is told, and to whom: the settings `notify_…`, checked.
+"""Check the settings `notify_…`, which say what is sent to whom. Pure.
 
-In: settings. Out: a frozen plan, or None where nobody is to be told. Raises ConfigError that names the setting; an
-address, which may hold secrets, is never in it. Pure.
+In: settings. Out: a frozen plan, or None if they name no receiver. Promises: a ConfigError names the setting, but never
+contains the address, which may have secrets.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BOUND = re.compile(r"(?P<metric>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound of a metric."""
+    """A bound of a metric, such as `accuracy >= 0.9`."""
 
     metric: str
     sign: str
     value: float
 
     def is_passed_by(self, value: float) -> bool:
-        """Whether a job with this value is told."""
+        """Return whether a job with this value of the metric is notified."""
         return bool(_HOLDS[self.sign](value, self.value))
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is told, and to whom: to an address or a command."""
+    """What is sent, and to whom: an address or a command."""
 
     name: str
     address: SplitResult | None
@@ -50,7 +50,7 @@ class Plan:
 
 
 def plan_of(settings: Settings) -> Plan | None:
-    """The plan of some settings; None where they name nobody. Raises ConfigError."""
+    """Return the plan of some settings; None if they name no receiver. Raises ConfigError."""
     if not (settings.notify_url or settings.notify_command):
         return None
     if settings.notify_url and settings.notify_command:

@@ -1,4 +1,4 @@
-"""Verify: log files are read once more, in the plainest way, and held against what the store says.
+"""Verify the store: read log files again by the plain path, and compare them with the store.
 
-`claims` keeps what a file says, `walking` reads it, `comparing` finds the differences, `verifying` conducts.
+`walking` reads a file, `claims` collects its samples, `comparing` finds the differences, `verifying` runs these steps.
 """

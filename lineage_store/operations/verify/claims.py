@@ -1,7 +1,8 @@
-"""What a log file says, in order, however large it is: a scratch database on disk, gone when closed.
+"""The samples of a log file, sorted, in a temporary database on disk that is deleted when closed.
 
-In: samples in the order in which they were written, as canonical text. Out: the last write of each step, by series and
-step. Promises: memory is bounded; equal values have equal text, and a NaN is what the store keeps of it: nothing.
+In: samples in the order of the file, as canonical text. Out: the last sample of each step, by series and step.
+Promises: memory is bounded, except for the names of series; equal values have equal text; NaN becomes null, as in the
+store.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def canonical(values: Iterable[Any]) -> str:
-    """One sample as text. -0.0 counts as 0.0: SQLite does not keep it, nor does what was copied from there."""
+    """Return one sample as text. -0.0 becomes 0.0, as SQLite does not keep it, nor does a store copied from SQLite."""
     return json.dumps([_plain(value) for value in values])
 
 
@@ -48,18 +49,18 @@ class Claims:
         self._database.close()
 
     def add(self, key: Key, step: int, content: str) -> None:
-        """The next sample; it replaces an earlier one of its step."""
+        """Add a sample; it replaces an earlier one of the same step."""
         number = self._numbers.setdefault(key, len(self._numbers))
         self._waiting.append((number, step, content))
         if len(self._waiting) >= _ROWS_AT_ONCE:
             self._write()
 
     def keys(self) -> set[Key]:
-        """The series that the file has."""
+        """Return the series of the file."""
         return set(self._numbers)
 
     def of(self, key: Key) -> Iterator[tuple[int, str]]:
-        """Step and content of a series, ascending."""
+        """Yield (step, content) of a series by ascending step."""
         self._write()
         query = "SELECT step, content FROM sample WHERE series = ? ORDER BY step"
         yield from self._database.execute(query, [self._numbers.get(key, -1)])

@@ -1,8 +1,8 @@
-"""Hold what a file says against the rows that the store has of it.
+"""Compare the contents of a log file with its rows in the store.
 
-In: a walk to the bookmark, and an open read transaction. Out: differences, the first few of each sort. Promises: every
-row of the file is looked at once, in bounded memory; statistics of series are counted from the rows, those of a series
-that was thinned from the file, against which its buckets are held too.
+In: a walk to the bookmark, and an open read transaction. Out: differences, the first few of each series. Promises:
+samples are compared in bounded memory; the statistics of a series are recomputed from its rows, those of a thinned
+series from the file, with which its buckets are compared, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lineage_store.store.catalog import audit
 from lineage_store.store.records import FileKey
 
 Found = tuple[int | None, str]
-"""(byte offset, what is different)."""
+"""(byte offset in the file, description of the difference)."""
 
 SHOWN_OF_A_SERIES = 3
 
 
 def compare(connection: Connection, walk: Walk, row: Row[Any]) -> Iterator[Found]:
-    """Every difference between a log file and its rows."""
+    """Yield the differences between a log file and its rows; at most SHOWN_OF_A_SERIES per series."""
     yield from _ledger(walk, row)
     file = row.job_id, row.file_no
     beyond = audit.beyond_bounds(connection, file)
@@ -102,7 +102,7 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
 def _held_against(
     buckets: Iterable[Row[Any]], written: Iterable[tuple[int, str]], found: list[str]
 ) -> Iterator[tuple[int, str]]:
-    """Pass on what the file says of a scalar, and note which buckets say otherwise."""
+    """Pass the samples of a scalar on, and append the buckets that do not agree with them to `found`."""
     waiting, counted = deque(buckets), _Counted(None)
     for step, content in written:
         while waiting and step > waiting[0].last_step:
@@ -119,7 +119,7 @@ def _held_against(
 
 
 class _Counted:
-    """Statistics of the rows that pass."""
+    """Counts the statistics of a series while its samples are iterated."""
 
     def __init__(self, superseded_from: int | None) -> None:
         self._superseded_from = math.inf if superseded_from is None else superseded_from
@@ -174,7 +174,7 @@ class _Counted:
 def _merged(
     stored: Iterator[tuple[int, str]], written: Iterator[tuple[int, str]]
 ) -> Iterator[tuple[int, str | None, str | None]]:
-    """(step, stored content, written content) by step, for two ascending streams."""
+    """Merge two streams that ascend by step; yield (step, stored content, written content)."""
     mine, theirs = next(stored, None), next(written, None)
     while mine is not None or theirs is not None:
         if theirs is None or (mine is not None and mine[0] < theirs[0]):

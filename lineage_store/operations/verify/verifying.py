@@ -1,8 +1,8 @@
-"""Prove the store against the log files: every byte accounted for, every row as the file says it.
+"""Check the store against the log files: all bytes are accounted for, and all rows agree with the file.
 
-In: an engine, a base dir, perhaps one job or a sample of files. Out: a verdict per log file. Promises: nothing is
-changed; memory is bounded; files that are written to meanwhile are verified up to a bookmark that the store has. Files
-that cannot be read are counted, not judged.
+In: an engine, a base dir, optionally one job or the size of a random sample. Out: a verdict per log file. Promises:
+nothing is changed; samples take bounded memory; a file that grows meanwhile is verified up to the store's bookmark. A
+file that cannot be read gets a verdict of its own, without differences.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from lineage_store.store.database.engine import reading
 from lineage_store.store.writes.lineage import current_events
 
 ATTEMPTS = 5
-"""How often to follow a bookmark that moves while the file is read."""
+"""How often to read on if the bookmark moves while the file is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """One log file. Its bytes are ingested, quarantined or pending, and that is its size."""
+    """The result for one log file. Ingested, quarantined and pending bytes add up to its size."""
 
     path: str
     size_bytes: int = 0
@@ -44,11 +44,11 @@ class FileVerdict:
     quarantined_bytes: int = 0
     pending_bytes: int = 0
     differences: tuple[Finding, ...] = ()
-    """About what the file and the store do not agree; `range_start` is where in the file."""
+    """Where the file and the store disagree; `range_start` is the position in the file."""
     unreadable: Finding | None = None
-    """Why it could not be verified."""
+    """Why it could not be verified; None if it could."""
     thinned_series: int = 0
-    """How many of its series were thinned: of these the samples that are left, the statistics and the buckets agree."""
+    """Number of its thinned series, for which the remaining samples, the statistics and the buckets are compared."""
 
 
 def verify(
@@ -101,14 +101,14 @@ def _follow(
     settings: Settings,
     folded: set[int],
 ) -> FileVerdict:
-    """Read to the bookmark and compare; on to the next bookmark, if it has moved meanwhile."""
+    """Read up to the bookmark and compare; if the bookmark has moved meanwhile, read on to the new one first."""
     for _ in range(ATTEMPTS):
         with reading(engine) as connection:
             gaps = audit.given_up(connection, (row.job_id, row.file_no))
         arrived = walk.to(row.byte_offset, log, gaps, settings)
         if not arrived:
             return _verdict(path, row, log, _differences(path, walk.faults))
-        # Not a statement earlier: PostgreSQL ends transactions that stand idle while a large file is read.
+        # Begin the transaction only now: PostgreSQL ends transactions that are idle while a large file is read.
         with reading(engine) as connection:
             now = audit.file_row(connection, (row.job_id, row.file_no))
             if now is None:
@@ -122,7 +122,7 @@ def _follow(
 
 
 def _lineage(connection: Connection, row: Row[Any], folded: set[int]) -> Iterator[Found]:
-    """Whether the lineage of a lineage file's job is the fold of its events: once a job, however many files it has."""
+    """Yield a difference if a job's lineage is not the fold of its events; check each job only once."""
     if row.kind == "lineage" and row.job_id not in folded:
         folded.add(row.job_id)
         found = fold(current_events(connection, [row.job_id])[row.job_id])

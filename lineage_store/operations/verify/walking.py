@@ -1,8 +1,8 @@
-"""Read a log file frame by frame up to a bookmark, in the plainest way that its format has.
+"""Read a log file frame by frame up to a bookmark, by the plain path of its format.
 
-In: an open log file, and the ranges that the store says were given up. Out: claims, lineage events and counts; and a
-fault wherever the file does not bear out the bookmark. Promises: memory is bounded by one chunk, or one frame
-where that is longer; nothing of the fast path takes part. Does not know the database.
+In: an open log file, and the ranges that the store has given up. Out: claims, lineage events and counts; and a fault
+where the file contradicts the bookmark. Promises: memory is bounded by one chunk or frame, plus the file's lineage
+events, which are kept; the fast path is not used. Does not know the database.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PAYLOAD_COLUMNS = (
     *_STATISTICS,
 )
 SCALAR_COLUMNS = ("wall_time", "value")
-"""The columns of the tables, in the order in which claims have them."""
+"""The columns of the sample tables, in the order of a claim's content."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """What was read so far of one file."""
+    """The contents of one file that were read so far."""
 
     format: LogFormat
     kind: str
@@ -48,11 +48,11 @@ class Walk:
     event_count: int = 0
     given_up_bytes: int = 0
     lineage: list[tuple[int, str, float | None, str]] = field(default_factory=list)
-    """(byte offset, kind, wall time, content)."""
+    """(byte offset, kind, wall time, content as JSON)."""
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     def to(self, end: int, log: OpenLogFile, gaps: Sequence[tuple[int, int]], settings: Settings) -> bool:
-        """Read on to a bookmark; False when no way leads there, and `faults` says why."""
+        """Read on up to the bookmark `end`; return False, with the reason in `faults`, if that is impossible."""
         skip = dict(gaps)
         content, base = b"", self.position
         reader = self.format.reader(content, base=base)

@@ -1,9 +1,9 @@
 """The protobuf messages of a log file, built at import from the descriptor set `messages.binpb`.
 
-In: the descriptor set that `tools/build_proto.py` makes of `proto/*.proto`. Out: the modules `summary_pb2`,
-`lineage_pb2` and `anf_ir_pb2` beside this file, each with the names protoc would give it, typed by its
-generated `.pyi`. Promises: works on every protobuf runtime from 5 to 7, for there is no generated code to
-refuse one, and never collides with the messages that MindSpore registers, for the descriptor pool is our own.
+In: the descriptor set that `tools/build_proto.py` makes from `proto/*.proto`. Out: the modules `summary_pb2`,
+`lineage_pb2` and `anf_ir_pb2` beside this file, with the same names as protoc's modules, typed by generated `.pyi`
+files. Promises: works on every protobuf runtime from 5 to 7, because no generated code requires a certain one, and
+never collides with the messages that MindSpore registers, because the descriptor pool is our own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def module_contents(proto_name: str) -> dict[str, Any]:
-    """What protoc's module of this file would hold: message classes, enums and enum values by name."""
+    """Return the contents of protoc's module for a file: message classes, enums and enum values by name."""
     descriptor = _POOL.FindFileByName(proto_name)
     contents: dict[str, Any] = {"DESCRIPTOR": descriptor}
     for name, message in descriptor.message_types_by_name.items():
@@ -32,7 +32,7 @@ def module_contents(proto_name: str) -> dict[str, Any]:
 
 
 def _message_class(descriptor: Descriptor) -> type[Message]:
-    """The class of a message, with its nested messages, which the pure Python runtime leaves out."""
+    """Return the class of a message, with its nested classes, which the pure Python runtime leaves out."""
     message_class = GetMessageClass(descriptor)
     for name, nested in descriptor.nested_types_by_name.items():
         if not hasattr(message_class, name):
