@@ -49,7 +49,7 @@ class Passes:
         """Begin without remembering anything.
 
         Args:
-            on_directory: called with each directory that is listed.
+            on_directory: called before each directory that is listed.
             searched_before: when all files were last seen, by whomever; logged after the first discovery, with what
                 the store lacked.
         """
