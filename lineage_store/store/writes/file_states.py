@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, literal_column, update
+from sqlalchemy import ColumnElement, Connection, Update, update
 
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among_rows
@@ -26,33 +26,29 @@ def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
 
 def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
     """Mark log files that could not be read, each with the reason."""
-    rows = [
-        {"of_job_id": file.job_id, "of_file_no": file.file_no, "reason": reason}
-        for file, reason in reasons.items()
-    ]
-    this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
-    failed = after_event(event, this)
-    marked = failed.values(stat_stamp=None, last_problem=bindparam("reason"))
-    for (
-        row
-    ) in rows:  # one by one: a statement with a list of states cannot be executed for several rows at once
-        connection.execute(marked, row)
+    for file, reason in reasons.items():
+        failed = after_event(event, is_file(file))
+        connection.execute(failed.values(stat_stamp=None, last_problem=reason))
 
 
 def mark_failed_read(
     connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
 ) -> None:
     """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
-    failed = after_event(event, (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no))
+    failed = after_event(event, is_file(file))
     connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
 
 
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
     """Return the statement that gives log files their state after an event, if it can follow their present state."""
     transition = FILE_TRANSITIONS[event]
-    # Literals, for the statement may be executed for many rows, which an IN with parameters cannot.
-    befalls = log_file.c.state.in_([literal_column(f"'{state}'") for state in sorted(transition.before)])
+    befalls = log_file.c.state.in_(sorted(transition.before))
     return update(log_file).where(which, befalls).values(state=transition.after)
+
+
+def is_file(file: KnownFile) -> ColumnElement[bool]:
+    """The condition of the row of a generation of a file."""
+    return (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
 
 
 def in_trouble(file: KnownFile) -> bool:

@@ -15,7 +15,7 @@ from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import ingest_problem, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.writes.file_states import after_event
+from lineage_store.store.writes.file_states import after_event, is_file
 from lineage_store.store.writes.removal import remove_series
 
 
@@ -29,8 +29,7 @@ def make_current(connection: Connection, file: KnownFile) -> None:
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-    _supersede(connection, file.job_id, this & ~log_file.c.current)
+    _supersede(connection, file.job_id, is_file(file) & ~log_file.c.current)
 
 
 def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:

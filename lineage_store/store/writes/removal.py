@@ -67,9 +67,8 @@ def begin_unchanged(
     connection: Connection, base_dir_id: int, leaving_id: int, named: Sequence[Expired], now: datetime
 ) -> list[Expired]:
     """Take those jobs out of readers' sight that have not changed since policies named them; return them."""
-    revision = revisions.take(
-        connection, base_dir_id
-    )  # first, so that no label can be given until the commit
+    # First, so that no label can be given until the commit.
+    revision = revisions.take(connection, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
         train_job.c.base_dir_id == base_dir_id, among(connection, train_job.c.id, (job.id for job in named))
     )
