@@ -149,7 +149,7 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
 def renew(engine: Engine, lease: Lease) -> None:
     """Renew the lease during a long pass, by an engine that is `apart` from that of the pass.
 
-    Raises LeaseHeldError while the pass is in a write transaction, LeaseLostError.
+    Raises LeaseLostError, and LeaseHeldError while the pass itself is in a write transaction.
     """
     with writing(engine) as connection:
         leases.renew(connection, lease)

@@ -78,7 +78,7 @@ def _access(status: os.stat_result) -> str:
 
 
 def me() -> str:
-    """Return the name of the user as whom this process runs."""
+    """Return the name of this process's user."""
     return _name(pwd.getpwuid, os.geteuid())
 
 

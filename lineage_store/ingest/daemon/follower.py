@@ -233,7 +233,7 @@ class Follower:
             self._divides_into = 0  # only once: another daemon's settings may ask for another number later
         lease = self._acquire(base_dir_id)
         place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
-        self._is_older(base_dir_id)  # `_work` has not asked where a failure had ended the lead
+        self._is_older(base_dir_id)  # not yet asked by `_work` when a failure ended the previous lead
         with reading(self._engine) as connection:
             searched_before = registry.discovered_at(connection, base_dir_id)
         log.info("leads", extra={**place, "epoch": lease.epoch})
@@ -280,7 +280,7 @@ class Follower:
             log.info("stands by", extra=fields)
         self._stands_by_for = error.message
         with suppress(ReaderStuckError):
-            self._reader.close()  # with many shards, most followers stand by: an idle process each would be many
+            self._reader.close()  # with many shards, most followers of a daemon stand by and need no process
         self._backoff.succeed()
         lease_s = self.settings.lease_s
         self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))

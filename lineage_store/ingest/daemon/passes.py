@@ -50,8 +50,8 @@ class Passes:
 
         Args:
             on_directory: called before each directory that is listed.
-            searched_before: when all files were last seen, by whomever; logged after the first discovery, with what
-                the store lacked.
+            searched_before: when the base dir was last searched in full, by any ingester; logged by the first discovery
+                together with what the store lacks.
         """
         distrust = is_network(filesystem_type(base_dir))
         self._cache = DirectoryCache(follow_symlinks=follow_symlinks, distrust=distrust)

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 STOPS_WITHIN_S = 20.0
 """How long the current transactions may take after a stop signal; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
-"""The deadline of progress is this much later than that of reading a file: a file that hangs is then blamed itself."""
+"""The deadline of progress is at least this much later than that of reading, which is to find a file that hangs."""
 _MOST_THREADS = 1 << 16
 """So many that no base dir waits for another; threads are started only when needed."""
 

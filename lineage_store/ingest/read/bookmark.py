@@ -16,7 +16,7 @@ from lineage_store.times import from_unix
 
 
 def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
-    """Return the move of the bookmark and the file's new record; None when nothing changes, as is most frequent."""
+    """Return the move of the bookmark and the file's new record; None, the most frequent case, when nothing changes."""
     file, sight = chunk.file, chunk.sight
     known = _after(chunk, found, now, caught_up=caught_up)
     same = (

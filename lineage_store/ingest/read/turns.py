@@ -92,7 +92,7 @@ class Turns:
         return taken
 
     def put_back(self, files: Iterable[Waiting]) -> None:
-        """Put files back in their places which were taken and not read."""
+        """Put files that were taken and not read back in their places."""
         for each in files:
             heapq.heappush(self._heap, each)
 

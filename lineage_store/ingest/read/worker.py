@@ -223,10 +223,8 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     # A core dump would be written to the working directory, which may be a base dir.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with (
-        Connection(descriptor) as channel,
-        suppress(EOFError, ConnectionError),
-    ):  # the other process has ended
+    # Errors of the channel: the other process has ended.
+    with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
         # Without a limit: compiling protobuf's modules takes 100 MiB for a moment.
         importlib.import_module(module)
         # Not RLIMIT_AS, which numpy's libraries exceed as soon as they are loaded.

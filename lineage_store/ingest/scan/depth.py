@@ -36,8 +36,10 @@ def holds_log_files(base_dir: Path, levels: int | None, start: str = ".") -> boo
 
 
 def deeper_jobs(base_dir: Path, levels: int, start: str = ".") -> list[str]:
-    """Return at most three directories more than `levels` below `start` that hold log files, relative to it, as stored
-    text. Looks at 20,000 directories at most."""
+    """Return up to three directories that hold log files more than `levels` below `start`.
+
+    They are stored text, relative to `start`. Looks at 20,000 directories at most.
+    """
     seen = islice(_directories(base_dir, start), MOST_DIRECTORIES)
     hits = (path.removeprefix("./") for path, holds in seen if holds and path.count("/") > levels)
     return [to_stored(path) for path in islice(hits, SHOWN)]

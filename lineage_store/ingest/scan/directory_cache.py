@@ -176,7 +176,7 @@ class DirectoryCache:
             self._watched[train_id] = _Watched(0 if self.distrust else changed_ns, growing)
 
     def _update(self, train_id: str, changes: Sequence[PathChange]) -> None:
-        """Take in how files of a directory compared that was not listed."""
+        """Remember how the files compared of a directory that was not listed."""
         seen = self._watched.pop(train_id, _TO_BE_LISTED)
         if not seen.changed_ns or _lacks_any(changes):
             self._watched[train_id] = _TO_BE_LISTED

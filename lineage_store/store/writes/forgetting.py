@@ -69,7 +69,11 @@ def begin(connection: Connection, base_dir_id: int, path: str) -> None:
 
 
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
-    """Delete at most about `most_rows` samples and series, and jobs; return whether there may be more to delete."""
+    """Delete about `most_rows` samples and series at most, and jobs that then have none. The last step deletes the row
+    of the base dir.
+
+    Return whether there may be more to delete.
+    """
     next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
     jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
     with_partition = partitions.going_whole(connection, base_dir_id, jobs)

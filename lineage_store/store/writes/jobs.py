@@ -67,7 +67,7 @@ def _streams(dialect_name: str) -> Subquery:
 
 
 def _files(dialect_name: str) -> Subquery:
-    """The files of jobs without replaced generations, numbered from the newest, apart for those that name a host."""
+    """The files of jobs, without replaced generations, numbered from the newest: those that name a host separately."""
     file = log_file.c
     newest_first = (file.file_time.desc(), file.name.desc())
     numbered = func.row_number().over(partition_by=(file.job_id, file.host != ""), order_by=newest_first)
@@ -77,8 +77,8 @@ def _files(dialect_name: str) -> Subquery:
 
 
 def _ends(dialect_name: str) -> Subquery:
-    """Whether the newest file with an event of a training's beginning (dataset pipeline) or end has that of the end;
-    for jobs with any."""
+    """For jobs with an event of a training's beginning (its dataset pipeline) or end, whether the newest file with
+    such an event has that of the end."""
     ended, begun = (
         column.is_not(None) for column in (file_lineage.c.train_at, file_lineage.c.dataset_graph_at)
     )

@@ -97,7 +97,7 @@ def _begin(connection: Connection, leaving_id: int, job_ids: Sequence[int], why:
 def remove_series(connection: Connection, job_id: int, most_rows: int, *which: ColumnElement[bool]) -> int:
     """Delete series of a job and their samples, for which there is no foreign key; samples first.
 
-    Return how many rows fewer than `most_rows` were deleted; 0 or less means that there may be more to delete.
+    Return what is left of `most_rows` after the deleted rows; 0 or less means that there may be more to delete.
     """
     there = (series.c.sample_count - series.c.thinned_count).label("rows")
     told = (*(series.c[name] for name in ("series_no", "plugin", "first_step")), there)
@@ -135,12 +135,12 @@ def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> Non
 
 
 def name_while_leaving(path: str) -> str:
-    """What stands for the jobs of a base dir (stored path) that are being removed: no path."""
+    """Return the name, which is no path, of the base dir that holds what is being removed of the one at `path`."""
     return f"being removed: {path}"
 
 
 def lift(connection: Connection, base_dir_id: int, train_id: str) -> bool:
-    """Let a removed job be ingested again; whether it was removed at all."""
+    """Allow a removed job to be ingested again; return whether it was removed at all."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
     if connection.execute(select(tombstone.c.train_id).where(mine, ~tombstone.c.lifted)).first() is None:
         return False
