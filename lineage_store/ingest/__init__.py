@@ -1,1 +1,1 @@
-"""Files into the database: discovery, diff, bounded reads, rows, one write transaction after the other."""
+"""Log files into the database: discovery, comparison, bounded reads, rows, one write transaction after the other."""

@@ -1,7 +1,8 @@
-"""Base dirs and the store: which of them it knows, and which it may come to know.
+"""The base dirs that the store knows, and those that may be registered.
 
-In: an engine and a path. Out: an id, or a refusal that says what to do. Promises: a job has one id only, for no base
-dir of the store lies inside another; a directory that holds no log file never gets in by being asked about.
+In: an engine and a path. Out: an id, or an error that says what to do. Promises: no base dir with jobs lies inside
+another, so that a job has only one id. Does not know whether a directory holds log files: callers check that before
+they register one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lineage_store.texts import from_stored, to_stored
 
 
 def stored_path(base_dir: Path) -> str:
-    """The name of a base dir in the store."""
+    """Return the path of a base dir as the store has it."""
     return to_stored(str(base_dir))
 
 
@@ -29,21 +30,21 @@ def is_known(engine: Engine, base_dir: Path) -> bool:
 
 
 def known_at(engine: Engine, base_dir_id: int) -> str | None:
-    """The other base dir that holds most of the jobs of this one too."""
+    """Return the other base dir that has the most jobs in common with this one; None when there is none."""
     with reading(engine) as connection:
         same, paths = moved.same_jobs(connection, base_dir_id), dict(registry.base_dirs(connection))
     return from_stored(paths[max(same, key=lambda other: same[other])]) if same else None
 
 
 def overlapping(engine: Engine, base_dir: Path, *, besides: int | None = None) -> str | None:
-    """A base dir with jobs that lies above or below this path, and that the store knows; not one that will move."""
+    """Return a known base dir with jobs, other than `besides`, above or below a path; None if there is none."""
     with reading(engine) as connection:
         found = _neighbours(connection, base_dir, besides).items()
         return next((other for other, has_jobs in found if has_jobs), None)
 
 
 def refuse_unfit(engine: Engine, base_dir: Path, *, besides: int | None = None) -> None:
-    """Raise LineageParamSummaryPathError when a base dir cannot become known, or `besides` cannot move there."""
+    """Raise LineageParamSummaryPathError when a base dir cannot be registered, or `besides` cannot move to its path."""
     if besides is None:
         _refuse_moved(engine, base_dir)
     if not os.path.isdir(base_dir):
@@ -59,7 +60,7 @@ def refuse_unfit(engine: Engine, base_dir: Path, *, besides: int | None = None) 
 
 
 def register(engine: Engine, base_dir: Path) -> int:
-    """The id of a base dir, made if need be. Raises LineageParamSummaryPathError for one that is unfit."""
+    """Return the id of a base dir, registering it if need be. Raises LineageParamSummaryPathError as `refuse_unfit`."""
     with reading(engine) as connection:
         known = registry.base_dir_id(connection, stored_path(base_dir))
     if known is not None:
@@ -71,20 +72,20 @@ def register(engine: Engine, base_dir: Path) -> int:
 
 
 def confirm(connection: Connection, base_dir_id: int, base_dir: Path) -> None:
-    """Raise LeaseLostError where a base dir whose lease was just taken is no longer at the path it was known by."""
+    """Raise LeaseLostError when a base dir, whose lease was just acquired, is no longer at its path."""
     if registry.base_dir_id(connection, stored_path(base_dir)) != base_dir_id:
         raise LeaseLostError(f"The base dir {base_dir} was moved or forgotten just now.", hint="Try again.")
 
 
 def drop_empty_neighbours(connection: Connection, base_dir: Path) -> None:
-    """Drop base dirs without jobs that lie above or below a path."""
+    """Forget base dirs without jobs that lie above or below a path."""
     for other, has_jobs in _neighbours(connection, base_dir).items():
         if not has_jobs:
             registry.forget_base_dir(connection, stored_path(Path(other)))
 
 
 def _refuse_moved(engine: Engine, base_dir: Path) -> None:
-    """Raise LineageParamSummaryPathError for a path that a base dir has left, unless other jobs are there now."""
+    """Raise LineageParamSummaryPathError for a path from which a base dir was moved, unless it now has other jobs."""
     with reading(engine) as connection:
         found = moved.moved_to(connection, stored_path(base_dir))
         known = registry.next_known(connection, found[0], "", None)[0] if found else []

@@ -1,8 +1,8 @@
-"""The write transaction: lease, bookmarks, rows, and what follows from them, all or nothing.
+"""The write transactions of ingest: lease, bookmarks, rows, and what is derived from them, all or nothing.
 
-In: a lease and a batch of advances. Out: a commit, or an error and nothing.
-Promises: nothing is written by an ingester that lost its lease; no bookmark moves without its rows, no row is written
-without its bookmark. Knows the order of the pieces; the pieces themselves are in store.writes.
+In: a lease, and a batch of advances or what else was found. Out: a committed transaction, or an error and no change.
+Promises: an ingester that lost its lease writes nothing; bookmarks and the rows read up to them are written together.
+Knows the order of the statements; the statements themselves are in store.writes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write_batch(
     samples: Sequence[SampleColumns],
     settings: Settings,
 ) -> None:
-    """Commit one batch. Raises LeaseLostError or BookmarkMovedError (nothing was written, read again)."""
+    """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
     with writing(engine, synced=False) as connection, uncollected():
         now = leases.confirm(connection, lease)
         bookmarks.move_bookmarks(connection, advances)
@@ -57,14 +57,14 @@ def write_batch(
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
-    """Make rows for new files, or for new generations of rewritten ones."""
+    """Insert new files, or new generations of rewritten ones; return them as the store knows them."""
     with writing(engine) as connection, uncollected():
         now = leases.confirm(connection, lease)
         return _register(connection, lease, files, now)
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
-    """Begin a rewritten file anew, beside the generation that readers still see."""
+    """Insert a new generation of a rewritten file, beside the one that readers still see."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         generations.abandon(connection, file)
@@ -74,7 +74,7 @@ def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile
 def mark_missing(
     engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], live_within_s: float
 ) -> None:
-    """Note that files are gone from the disk, or what is in their place; their rows stay."""
+    """Mark files as missing from the disk, each with a finding; their rows stay."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         file_states.mark_missing(connection, files)
@@ -89,7 +89,7 @@ def mark_unreadable(
     failures: Sequence[tuple[KnownFile, Finding]],
     event: FileEvent = FileEvent.FAILED,
 ) -> None:
-    """Note that files could not be opened or read, or are not worth it."""
+    """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         reasons = {file: problem.what for file, problem in failures}
@@ -100,7 +100,7 @@ def mark_unreadable(
 
 
 def mark_failed_read(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
-    """Note that reading a file failed the reader; with the last one allowed it is left alone."""
+    """Note that reading a file failed the reader. After MOST_FAILED_READS in a row the file is no longer read."""
     failed_reads = file.failed_reads + 1
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
     problem = poisonous_file(_path(file), reason, failed_reads)
@@ -118,10 +118,10 @@ def finish_discovery(
     rows_at_a_time: int,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Note which paths could not be looked at, and remove what rewritten files left behind, in bounded transactions.
+    """Store which paths could not be looked at, and remove replaced generations of files in bounded transactions.
 
-    `should_stop` is asked between those; what is left goes with the next discovery. Writes nothing when there is
-    nothing to say: most discoveries end here. Of a path that several may have met, one shard's ingester tells.
+    `should_stop` is asked before each of those; the next discovery removes the rest. Writes nothing when nothing has
+    changed, as after most discoveries. A path that several shards' ingesters met is stored by one of them.
     """
     mine = [each for each in paths if lease.shards.hold_path(each.subject)]
     with reading(engine) as connection:
@@ -139,7 +139,7 @@ def finish_discovery(
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
-    """Renew the lease; note it if the base dir was searched in full since the last one."""
+    """Renew the lease; with `searched`, also note that the base dir was searched in full now."""
     with writing(engine) as connection:
         now = leases.confirm(connection, lease)
         if searched:
@@ -147,16 +147,16 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
 
 
 def renew(engine: Engine, lease: Lease) -> None:
-    """Renew the lease beside a pass that takes long, by an engine that is `apart` from the pass's own.
+    """Renew the lease during a long pass, by an engine that is `apart` from that of the pass.
 
-    Raises LeaseHeldError where the pass is writing just now.
+    Raises LeaseLostError, and LeaseHeldError while the pass itself is in a write transaction.
     """
     with writing(engine) as connection:
         leases.renew(connection, lease)
 
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
-    """Call jobs stalled that have stopped growing."""
+    """Mark live jobs as stalled that have stopped growing."""
     mine = lease.base_dir_id, lease.shards
     with reading(engine) as connection:
         if not jobs.quiet_jobs(connection, *mine, database_time(connection), live_within_s):
@@ -184,7 +184,7 @@ def _refresh_jobs(
 
 
 def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: int) -> Advance:
-    """Note of a file which has tags enough that samples of further ones were left out."""
+    """Add to the advance of a file with too many tags the problem that samples of further tags were left out."""
     if advance.file.key not in full:
         return advance
     reason = f"the file has {most_tags:,} tags, and most_tags allows no more: samples of others are left out"

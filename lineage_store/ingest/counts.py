@@ -1,4 +1,4 @@
-"""What one pass, or several, found and did, in numbers that add up."""
+"""The numbers of files, bytes, events and samples of a pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lineage_store.store.records import Advance
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one pass, or several, found and did."""
+    """How much a pass, or several, found and read."""
 
     files_found: int = 0
     files_read: int = 0
@@ -20,7 +20,7 @@ class Counts:
     samples: int = 0
     batches: int = 0
     batches_s: float = 0.0
-    """Seconds that writing them took."""
+    """How long writing the batches took, in seconds."""
     ignored: Mapping[str, int] = field(default_factory=dict)
     too_deep: Sequence[str] = ()
     files_in_base_dir: int = 0
@@ -32,7 +32,7 @@ class Counts:
         return 0 < self.files_in_base_dir == self.files_found
 
     def found(self, more: Counts) -> Counts:
-        """With what was found in another part of the base dir."""
+        """Return the sum of what this and `more`, of another part of the base dir, have found."""
         return replace(
             self,
             files_found=self.files_found + more.files_found,
@@ -42,7 +42,7 @@ class Counts:
         )
 
     def plus(self, batch: Collection[Advance], *, files_read: int, took_s: float) -> Counts:
-        """With the outcome of one batch added that was written in `took_s`; `files_read` is of all batches so far."""
+        """Return this with a batch added that was written in `took_s`; `files_read` is for all batches so far."""
         return replace(
             self,
             files_read=files_read,

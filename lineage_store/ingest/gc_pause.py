@@ -1,8 +1,8 @@
-"""Rest for Python's cyclic garbage collector while thousands of rows come into being.
+"""A pause of Python's cyclic garbage collector while thousands of rows are made.
 
-In: a block. Out: nothing. The collector starts whenever so many objects more are alive, looks at all of them, and finds
-nothing: rows hold no cycles and go when their batch does. It took a tenth of the time that small jobs take. Where it
-was at rest before the block, it stays so. Does not know what the block does, which must be bounded: a batch, no more.
+In: a block. Out: nothing. The collector starts whenever some more objects are alive, looks at all of them, and finds
+nothing, for rows have no cycles; it took a tenth of the time of ingesting small jobs. Promises: after the block, the
+collector is enabled or disabled as before. Does not know what the block does, which must be bounded: a batch, no more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No cyclic garbage is collected in this process during the block."""
+    """Collect no cyclic garbage in this process during the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,7 @@
-"""The history of passes: one row of `ingest_cycle` per pass that is worth a row.
+"""The history of passes: a row of `ingest_cycle` for each recorded pass.
 
-In: a lease, and the counts of a pass when it ends. Out: a row; old ones go.
+In: a lease, and the counts of a pass when it ends. Out: a row; the oldest rows are deleted. Does not know which passes
+are worth a row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from lineage_store.store.writes import cycles
 
 @contextmanager
 def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callable[[Counts], None]]:
-    """Around a pass; the block calls what it is given with the outcome. A pass that fails leaves no row."""
+    """Record the pass that the block makes: the block calls the function it is given with the counts.
+
+    A block that fails, or does not call it, leaves no row.
+    """
     with reading(engine) as connection:
         started = database_time(connection)
     outcome: list[Counts] = []

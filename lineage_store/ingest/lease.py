@@ -1,7 +1,8 @@
-"""The lease of a base dir, of all its shards, held while work is done in it.
+"""The lease of a base dir with all its shards, held during a `with` block.
 
-In: an engine and a base dir. Out: a lease for the length of a `with` block. Promises: it is released also when the
-work fails; who waits for a lead does not wait for ever. Does not know what the work is.
+In: an engine and a base dir. Out: a lease for the block. Promises: the lease is released also when the block fails, or
+expires when the database is not available; waiting for another leader's lease ends when that should have expired. Does
+not know what the block does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _SIGN_OF_LIFE_S = 1.0
-"""By so much a lead is renewed at least: its end as seen from here is not exact."""
+"""A lease whose expiry moved by at least this much was renewed; its expiry as computed here is not exact."""
 
 
 @contextmanager
@@ -40,12 +41,13 @@ def hold_lease(
     before_daemons: bool = False,
     stop_waiting: Callable[[], bool] = lambda: True,
 ) -> Iterator[Lease]:
-    """Hold the lease of a base dir for the length of the block. Raises LeaseHeldError when another ingester holds it.
+    """Hold the lease of a base dir during the block. Raises LeaseHeldError when another ingester holds it.
 
     Args:
-        base_dir: where its log files are to be read; LeaseLostError is raised where it was moved meanwhile.
-        before_daemons: a daemon gives way, and takes it again soon after.
-        stop_waiting: as long as it says no, a leader elsewhere, which may be gone, is waited for.
+        base_dir: the path from which log files are to be read; raises LeaseLostError if the base dir was moved.
+        before_daemons: take the lease from a daemon too, which acquires it again afterwards.
+        stop_waiting: while it returns False, wait for the lease of a leader on another host to expire, for that leader
+            may have died; without it, do not wait.
     """
 
     def acquire() -> Lease:
@@ -69,7 +71,7 @@ def hold_lease(
 
 
 def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None:
-    """Divide a base dir into so many shards, if it is not; daemons give way. Raises LeaseHeldError, LeaseLostError."""
+    """Divide a base dir into `count` shards, taking the lease from daemons. Raises LeaseHeldError, LeaseLostError."""
     with reading(engine) as connection:
         if leases.shard_count(connection, base_dir_id) == count:
             return
@@ -83,7 +85,7 @@ def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None
 def _await_end(
     engine: Engine, base_dir_id: int, held: LeaseHeldError, stop_waiting: Callable[[], bool]
 ) -> None:
-    """Return when a lead has ended. Raises LeaseHeldError as soon as the leader shows a sign of life."""
+    """Wait until the leader's lease has ended. Raises LeaseHeldError when the leader renews it or is known to live."""
     if lives(held.holder) or stop_waiting():
         raise held
     log.warning("%s It may be gone: waiting for a sign of life, or for %.0f s.", held.message, held.ends_in_s)
@@ -100,7 +102,7 @@ def _await_end(
 
 
 def release_lease(engine: Engine, lease: Lease) -> None:
-    """Release a lease; where the database fails, it ends by itself soon enough."""
+    """Release a lease. When the database fails, the lease expires by itself."""
     try:
         with writing(engine) as connection:
             leases.release(connection, lease)

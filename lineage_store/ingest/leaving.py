@@ -1,8 +1,8 @@
-"""Jobs leave the store: out of sight in short transactions, then their rows in bounded steps.
+"""Removal of jobs from the store: they are taken out of readers' sight first, then their rows are deleted in steps.
 
-In: an engine, leases, jobs that policies name. Out: nothing of them but tombstones. Promises: every transaction
-confirms a lease; whoever is ended in between leaves nothing that readers see, and what is left goes with the next
-removal. Does not know why jobs go.
+In: an engine, leases, jobs. Out: tombstones in place of the jobs. Promises: every transaction is bounded and confirms a
+lease; if the process ends in between, readers see nothing of the jobs, and the next removal deletes the rest. Does not
+know why jobs are removed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting, removal
 
 JOBS_AT_A_TIME, NAMED_AT_A_TIME = 200, 10_000
-"""Of a transaction; and of a question which jobs are to go, which may take long."""
+"""How many jobs one transaction takes out of sight, and how many one query for jobs to be removed returns at most."""
 
 
 def take_out_of_sight(engine: Engine, lead: Lease, leaving: Lease, named: Sequence[Expired]) -> list[Expired]:
-    """Take those jobs of a base dir out of sight that have not changed since they were named; which these are.
+    """Take those of the `named` jobs out of sight that have not changed since they were named; return them.
 
-    By the leases of the base dir, or of the jobs' shard, and of the one that holds what is leaving. Raises
-    LeaseLostError.
+    Args:
+        lead: the lease of the base dir or of one shard; jobs of other shards are left alone.
+        leaving: the lease of the base dir that holds what is being removed.
+
+    Raises LeaseLostError.
     """
     mine = [job for job in named if lead.shards.hold(job.train_id)]
     with writing(engine) as connection:
@@ -44,9 +47,10 @@ def remove_rows(
     should_stop: Callable[[], bool] = lambda: False,
     rest: Callable[[float], None] = lambda _: None,
 ) -> None:
-    """Remove the rows of what is leaving, and the partitions that it has vacated. Raises LeaseLostError.
+    """Delete the rows of what is leaving, and drop the partitions that are then empty. Raises LeaseLostError.
 
-    `rest` is told after each step how many seconds it took.
+    Args:
+        rest: called after each step with the number of seconds that the step took.
     """
     more = True
     while more:

@@ -1,6 +1,7 @@
-"""What an ingest would do: the same search and the same comparison, without a write.
+"""What an ingest would do: the same search and the same comparison, without writing anything.
 
-In: an engine and a base dir. Out: counts and the first few paths of every change; nothing is changed anywhere.
+In: an engine and a base dir. Out: the paths of the files that are new, changed, unchanged and missing, and how many
+bytes would be read.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class IngestPlan:
-    """What there is to do."""
+    """What an ingest would do."""
 
     base_dir: str
     paths: Mapping[str, Sequence[str]]
-    """By what is the matter with them: the log files' paths below the base dir."""
+    """The log files' paths below the base dir, by how they compare with the store: `new`, `unchanged`, …"""
     bytes_to_read: int
     ignored: Mapping[str, int]
     too_deep: Sequence[str]

@@ -1,4 +1,8 @@
-"""What the operating system refused, in words that help: whose it is, which mode, what to do."""
+"""Findings about files and directories that could not be read: with owner, mode and what to do.
+
+In: paths, and the errors of the operating system. Out: findings. Promises: raises nothing more when a path cannot be
+looked at either. Does not know the database.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,13 @@ from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 
 MOST_FAILED_READS = 3
-"""So many times in a row reading a file may fail the reader; then it is left alone."""
-
+"""After this many failed reads in a row, a file is no longer read."""
 
 _CASES = {errno.EACCES: "denied", errno.EPERM: "denied", errno.ELOOP: "link"}
 
 
 def unreadable_file(base_dir: Path, train_id: str, name: str, error: OSError) -> Finding:
-    """A log file (stored names) that could not be opened or read."""
+    """Return the finding about a log file (stored names) that could not be opened or read."""
     path = from_stored(relative_path(train_id, name))
     return _unreadable("unreadable_file", os.path.join(base_dir, path), base_dir, path, error)
 
@@ -33,20 +36,23 @@ def unreadable_file(base_dir: Path, train_id: str, name: str, error: OSError) ->
 def missing_files(
     base_dir: Path, files: Iterable[KnownFile], *, follow_symlinks: bool
 ) -> dict[KnownFile, Finding]:
-    """Log files that were not found: whether they are gone, or a link is in their place."""
+    """Return the findings about log files that were not found: missing, or with a symbolic link in their place.
+
+    Raises OSError when the base dir cannot be opened.
+    """
     with beneath.opened(base_dir, follow_symlinks=follow_symlinks) as root:
         return {file: _missing(root, relative_path(file.train_id, file.name)) for file in files}
 
 
 def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
-    """A log file whose reading failed the reader so many times in a row."""
+    """Return the finding about a log file whose reading failed the reader `failed_reads` times in a row."""
     left = MOST_FAILED_READS - failed_reads
     case = "again" if left > 0 else ""
     return finding("poisonous_file", path, case=case, reason=reason, times=failed_reads, left=left)
 
 
 def path_problems(base_dir: Path, paths: Iterable[Unreadable]) -> list[Finding]:
-    """Directories and entries that could not be looked at, by their path relative to the base dir."""
+    """Return the findings about directories and entries that could not be looked at, with paths below the base dir."""
     return [
         _unreadable("unreadable_path", relative_path(each.path), base_dir, from_stored(each.path), each.error)
         for each in paths
@@ -54,12 +60,12 @@ def path_problems(base_dir: Path, paths: Iterable[Unreadable]) -> list[Finding]:
 
 
 def unlistable_base_dir(path: str, error: OSError, subject: str = ".") -> Finding:
-    """The base dir itself could not be listed: an unmounted share, most likely."""
+    """Return the finding that the base dir itself could not be listed: most likely, a share is not mounted."""
     return finding("unlistable_base_dir", subject, reason=_reason(access_of(path), error), me=me())
 
 
 def access_of(path: str) -> str:
-    """Owner, group and mode of a path, as `ls -l` shows them; empty when even that is refused."""
+    """Return owner, group and mode of a path, as `ls -l` shows them; an empty text when it cannot be looked at."""
     try:
         return _access(os.stat(path, follow_symlinks=False))
     except OSError:
@@ -72,7 +78,7 @@ def _access(status: os.stat_result) -> str:
 
 
 def me() -> str:
-    """Who this process is."""
+    """Return the name of this process's user."""
     return _name(pwd.getpwuid, os.geteuid())
 
 

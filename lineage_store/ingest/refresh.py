@@ -1,8 +1,8 @@
-"""Bring a base dir up to date, for whoever asks: in full, or just enough for a question about lineage.
+"""Bringing a base dir up to date: in full, or only as far as a question about lineage needs.
 
-In: an engine, a base dir, settings. Out: a report, or the age of what the store holds.
-Promises: a question never fails because the store could not be refreshed; what keeps it from being fresh is logged.
-Does not know what is asked afterwards.
+In: an engine, a base dir, settings. Out: a report; or a log line that says why the store is not up to date, and how old
+its content is. Promises: `refresh_lineage` and `refresh_all` do not fail because another ingester leads, or because the
+database or the disk fails. Does not know which question follows.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ T = TypeVar("T")
 
 LINEAGE = frozenset({"lineage"})
 _Leads = Sequence[tuple[str, int]]
-"""Who led each shard last, and by which epoch."""
+"""The last holder of each shard's lease, with the epoch."""
 _CACHES: dict[tuple[URL, Path, Settings], tuple[_Leads, DirectoryCache]] = {}
-"""What the last question about each base dir has seen, and who had led it last by then."""
+"""What the last question about each base dir has seen on disk, and who had led the base dir last at that time."""
 LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
+_READ_ONLY = "Answered from the store (%s): it is open for reading only."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
-"""Between two looks at what it has read."""
+"""The pauses between two queries for what the leader has read."""
 
 
 def ingest(
@@ -62,10 +63,15 @@ def ingest(
     should_stop: Callable[[], bool] = lambda: False,
     waits: bool = True,
 ) -> IngestReport:
-    """Read everything there is to read below a base dir; `waits`: for the end of a lead that may have no leader.
+    """Read everything that is new below a base dir. Registers no base dir without log files.
 
-    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, DatabaseUnavailableError,
-    ReadOnlyStoreError.
+    Args:
+        progress: called after each batch.
+        should_stop: asked between transactions; True ends the pass early.
+        waits: wait for the lease of a leader on another host to expire, for that leader may have died.
+
+    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, LeaseLostError,
+    DatabaseUnavailableError, ReadOnlyStoreError, ReaderStuckError.
     """
     require_writable(engine)
     started = time.monotonic()
@@ -94,8 +100,13 @@ def ingest(
 def refresh_lineage(
     engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None = None
 ) -> None:
-    """Read new lineage events if nobody leads the base dir and we may write; else log how old the answer is."""
-    if _answers_as_it_is(engine, base_dir):
+    """Read new lineage events (of the jobs `only`) if nobody leads the base dir and the store may be written.
+
+    Otherwise log how old the store's content is. Raises LineageParamSummaryPathError for a base dir that cannot be
+    registered.
+    """
+    if is_read_only(engine):
+        log.info(_READ_ONLY, _age(engine, base_dir))
         return
     started = time.monotonic()
     try:
@@ -121,7 +132,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
 
 
 def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Take the lead only when something has changed; what this process saw before tells that soon."""
+    """Acquire the lease only when something has changed, which the cache of this process shows at little cost."""
     base_dir_id = base_dirs.register(engine, base_dir)
     with reading(engine) as connection:
         last = leases.last(connection, base_dir_id)
@@ -129,7 +140,7 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
     if todo:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
-            # Somebody else led since the survey; of several shards, that is not told by an epoch of all of them.
+            # Another ingester led since the survey, or may have: with several shards, the epoch does not show it.
             if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
                 cache = _new_cache(base_dir, settings)
                 todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
@@ -146,7 +157,7 @@ def _survey_lineage(
 
 
 def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: _Leads) -> DirectoryCache:
-    """What this process remembers, if nobody has written since; taken out, so that no two threads share it."""
+    """Take the cache of this process out of _CACHES, so that no two threads share it; a new one if it is outdated."""
     of, cache = _CACHES.pop((engine.url, base_dir, settings), (None, None))
     return cache if cache is not None and last and of == last else _new_cache(base_dir, settings)
 
@@ -157,8 +168,9 @@ def _new_cache(base_dir: Path, settings: Settings) -> DirectoryCache:
 
 
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Read everything, or wait (not for ever) until the leader has read what is on disk now."""
-    if _answers_as_it_is(engine, base_dir):
+    """Read everything that is new, or wait up to LEADER_DEADLINE_S for the leader to read what is on disk now."""
+    if is_read_only(engine):
+        log.info(_READ_ONLY, _age(engine, base_dir))
         return
     try:
         try:
@@ -176,7 +188,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
 
 
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Return when the leader's bookmarks have passed the sizes seen now, or when that takes too long (logged)."""
+    """Wait until the leader has read the files up to their present sizes; give up (logged) after LEADER_DEADLINE_S."""
     behind = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
     deadline, pause_s = time.monotonic() + LEADER_DEADLINE_S, _FIRST_PAUSE_S
     while behind := _still_behind(engine, base_dir, behind):
@@ -190,7 +202,7 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
 def _still_behind(
     engine: Engine, base_dir: Path, sizes: Mapping[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
-    """Those of some files, by job and name, that the leader has not read up to their sizes."""
+    """Return which of some files, by train id and name, the leader has not read up to these sizes."""
     jobs = {train_id for train_id, _ in sizes}
     with reading(engine) as connection:
         base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
@@ -206,13 +218,6 @@ def _still_behind(
         for path, size in sizes.items()
         if looked_at.get(path, -1) < size and path[0] not in removed
     }
-
-
-def _answers_as_it_is(engine: Engine, base_dir: Path) -> bool:
-    """Whether nothing may be read into the store, because it is open for reading only."""
-    if is_read_only(engine):
-        log.info("Answered from the store (%s): it is open for reading only.", _age(engine, base_dir))
-    return is_read_only(engine)
 
 
 def _listed(base_dir: Path, run: Callable[[], T]) -> T:
@@ -234,12 +239,12 @@ def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, se
 
 
 def _first_line(error: Exception) -> str:
-    """The database's own words without the statement that SQLAlchemy shows below them."""
+    """The database's message, without the statement that SQLAlchemy shows below it."""
     return str(error).partition("\n")[0]
 
 
 def _age(engine: Engine, base_dir: Path) -> str:
-    """How old the store's knowledge of a base dir is, in words."""
+    """Say in words how old the store's content of a base dir is, and who leads it."""
     try:
         with reading(engine) as connection:
             base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir)) or 0

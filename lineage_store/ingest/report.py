@@ -1,4 +1,4 @@
-"""What an ingest did, in numbers that add up and in one sentence for people."""
+"""The report of an ingest, in numbers and as text for people."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class IngestReport:
     problems: int
     seconds: float
     known_at: str | None = None
-    """Another base dir, where the store knew jobs of this one before it knew this one."""
+    """Another base dir that has the same jobs, when this one is new to the store."""
 
     @property
     def complete(self) -> bool:
-        """Whether no problem is open; bytes that are still being written are none."""
+        """Whether no problem is open. Bytes that are not complete yet are no problem."""
         return self.problems == 0
 
     def __str__(self) -> str:

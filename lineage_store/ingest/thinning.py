@@ -1,7 +1,8 @@
-"""Series are thinned, each in a transaction of its own, under the lease of their base dir.
+"""Thinning of series, each in a transaction of its own, under the lease of their base dir.
 
-In: an engine, a lease, series that the policy names. Out: how many of their samples went. Promises: a series is whole
-or thinned, whoever is ended in between; one of whose job anything changed since its samples were read stays whole.
+In: an engine, a lease, series that the policy names. Out: how many of their samples were deleted. Promises: if the
+process ends in between, each series is either whole or thinned; a series whose job has changed since its samples were
+read is not thinned.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NAMED_AT_A_TIME = 1_000
 def named_series(
     engine: Engine, base_dir_id: int, policies: Policies, shards: Shards = ALL
 ) -> Iterator[Thinnable]:
-    """Every series of a base dir's shards that the policy names, page by page."""
+    """Every series of a base dir's shards that the policy names; they are queried page by page."""
     last = (0, 0)
     while True:
         with reading(engine) as connection:
@@ -39,7 +40,7 @@ def named_series(
 
 
 def thin(engine: Engine, lead: Lease, key: SeriesKey, policies: Policies) -> int:
-    """Thin a series, if it is still named; how many samples went. Raises LeaseLostError."""
+    """Thin a series, if the policy still names it; return how many samples were deleted. Raises LeaseLostError."""
     with reading(engine) as connection:
         named = _named(connection, lead, key, policies)
         if named is None:

@@ -1,9 +1,9 @@
-"""When to look again: exponential backoff after failures, which are logged now and then; and the pace of live jobs.
+"""When the daemon tries again after a failure, and how often it polls live jobs.
 
-In: failures and successes; how long a look took. Out: log lines, a finding, and when to try again. Promises: a database
-that is back is used within two seconds; a failure that lasts is logged once a minute, and its end is logged too.
-Looks at live jobs take a fifth of a core at most, as far as three intervals allow; one that read a backlog does not
-keep the next waiting longer.
+In: failures and successes; how long a poll took. Out: log lines, a finding, and the time of the next try. Promises: the
+wait doubles with each failure, to two seconds at most while the database is unavailable, else to ten; a failure that
+lasts is logged once a minute, and so is its end; polls take at most a fifth of a core, but no wait between two polls
+is longer than three intervals, however long the first one took.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
 LOGGED_EVERY_S = 60.0
 SHARE = 0.2
-"""Looks may take this share of a core, without the reading process, which takes about half as much again."""
+"""The share of a core that polls may take; the reading process takes about half as much again."""
 LONGEST = 3
-"""So many intervals are the longest wait."""
+"""The longest wait between two polls, in intervals."""
 FAILS = "daemon_fails"
 
 
 @dataclass(slots=True)
 class Backoff:
-    """The failures in a row of one base dir."""
+    """The consecutive failures of one base dir."""
 
     base_dir: str
     failures: int = 0
     finding: Finding | None = None
-    """What the last failure was; None after a success."""
+    """The last failure; None after a success."""
     _not_before: float = 0.0
     _since: float = 0.0
     _logged: float = field(default=float("-inf"))
 
     def is_over(self) -> bool:
-        """Whether it is time to try (again)."""
+        """Whether the wait is over."""
         return time.monotonic() >= self._not_before
 
     def wait(self, seconds: float) -> None:
-        """Leave it alone for so long, without a failure."""
+        """Try again after `seconds`; this counts as no failure."""
         self._not_before = time.monotonic() + seconds
 
     def fail(self, error: Exception, *, expected: bool) -> None:
-        """Wait, longer with each failure. One that was not `expected` is logged with its traceback."""
+        """Wait, longer with each failure in a row. An error that was not `expected` is logged with its traceback."""
         self.failures += 1
         longest_s = (
             LONGEST_WAIT_FOR_DATABASE_S if isinstance(error, DatabaseUnavailableError) else LONGEST_WAIT_S
@@ -73,7 +73,7 @@ class Backoff:
             self._logged = now
 
     def succeed(self) -> None:
-        """All is well (again)."""
+        """Note a success, which ends the failures so far."""
         if self.finding is not None:
             lasted_s = round(time.monotonic() - self._since, 1)
             fields = {"base_dir": self.base_dir, "finding": _name(self.finding), "lasted_s": lasted_s}
@@ -90,10 +90,10 @@ def _found(base_dir: str, error: Exception, since: datetime | None) -> Finding:
 
 
 def _name(found: Finding) -> str:
-    """What tells one failure from another; how a database words its refusal does not."""
+    """What tells two failures apart. Two of the database are the same whatever words the database uses."""
     return found.what if found.kind == FAILS else found.title
 
 
 def next_look_s(interval_s: float, took_s: float) -> float:
-    """Seconds until the next look; `took_s` is the CPU time of one that began just before."""
+    """Seconds from the beginning of a poll, which took `took_s` of CPU time, to the beginning of the next."""
     return min(max(interval_s, took_s / SHARE), LONGEST * interval_s)

@@ -1,8 +1,8 @@
-"""The followers of a daemon: one for each base dir and shard that is wanted, with the settings that are.
+"""The followers of a daemon: one for each base dir and shard that the daemon is to follow.
 
-In: what is wanted, asked for again and again. Out: followers that begin and leave. Promises: who follows what is wanted
-unchanged works on; a base dir whose settings changed is followed anew when all who followed it have let go; settings
-that are refused change nothing. Does not know who ticks.
+In: base dirs and settings, again after every change. Out: followers that begin and leave. Promises: a follower whose
+base dir and settings did not change works on; a base dir with new settings gets new followers once all old ones are
+closed; settings that are refused change nothing. Does not know who calls the followers' `tick`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NEED_A_RESTART = (
     "metrics_port",
 )
 _OF_OTHERS = ("base_dirs", "log_", "serve_", "mindinsight_", "notify_", *_NEED_A_RESTART)
-"""What settings begin with that no follower asks for."""
+"""Beginnings of the names of settings that no follower uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a daemon follows, and how. Raises ConfigError where that is nothing."""
+    """The base dirs that a daemon follows, and its settings. Raises ConfigError when there is no base dir."""
 
     base_dirs: tuple[Path, ...]
     settings: Settings
@@ -42,16 +42,21 @@ class Wanted:
 
 
 class Crew:
-    """Who follows what."""
+    """The followers of a daemon.
+
+    Args:
+        follow: makes the follower of a base dir's shard.
+    """
 
     def __init__(self, follow: Callable[[Path, int, Settings], Follower]) -> None:
         self._follow = follow
         self.followers: list[Follower] = []
 
     def adapt(self, wanted: Wanted) -> bool:
-        """Let go those who are not wanted, and begin what nobody follows; whether some have not let go yet.
+        """Make followers that are no longer wanted leave, and begin those that are missing.
 
-        A base dir may be divided at any time: shards that nobody here follows yet get a follower.
+        Return whether some followers are still leaving. A base dir may be divided at any time: its new shards get
+        followers too.
         """
         for follower in self.followers:
             if follower.named not in wanted.base_dirs or follower.settings != wanted.settings:
@@ -70,7 +75,7 @@ class Crew:
 
 
 def reloaded(before: Wanted, reload: Callable[[], Wanted]) -> Wanted:
-    """What is wanted from now on: what was, where the new settings are refused."""
+    """Return what `reload` gives; `before`, when it refuses the new settings. Log what changed."""
     try:
         after = reload()
     except ConfigError as error:

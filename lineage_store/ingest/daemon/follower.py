@@ -1,9 +1,9 @@
 """Following one base dir, or one shard of it: what a daemon does at each tick.
 
-In: an engine, a base dir, which shard, settings; ticks at any pace. Out: an up-to-date store, a pulse that beats with
-every tick, batch and directory. Promises: while it leads, what is due is looked at every tick; a failure waits with
-backoff and never ends the daemon; who leads is settled by the lease. Touches no disk before its first tick. Does not
-know who ticks, nor what is looked at when (passes.py).
+In: an engine, a base dir, the number of a shard, settings; ticks at any pace. Out: an up-to-date store; a pulse that
+beats with every tick, batch and directory. Promises: it reads only while it leads, which the lease decides; after a
+failure it tries again with backoff, and no failure ends the daemon; it does not touch the base dir before its first
+tick. Does not know who calls `tick`, nor which files are due (passes.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from lineage_store.errors import (
 from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
 from lineage_store.ingest.daemon.keeping import Keeping
-from lineage_store.ingest.daemon.older_store import tell_older
 from lineage_store.ingest.daemon.passes import Passes
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
@@ -38,6 +37,7 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batches import Batches
 from lineage_store.ingest.read.worker import ReaderStuckError, Worker
+from lineage_store.json_values import iso
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import apart, reading, writing
@@ -45,21 +45,22 @@ from lineage_store.store.database.file_watch import GONE, REPLACED
 from lineage_store.store.database.pool import renew
 from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
+from lineage_store.times import from_unix
 
 log = logging.getLogger(__name__)
 
 _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
-this many times in the length of a lease."""
+this many times per lease term."""
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
 _MAY_BE_ANOTHER = ("down", GONE, REPLACED)
-"""After these causes the store may be a backup: nothing that is remembered of the other one holds."""
+"""After these failures the database may be a restored backup: what was remembered of it may no longer be true."""
 _SPREADING = threading.Lock()
-"""Of the followers in this process one at a time takes a shard from a daemon that leads more: the count changes."""
+"""Held by a follower that may take a shard from another daemon: one at a time, for each changes how many both lead."""
 
 
 class Follower:
-    """The state of following one shard of a base dir; one that is not divided has shard 0 alone."""
+    """Follows one shard of a base dir. A base dir that is not divided has only shard 0."""
 
     def __init__(
         self,
@@ -70,12 +71,12 @@ class Follower:
         shard: int = 0,
     ) -> None:
         self.shard, self.shards = shard, shard + 1
-        """Which shard, and how many the base dir had when that was asked last."""
+        """The number of the shard, and how many shards the base dir had when last asked."""
         self._divides_into = 0 if shard else settings.shards
         self._engine, self.named, self._base_dir = engine, base_dir, base_dir
-        # Where all others are in use, or wait for each other, the lease must not be lost for want of one.
+        # A connection of its own: the lease must not be lost because all connections of the pool are in use.
         self._renewing = apart(engine, allow_network_filesystem=settings.allow_network_filesystem)
-        self._settings, self.leaves, self.is_closed = settings, False, False
+        self.settings, self.leaves, self.is_closed = settings, False, False
         self._is_over = should_stop
         self._holder = holder_name()
         self._lease: Lease | None = None
@@ -91,20 +92,15 @@ class Follower:
         self._keeping = Keeping(engine, str(base_dir), settings, self._should_stop)
 
     @property
-    def settings(self) -> Settings:
-        """What it follows the base dir by."""
-        return self._settings
-
-    @property
     def status(self) -> DaemonStatus:
-        """Whether it leads or stands by, and what keeps it from reading."""
+        """Whether this follower leads or stands by, and what keeps it from reading."""
         state = STANDS_BY if self._lease is None else LEADS
         return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding, self.shard)
 
     def tick(self) -> None:
-        """Do what is due, again and again while files wait to be read.
+        """Do what is due, and go on while files wait to be read. After `leave`, close.
 
-        Failures are logged and waited out; nothing is raised but the end of the process.
+        Never raises an Exception: a failure is logged, and the next try waits with backoff.
         """
         if self.leaves:
             if not self.is_closed:
@@ -120,30 +116,30 @@ class Follower:
         self.pulse.beat()
 
     def next_tick_s(self) -> float:
-        """How long after the beginning of one tick the next is due."""
-        return next_look_s(self._settings.poll_interval_s, self._took_s)
+        """Return how many seconds after the beginning of one tick the next is due."""
+        return next_look_s(self.settings.poll_interval_s, self._took_s)
 
     def renew(self) -> None:
-        """Renew the lease while a tick takes long; may be called from another thread, once in `lease_s` / 3.
+        """Renew the lease during a long tick. To be called from another thread, every `lease_s` / 3 seconds.
 
-        A tick that makes no progress, unless the reader's deadline is running, loses the lease: another host's disk may
-        answer.
+        Does nothing when the tick has made no progress since the last call, unless it waits for the reader, which has a
+        deadline of its own: the lease then expires, so that a host whose disk answers can lead.
         """
         lease, beats = self._lease, self.pulse.beats
         goes_on = self._reader.is_awaited or beats != self._renewed_at
         self._renewed_at = beats
         if lease is None or not self._at_work or not goes_on or self._backoff.failures:
             return
-        # Whatever fails here fails the tick's next write too, which says so.
+        # Whatever fails here also fails the tick's next write, which reports it.
         with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
             commit.renew(self._renewing, lease)
 
     def leave(self) -> None:
-        """End the tick at work when its transaction is done, and close at the next; from any thread."""
+        """Have the current tick end after its transaction, and the next one close. May be called from any thread."""
         self.leaves = True
 
     def close(self) -> None:
-        """Release the lease, so that another ingester need not wait for its end."""
+        """End the reading processes and release the lease, so that another ingester need not wait for its expiry."""
         for reader in (self._reader, self._apart):
             with suppress(ReaderStuckError):
                 reader.close()
@@ -181,12 +177,12 @@ class Follower:
         if self._lease is None or self._is_older(self._lease.base_dir_id):
             self._lease = self._lead()
         lease = self._lease
-        assert self._passes is not None, "who leads has begun with it"
+        assert self._passes is not None, "`_lead` makes it"
         this = Ingester(
             self._engine,
             self._base_dir,
             lease,
-            self._settings,
+            self.settings,
             progress=lambda _: self.pulse.beat(),
             should_stop=self._beat_and_ask,
             batches=self._batches,
@@ -195,27 +191,33 @@ class Follower:
         if time.monotonic() >= self._heartbeat_due:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
-            self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+            self._heartbeat_due = time.monotonic() + self.settings.lease_s / 3
         if self._keeping.step(lease):
-            self._forget_batches()  # a file of a job that went may be among them
+            self._forget_batches()  # a file of a removed job may be among them
         self._took_s = time.thread_time() - began_s
 
     def _no_batches(self) -> Batches:
-        return Batches(self._base_dir, self._settings, self._reader, self._apart)
+        return Batches(self._base_dir, self.settings, self._reader, self._apart)
 
     def _forget_batches(self) -> None:
-        """Read nothing on: what waits stands where a transaction may not have come to."""
+        """Drop the files that wait to be read: their bookmarks may not be what the store has."""
         self._batches = self._no_batches()
         with suppress(ReaderStuckError):
             self._apart.close()
 
     def _is_older(self, base_dir_id: int) -> bool:
-        """Whether the store is older than it was, such as a standby that took over: nothing remembered holds for it."""
+        """Whether the store's revision went back since the last call: a backup was restored, or a standby took over.
+
+        What this follower remembers of the store is then no longer true. Logs a warning.
+        """
         with reading(self._engine) as connection:
             revision = registry.revision(connection, base_dir_id)
         before, self._revision = self._revision, revision
         if revision < before:
-            tell_older(self._base_dir, revision, before)
+            # Revisions are times in ms.
+            changed_at, was = (iso(from_unix(each // 1000)) for each in (revision, before))
+            fields = {"base_dir": str(self._base_dir), "changed_at": changed_at, "was": was}
+            log.warning("the store is an older one", extra=fields)
         return revision < before
 
     def _beat_and_ask(self) -> bool:
@@ -223,15 +225,15 @@ class Follower:
         return self._should_stop()
 
     def _lead(self) -> Lease:
-        """Acquire the lease. The holder before may have changed anything, so nothing that is cached holds."""
+        """Acquire the lease, and forget all that is cached: the previous holder may have changed anything."""
         self._base_dir = Path(os.path.realpath(self.named))
         base_dir_id = base_dirs.register(self._engine, self._base_dir)
         if self._divides_into:
-            divide(self._engine, base_dir_id, self._divides_into, self._settings.lease_s)
-            self._divides_into = 0  # once: another daemon may be told otherwise later
+            divide(self._engine, base_dir_id, self._divides_into, self.settings.lease_s)
+            self._divides_into = 0  # only once: another daemon's settings may ask for another number later
         lease = self._acquire(base_dir_id)
         place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
-        self._is_older(base_dir_id)  # the failure before may have told it first
+        self._is_older(base_dir_id)  # not yet asked by `_work` when a failure ended the previous lead
         with reading(self._engine) as connection:
             searched_before = registry.discovered_at(connection, base_dir_id)
         log.info("leads", extra={**place, "epoch": lease.epoch})
@@ -241,14 +243,18 @@ class Follower:
         self._passes = Passes(
             self._base_dir,
             self.pulse.beat,
-            follow_symlinks=self._settings.follow_symlinks,
+            follow_symlinks=self.settings.follow_symlinks,
             searched_before=searched_before,
         )
-        self._heartbeat_due = time.monotonic() + self._settings.lease_s / 3
+        self._heartbeat_due = time.monotonic() + self.settings.lease_s / 3
         return lease
 
     def _acquire(self, base_dir_id: int) -> Lease:
-        """Shards spread over the daemons: one that did not fail here takes from one that holds two more."""
+        """Acquire the lease of the shard. Raises LeaseHeldError.
+
+        So that shards spread over the daemons, a follower whose last try did not fail may take the lease from a daemon
+        that leads at least two shards more than this one.
+        """
         may_spread = self._fit and _SPREADING.acquire(blocking=False)
         try:
             with writing(self._engine) as connection:
@@ -257,7 +263,7 @@ class Follower:
                     connection,
                     base_dir_id,
                     self._holder,
-                    self._settings.lease_s,
+                    self.settings.lease_s,
                     "daemon",
                     shard=self.shard,
                     spread=may_spread,
@@ -274,9 +280,9 @@ class Follower:
             log.info("stands by", extra=fields)
         self._stands_by_for = error.message
         with suppress(ReaderStuckError):
-            self._reader.close()  # it would wait for nothing: of many shards each daemon leads some
+            self._reader.close()  # with many shards, most followers of a daemon stand by and need no process
         self._backoff.succeed()
-        lease_s = self._settings.lease_s
+        lease_s = self.settings.lease_s
         self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
@@ -284,7 +290,7 @@ class Follower:
         if isinstance(error, DatabaseUnavailableError):
             if error.cause != "busy":
                 for engine in (self._engine, self._renewing):
-                    renew(engine)  # what was connected before it came back may never work again
+                    renew(engine)  # connections made before the failure may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

@@ -1,10 +1,10 @@
 """Carrying out the policies of the settings beside ingest, in one base dir or one shard of it.
 
-In: the lease of its follower, tick by tick. Out: jobs that leave the store, series that are thinned, and log lines.
-Promises: a tick waits for one short transaction at most, and for none where nothing is to go; which jobs are to go is
-asked, rows are removed, and series thinned, by a thread with a connection of its own, which takes a fifth of the time
-at most; a failure is logged, and tried again; what an interrupted removal has left is taken up again. One at a time
-removes jobs of a base dir: the lease of what is leaving settles who. Does not know which jobs policies name.
+In: the follower's lease, at each tick. Out: jobs removed from the store, series thinned, and log lines. Promises: a
+tick waits for at most one short transaction, and for none when no job is to be removed; all else is done by a thread
+with a connection of its own, which rests four times as long as each step took, but at most a quarter of a lease term; a
+failure is logged, and tried again; an interrupted removal is resumed; one process at a time removes jobs of a base dir,
+the one with the lease of the base dir that is leaving. Does not know which jobs policies name.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ROWS_AT_A_TIME = 5_000
 _SHARE = 0.2
 _ENDS_WITHIN_S = 1.0
 _AGAIN_S = 5.0
-"""After a failure, or where another one removes jobs of the base dir."""
+"""The wait after a failure, or while another process removes jobs of the base dir."""
 
 
 class Keeping:
-    """How far it is: nothing is due; jobs are being named; they go out of sight; their rows are being removed; series
-    of those that stay are being thinned."""
+    """Goes through these states: nothing is due; jobs to be removed are looked up; they are taken out of sight; their
+    rows are removed; series of the remaining jobs are thinned."""
 
     def __init__(
         self, engine: Engine, base_dir: str, settings: Settings, should_stop: Callable[[], bool]
@@ -55,14 +55,14 @@ class Keeping:
         self._is_to_thin = False
 
     def step(self, lease: Lease) -> bool:
-        """Go one step on, and wait for nothing that takes long; whether jobs went out of sight.
+        """Do the next step; return whether jobs were taken out of sight. Long steps are left to the thread.
 
         Raises LeaseLostError.
         """
         if self._policies is None or (self._thread is not None and self._thread.is_alive()):
             return False
         if self._named:
-            return self._let_go(lease)
+            return self._take_out_of_sight(lease)
         if self._leaving is not None:
             self._begin(self._remove_rows, self._leaving)
         elif self._is_to_thin:
@@ -72,11 +72,11 @@ class Keeping:
         return False
 
     def forget(self) -> None:
-        """Another one may lead: what was named is named anew."""
+        """Forget which jobs are to be removed: another ingester may have led since, and they are looked up again."""
         self._named.clear()
 
     def close(self) -> None:
-        """Let another one go on, unless a thread still does, which lets go by itself."""
+        """End the work and release the lease of what is leaving. A thread that does not end soon releases it itself."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_ENDS_WITHIN_S)
@@ -84,7 +84,7 @@ class Keeping:
             release_lease(self._engine, self._leaving)
             self._leaving = None
 
-    def _let_go(self, lead: Lease) -> bool:
+    def _take_out_of_sight(self, lead: Lease) -> bool:
         some = [self._named.popleft() for _ in range(min(JOBS_AT_A_TIME, len(self._named)))]
         assert self._leaving is not None
         try:
@@ -119,7 +119,8 @@ class Keeping:
         self._leaving, self._due = None, time.monotonic() + seconds
 
     def _name(self, engine: Engine, lead: Lease) -> None:
-        """Ask which jobs are to go, and take the lease of what is leaving where there are any, or some are left."""
+        """Look up which jobs are to be removed. If there are any, or rows of an earlier removal are left, acquire the
+        lease of the base dir that holds what is leaving."""
         assert self._policies is not None
         self._due = time.monotonic() + self._settings.keep_every_s
         self._is_to_thin = bool(self._policies.every_step_days)
@@ -154,7 +155,7 @@ class Keeping:
             self._leaving = None
 
     def _thin(self, engine: Engine, lead: Lease) -> None:
-        """Thin series until none is left, or it is time to look which jobs are to go."""
+        """Thin series until none is left, or until the jobs to be removed are to be looked up again."""
         assert self._policies is not None
         self._is_to_thin, gone = False, list[int]()
         for named in named_series(engine, lead.base_dir_id, self._policies, lead.shards):

@@ -1,10 +1,10 @@
-"""What a leader looks at, and when: the passes over one base dir, or one shard of it.
+"""The passes over one base dir, or one shard of it: which directories and files the leader looks at, and when.
 
-In: an ingester, whenever there is time. Out: an up-to-date store, and rows in the history. Promises: live jobs are
-looked at every time; new directories and all files that may grow within one discovery interval; directories that rest a
-thousand in each discovery, and their files when the directory changed or the finished interval has passed. Remembers
-what is on disk, so that it is of use only as long as nobody else leads. Does not know why it leads, nor what a failure
-means.
+In: an ingester, at every tick. Out: an up-to-date store, and rows in the history. Promises: every pass looks at live
+jobs; every discovery looks for new directories and at all files that may grow, and at a thousand of the resting
+directories (a hundredth, where that is more), whose files it looks at when the directory changed or the finished
+interval has passed. Remembers what is on disk, so it is valid only as long as nobody else leads. Does not know leases,
+nor what a failure means.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.daemon.older_store import tell_lack
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
-from lineage_store.ingest.scan.survey import survey_changes
+from lineage_store.ingest.scan.survey import Survey, survey_changes
+from lineage_store.json_values import iso
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading
 from lineage_store.store.database.filesystem import filesystem_type, is_network
@@ -30,13 +30,13 @@ from lineage_store.store.database.filesystem import filesystem_type, is_network
 log = logging.getLogger(__name__)
 
 SCAN_SHARE = 0.1
-"""A discovery may take this share of the time at most; where directories are many, discoveries become rarer."""
+"""The share of the time that discoveries may take; with very many directories they become rarer."""
 QUIET_CYCLE_S = 60.0
-"""A pass that read nothing leaves a row in the history this often."""
+"""How often a pass that read nothing leaves a row in the history."""
 
 
 class Passes:
-    """How far one leader is with looking."""
+    """The passes of one leader, with what it remembers between them."""
 
     def __init__(
         self,
@@ -46,14 +46,20 @@ class Passes:
         follow_symlinks: bool,
         searched_before: datetime | None,
     ) -> None:
-        """`searched_before`: when the store was searched last, which is told once, with what it lacks."""
+        """Begin without remembering anything.
+
+        Args:
+            on_directory: called before each directory that is listed.
+            searched_before: when the base dir was last searched in full, by any ingester; logged by the first discovery
+                together with what the store lacks.
+        """
         distrust = is_network(filesystem_type(base_dir))
         self._cache = DirectoryCache(follow_symlinks=follow_symlinks, distrust=distrust)
         self._on_directory, self._searched_before, self._is_first = on_directory, searched_before, True
         self.discovery_due = self._cycle_row_due = self._survey_ended = 0.0
 
     def make(self, this: Ingester) -> bool:
-        """Make the pass that is due; whether it searched the whole base dir."""
+        """Make the pass that is due; return whether it was a discovery."""
         is_discovery = time.monotonic() >= self.discovery_due
         if is_discovery:
             self._discover(this)
@@ -62,10 +68,10 @@ class Passes:
         return is_discovery
 
     def _discover(self, this: Ingester) -> None:
-        """Look for new jobs and files, and at a part of what rests."""
+        """Look for new jobs and files, and at a part of the resting directories."""
         started = time.monotonic()
         self._recorded(this, lambda: self._full_pass(this))
-        took = self._survey_ended - started  # what was read then is no reason to search less often
+        took = self._survey_ended - started  # without reading, which is no reason to search less often
         self.discovery_due = started + max(this.settings.discovery_interval_s, took / SCAN_SHARE)
 
     def _full_pass(self, this: Ingester) -> Counts:
@@ -99,13 +105,13 @@ class Passes:
         )
         self._survey_ended = time.monotonic()
         if searched and self._is_first:
-            tell_lack(this.base_dir, self._searched_before, todo)
+            _log_lack(this.base_dir, self._searched_before, todo)
             self._is_first = False
         calls_for_more = todo or searched or _is_busy(this)
         return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
 
     def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
-        """Run a pass; leave a row in the history when it read something, or none has been left for a while."""
+        """Run a pass; add a row to the history when the pass read something, or when none was added for a while."""
         with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
             counts = run()
             if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
@@ -115,6 +121,20 @@ class Passes:
             numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
             log.info("read", extra={"base_dir": str(this.base_dir), **numbers})
         return counts
+
+
+def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> None:
+    """Log what the log files hold that the store lacks, if anything, and since when: it may be a restored backup."""
+    grown = [more for _, more in found.changed if more > 0]
+    counts = {
+        "new_files": len(found.new),
+        "grown_files": len(grown),
+        "missing_files": len(found.missing),
+        "bytes": sum(grown) + sum(size for _, size in found.new),
+    }
+    if any(counts.values()):
+        since = "never" if searched_at is None else iso(searched_at)
+        log.info("reads what came since", extra={"base_dir": str(base_dir), "searched_at": since, **counts})
 
 
 def _is_busy(this: Ingester) -> bool:

@@ -1,9 +1,10 @@
-"""The daemon: APScheduler triggers, followers work, a watchdog watches over both, signals end it or have it read again.
+"""The daemon's main loop: APScheduler calls the followers, a watchdog watches both, signals stop it or reload settings.
 
-In: an engine, what to follow. Out: a status file, for as long as it runs; on SIGTERM or SIGINT it finishes the
-transaction at hand and returns, on SIGHUP it goes on with new settings. Promises: one base dir does not wait for
-another; a tick never overlaps with the one before; the wall clock may be set at any time; what comes to a standstill
-ends the process with STANDSTILL, for its supervisor to start it anew. The only module that knows APScheduler.
+In: an engine, base dirs, settings. Out: a status file while the daemon runs; on SIGTERM or SIGINT, `run` finishes the
+current transactions and returns; on SIGHUP it goes on with new settings. Promises: one base dir does not wait for
+another; a tick never overlaps with the one before; the wall clock may be set at any time; a follower that makes no
+progress ends the process with exit code STANDSTILL, for a supervisor to start it again. The only module that knows
+APScheduler.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from lineage_store.store.database.engine import identity, require_writable
 log = logging.getLogger(__name__)
 
 STOPS_WITHIN_S = 20.0
-"""How long the transaction at hand may take when it is told to stop; systemd kills after TimeoutStopSec."""
+"""How long the current transactions may take after a stop signal; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
-"""A file that hangs must be found out by its own deadline, before that of progress."""
+"""The deadline of progress is at least this much later than that of reading, which is to find a file that hangs."""
 _MOST_THREADS = 1 << 16
-"""No base dir waits for another; threads are begun when they are needed."""
+"""So many that no base dir waits for another; threads are started only when needed."""
 
 
 def run(
@@ -53,10 +54,10 @@ def run(
     stop: threading.Event | None = None,
     reload: Callable[[], Wanted] | None = None,
 ) -> None:
-    """Follow base dirs until `stop` is set or a signal comes; on SIGHUP, what `reload` gives from then on.
+    """Follow base dirs until `stop` is set or SIGTERM or SIGINT arrives; after SIGHUP, follow what `reload` returns.
 
-    Raises ReadOnlyStoreError where nothing may be written. Ends the whole
-    process, with exit code ExitCode.STANDSTILL, when a follower makes no progress or does not stop.
+    Raises ReadOnlyStoreError when the store is open for reading only. Ends the whole process, with exit code
+    ExitCode.STANDSTILL, when a follower makes no progress or does not stop in time.
     """
     require_writable(engine)
     stop, asked = stop or threading.Event(), threading.Event()
@@ -94,7 +95,7 @@ def _watch(
     stop: threading.Event,
     asked: threading.Event,
 ) -> bool:
-    """Look after clocks and progress, and say how it is, until it is time to stop, or to read settings again (True)."""
+    """Watch the clock and the followers, and report their state, until it is time to stop or to reload (True)."""
     settings = wanted.settings
     deadline_s = max(settings.progress_deadline_s, settings.reading_deadline_s + READING_ENDS_WITHIN_S)
     standstill = StandstillWatch([], deadline_s)
@@ -107,14 +108,14 @@ def _watch(
             log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
         if crew.adapt(wanted):
-            _wake(scheduler)  # who leaves does so at its next tick
+            _wake(scheduler)  # a follower that leaves closes at its next tick
         followers = crew.followers
         standstill.watch([follower.pulse for follower in followers])
         still = standstill.look()
         statuses = [
             follower.status if still_s < deadline_s / 2 else _quiet(follower, deadline_s)
             for follower, still_s in zip(followers, standstill.still_s(), strict=True)
-            if follower.shard < follower.shards  # those of shards that were taken away wait for them
+            if follower.shard < follower.shards  # the others wait for shards that the base dir no longer has
         ]
         if still:
             fields = {"base_dir": still.name, "since": still.last_at.isoformat(), "deadline_s": deadline_s}
@@ -130,14 +131,14 @@ def _watch(
 
 
 def _quiet(follower: Follower, deadline_s: float) -> DaemonStatus:
-    """What is said of a follower before its standstill ends the process."""
+    """Return the status of a follower whose lack of progress will soon end the process."""
     status, since = follower.status, follower.pulse.last_at
     found = finding("no_progress", status.base_dir, since=since, deadline_s=deadline_s)
     return replace(status, finding=found)
 
 
 def _status(statuses: Sequence[DaemonStatus]) -> str:
-    """How all followers stand, in a line: `2 lead; /runs: database full`."""
+    """Return the state of all followers in a line: `2 leads; /runs: database full`."""
     counts = Counter(each.state for each in statuses if each.finding is None)
     well = [f"{counts[state]} {state}" for state in (LEADS, STANDS_BY) if counts[state]]
     return "; ".join([*well, *(f"{each.base_dir}: {each.title}" for each in statuses if each.finding)])
@@ -165,7 +166,7 @@ def _finish_within(
 def _end(
     reason: str, fields: dict[str, object], file: StatusFile, statuses: Sequence[DaemonStatus]
 ) -> NoReturn:
-    """End the process at once: a thread that hangs would keep an orderly end waiting."""
+    """End the process at once: an orderly end would wait for the thread that hangs."""
     log.critical("standstill", extra={**fields, "reason": reason, "exit_code": int(ExitCode.STANDSTILL)})
     file.write(statuses, ended=reason)
     notify(f"STATUS=Ended: {reason}.")
@@ -173,7 +174,8 @@ def _end(
 
 
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Fires so long after now: APScheduler's own interval makes up a list of every time that a clock was set past."""
+    """Fires `seconds()` after now. APScheduler's own interval trigger would make up for all the times that a clock set
+    forward has skipped."""
 
     def __init__(self, seconds: Callable[[], float], is_over: Callable[[], bool] = lambda: False) -> None:
         self._seconds, self._is_over = seconds, is_over
@@ -197,19 +199,19 @@ def _every(
     call: Callable[[], None],
     is_over: Callable[[], bool],
 ) -> None:
-    """Call at once, and again so long after each call has begun, until it is over."""
+    """Call at once, and again `seconds()` after the beginning of each call, until `is_over()`."""
     scheduler.add_job(call, _Every(seconds, is_over), next_run_time=datetime.now(UTC))
 
 
 def _wake(scheduler: BackgroundScheduler) -> None:
-    """Let everything be due: by a clock that was set back it would be, for as long as that, in the future."""
+    """Make every job due now. After a clock was set back, the times for which they are planned are far ahead."""
     for job in scheduler.get_jobs():
         job.modify(next_run_time=datetime.now(UTC))
 
 
 @contextmanager
 def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`, SIGHUP `reload`, where this is the main thread; else signals are the caller's."""
+    """Let SIGTERM and SIGINT set `stop`, and SIGHUP `reload`. Outside the main thread, leave signals to the caller."""
 
     def end(number: int, *_: object) -> None:
         log.info("stopping", extra={"signal": signal.Signals(number).name})

@@ -1,9 +1,9 @@
-"""What a daemon says of itself where the database cannot: a status file in memory, for `status` on the same host.
+"""The status file of a daemon, by which `status` on the same host knows about it without the database.
 
-In: what a daemon does with each base dir. Out: one small file per daemon, in a directory of its user on a filesystem in
-memory, which can be written when the store's disk is full, read-only or away. Promises: writing never fails, nor waits
-for a disk; only its user (and root) can read it; a daemon that was killed or stopped since is told from one that runs.
-Does not know the database.
+In: what a daemon does with each base dir. Out: one small file per daemon, in a directory of its user in /dev/shm (else
+in the directory for temporary files), which can be written when the store's disk is full, read-only or unmounted.
+Promises: writing raises nothing, and in /dev/shm never waits for a disk; only the daemon's user and root can read the
+file; readers tell a daemon that was killed or stopped from one that runs. Does not know the database.
 """
 
 from __future__ import annotations
@@ -35,38 +35,36 @@ STOPPED, ENDED = "daemon_stopped", "daemon_ended"
 _DIRECTORY = "lineage-store-{}"
 _LONGEST = 1 << 20
 _NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What comes of reading something that is no status file."""
+"""The exceptions of parsing a file that is no status file."""
 _KEPT_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What a daemon of this host does with a base dir, or a shard of it."""
+    """What a daemon of this host does with a base dir or a shard of one."""
 
     base_dir: str
     holder: str
     """The daemon, as leases name it: host, process id, nonce."""
     state: str
-    """leads or stands by, or did when it was last heard of."""
+    """`leads` or `stands by`, as last written by the daemon."""
     finding: Finding | None = None
-    """What keeps it from reading; None: nothing does."""
+    """What keeps the daemon from reading; None: nothing."""
     shard: int = 0
-    """Which shard of the base dir."""
+    """The number of the shard."""
 
     @property
     def title(self) -> str:
-        """In few words what keeps it from reading; otherwise its state."""
+        """A few words: what keeps the daemon from reading, else its state."""
         return self.finding.title if self.finding else self.state
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What is in the file."""
-
     store: str
     pid: int
     begun: str
-    """When the process began: another one may have its number by now."""
+    """When the process began: a later process may have the same id."""
     ended: str
     """Why the daemon ended itself; empty while it runs."""
     base_dirs: list[DaemonStatus]
@@ -84,10 +82,10 @@ class StatusFile:
         _remove_past(store)
 
     def write(self, statuses: Sequence[DaemonStatus], ended: str = "") -> None:
-        """Say what is done with base dirs now; and why the daemon ends, if it does."""
+        """Write the statuses of all base dirs and, when the daemon ends itself, why. An error is logged."""
         content = _Content(self._store, os.getpid(), begun(os.getpid()), ended, list(statuses))
         text = json.dumps(asdict(content), default=datetime.isoformat)
-        if text == self._written and self._path.exists():  # logging out may have cleared the memory of a user
+        if text == self._written and self._path.exists():  # a user's files there may be cleared at logout
             return
         try:
             _write(self._path, text)
@@ -98,19 +96,19 @@ class StatusFile:
         self._written = text
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Remove the file."""
         with suppress(OSError):
             self._path.unlink()
 
 
 def read(store: str) -> list[DaemonStatus]:
-    """What the daemons of this user do, or did, with the base dirs of a store; root sees those of all users."""
+    """Return the statuses that this user's daemons have written about a store; root gets those of all users."""
     found = (content for _, content in _all_contents() if content.store == store)
-    return [_as_it_is(status, content) for content in found for status in content.base_dirs]
+    return [_checked(status, content) for content in found for status in content.base_dirs]
 
 
-def _as_it_is(status: DaemonStatus, content: _Content) -> DaemonStatus:
-    """With the end of the daemon, or that it is stopped, as what was found."""
+def _checked(status: DaemonStatus, content: _Content) -> DaemonStatus:
+    """Return a status with the finding that the daemon has ended or is stopped, if it has or is."""
     pid, since = content.pid, status.finding.since if status.finding else None
     if content.is_past():
         how = content.ended or "without a word; it was killed, most likely"
@@ -121,7 +119,7 @@ def _as_it_is(status: DaemonStatus, content: _Content) -> DaemonStatus:
 
 
 def _remove_past(store: str) -> None:
-    """Remove what a daemon of this store left that has ended, and what anybody left long ago."""
+    """Remove the files of ended daemons: of this store, and of any store when the file is a week old."""
     for path, content in _all_contents():
         with suppress(OSError):
             if content.is_past() and (content.store == store or path.stat().st_mtime < time.time() - _KEPT_S):
@@ -154,13 +152,13 @@ def _status(fields: dict[str, Any]) -> DaemonStatus:
 
 
 def _text(path: Path) -> str:
-    """What is in a file, which another user may have made: anything but a plain file of some size is left alone."""
+    """Read a file that another user may have made: only a regular file, and not more than _LONGEST characters of it."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
         return file.read(_LONGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else ""
 
 
 def _write(path: Path, text: str) -> None:
-    """All or nothing."""
+    """Write a file atomically."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(path.parent):
         raise PermissionError(0, f"{path.parent} is not a private directory of this user")
@@ -175,7 +173,7 @@ def _home(user: int) -> Path:
 
 
 def _is_private(home: Path) -> bool:
-    """Whether a directory is of the user in its name: anybody may make directories where it lies."""
+    """Whether only the user in its name owns and can use a directory. Anybody may make directories beside it."""
     try:
         status = home.lstat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Telling systemd how the daemon is: `READY=1`, `STATUS=…`, `WATCHDOG=1`, `STOPPING=1` (sd_notify(3)).
+"""Messages to systemd about the daemon: `READY=1`, `STATUS=…`, `WATCHDOG=1`, `STOPPING=1` (sd_notify(3)).
 
-In: lines. Out: one datagram to the socket that the service manager named in $NOTIFY_SOCKET; nothing without one.
-Promises: never waits, never fails: a service manager that does not listen is no reason to stop ingest.
+In: lines. Out: one datagram to the socket in $NOTIFY_SOCKET; nothing when the variable is not set. Promises: never
+waits and never raises OSError: a service manager that does not listen is no reason to stop ingest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send lines such as `READY=1`; whether they were taken. A name that begins with @ is an abstract socket."""
+    """Send lines such as `READY=1`; return whether they were sent. A name that begins with @ is an abstract socket."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return False

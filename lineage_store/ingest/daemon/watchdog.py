@@ -1,8 +1,8 @@
-"""The watchdog beside the scheduler: it sees that the wall clock was set, and that a follower has come to a standstill.
+"""The daemon's watchdog: it detects that the wall clock was set, and that a follower makes no progress.
 
-In: pulses, which followers let beat; the two clocks. Out: how far the clock was set; which pulse stands still.
-Promises: a standstill is counted in time during which this process ran (a machine that slept, or SIGSTOP, is none).
-Does not know APScheduler, nor what becomes of what it sees.
+In: the followers' pulses; the wall clock and the monotonic clock. Out: how far the wall clock was set; a pulse that
+stopped beating. Promises: time during which this process did not run (the machine slept, or SIGSTOP) does not count as
+standstill. Does not know APScheduler, nor what is done about what it detects.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ LOOK_EVERY_S = 1.0
 
 @dataclass(slots=True)
 class Pulse:
-    """The signs of progress of one follower: it beats in the follower's thread, and is watched from another."""
+    """The signs of progress of one follower, set in the follower's thread and watched from another."""
 
     name: str
     beats: int = 0
     last_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def beat(self) -> None:
-        """A tick has ended, a batch was committed, or a directory was searched."""
+        """Note progress: a tick has ended, a batch was committed, or a directory was searched."""
         self.beats += 1
         self.last_at = datetime.now(UTC)
 
 
 class ClockWatch:
-    """Sees the wall clock part from the monotonic one."""
+    """Detects that the wall clock was set, by comparing it with the monotonic clock."""
 
     def __init__(
         self, tolerance_s: float, wall: Clock = time.time, monotonic: Clock = time.monotonic
@@ -41,7 +41,7 @@ class ClockWatch:
         self._apart_s = wall() - monotonic()
 
     def moved_s(self) -> float:
-        """How far the wall clock was set since the last look, forwards or back (< 0); 0.0 within the tolerance."""
+        """Return how many seconds the wall clock was set since the last call (< 0: back); 0.0 within the tolerance."""
         apart_s = self._wall() - self._monotonic()
         moved_s = apart_s - self._apart_s
         if abs(moved_s) <= self._tolerance_s:
@@ -59,7 +59,7 @@ class _Watched:
 
 
 class StandstillWatch:
-    """Sees pulses that do not beat."""
+    """Detects pulses that stopped beating."""
 
     def __init__(self, pulses: Sequence[Pulse], deadline_s: float, monotonic: Clock = time.monotonic) -> None:
         self._deadline_s, self._monotonic = deadline_s, monotonic
@@ -67,14 +67,14 @@ class StandstillWatch:
         self.watch(pulses)
 
     def watch(self, pulses: Sequence[Pulse]) -> None:
-        """Watch these from now on; what was seen of those that are watched already holds."""
+        """Watch these pulses from now on, going on with those that are watched already."""
         known = {id(each.pulse): each for each in self._watched}
         self._watched = [known.get(id(each)) or _Watched(each, each.beats, each.beats) for each in pulses]
 
     def look(self) -> Pulse | None:
-        """A pulse that has not beaten for longer than the deadline; call it every LOOK_EVERY_S."""
+        """Return a pulse that has not beaten for longer than the deadline. To be called every LOOK_EVERY_S."""
         now = self._monotonic()
-        passed_s = min(now - self._looked, 2 * LOOK_EVERY_S)  # more than that, and we did not run ourselves
+        passed_s = min(now - self._looked, 2 * LOOK_EVERY_S)  # if more has passed, this process did not run
         self._looked = now
         for each in self._watched:
             beats = each.pulse.beats
@@ -83,11 +83,11 @@ class StandstillWatch:
         return next((each.pulse for each in self._watched if each.still_s > self._deadline_s), None)
 
     def still_s(self) -> list[float]:
-        """For how long each pulse has not beaten, when it was looked at last."""
+        """Return for how many seconds each pulse had not beaten at the last `look`."""
         return [each.still_s for each in self._watched]
 
     def all_have_beaten(self) -> bool:
-        """Whether every pulse has beaten since this was true the last time."""
+        """Whether every pulse has beaten since this last returned True."""
         if any(each.seen == each.told for each in self._watched):
             return False
         for each in self._watched:

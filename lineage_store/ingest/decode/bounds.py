@@ -1,8 +1,8 @@
-"""How much of one event and of one job is taken in: what lies beyond a bound of the settings is left out, and told.
+"""The bounds on how much of one event and of one job is stored; what exceeds them is left out and reported. Pure.
 
-In: an event before it is decoded, a lineage event after that, what a job has used up. Out: nothing for what is within,
-else the reason, in numbers and with the name of the setting. Promises: whether an event is within does not depend on
-how its file was cut when it was read. Pure.
+In: an event before it is decoded, a lineage event after that, what a job has used up so far. Out: nothing for an event
+within the bounds, else the reason, with the numbers and the name of the setting. Promises: whether an event is within
+the bounds does not depend on the chunks in which its file was read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from lineage_store.eventlog.values import LineageEvent
 from lineage_store.store.records import FileLineage, LineageRow
 
 _PARTS_OF_A_ROW = 4
-"""Of a lineage event's messages, at most so many make one row: a node, its parameters, one of them, the text in it."""
+"""At most this many messages of a lineage event make one row: a node, its parameters, one of them, the text in it."""
 _TOKENS_OF_A_METRIC = 10
-"""Numbers and names in the JSON of a metric, on an average: it may be a list."""
+"""How many names and numbers the JSON of a metric has on average at most: a metric may be a list."""
 
 
 class OversizedEventError(Exception):
-    """An event goes beyond a bound."""
+    """An event exceeds a bound."""
 
 
 def before_decoding(log_format: LogFormat, kind: str, payload: bytes, most: Settings) -> None:
-    """Refuse an event that would become many times its bytes. Raises OversizedEventError."""
+    """Refuse an event that would take many times its bytes when decoded. Raises OversizedEventError."""
     if kind == "lineage":
         _refuse(len(payload), "bytes", most, "most_lineage_bytes")
         parts = _PARTS_OF_A_ROW * max(most.most_user_values, most.most_dataset_nodes)
@@ -47,7 +47,7 @@ def before_decoding(log_format: LogFormat, kind: str, payload: bytes, most: Sett
 
 
 def of_event(event: LineageEvent, most: Settings) -> None:
-    """Refuse a lineage event of too many values. Raises OversizedEventError."""
+    """Refuse a lineage event with too many values. Raises OversizedEventError."""
     match event.kind:
         case "user_info":
             _refuse(len(event.content), "user-defined values", most, "most_user_values")
@@ -63,19 +63,19 @@ def of_event(event: LineageEvent, most: Settings) -> None:
 
 
 def of_metrics(metrics: dict[str, Any], most: Settings) -> dict[str, Any]:
-    """The metrics of an evaluation. Raises OversizedEventError when they are too many."""
+    """Return the metrics of an evaluation. Raises OversizedEventError when there are too many."""
     _refuse(len(metrics), "metrics", most, "most_metrics")
     return metrics
 
 
 def of_content(content: str, most: Settings) -> str:
-    """The content of a lineage event as JSON, which may be six times its bytes. Raises OversizedEventError."""
+    """Return the JSON of a lineage event. Raises OversizedEventError: it may take six times the event's bytes."""
     _refuse(len(content), "bytes as JSON", most, "most_lineage_bytes")
     return content
 
 
 def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
-    """Why a job that has used up so much gets no such event any more."""
+    """Return why a job that has used up `used` has no room for the event; None when it has."""
     more = (
         ("lineage events", used.events, 1, "most_lineage_events"),
         ("bytes of lineage", used.content_bytes, len(event.content), "most_lineage_bytes"),
@@ -89,7 +89,7 @@ def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
 
 
 def plus(used: FileLineage, event: LineageRow) -> FileLineage:
-    """What a job has used up with a further event."""
+    """Return what a job has used up after a further event."""
     return used._replace(
         events=used.events + 1,
         content_bytes=used.content_bytes + len(event.content),
@@ -98,7 +98,7 @@ def plus(used: FileLineage, event: LineageRow) -> FileLineage:
 
 
 def _nodes(graph: dict[str, Any]) -> int:
-    """Nodes of a pipeline, their operations and all parameters."""
+    """The number of a pipeline's nodes, their operations and all parameters."""
     count, waiting = 0, [graph]
     while waiting:
         node = waiting.pop()

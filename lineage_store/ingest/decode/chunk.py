@@ -1,7 +1,7 @@
-"""What passes from reading to decoding: bytes of one log file, from its bookmark on. Pure.
+"""The bytes of one log file from its bookmark on: the input of decoding. Pure.
 
-In: what was read of a file, and what it looked like just then. Out: what follows from that alone. Does not know
-the disk.
+In: bytes that were read, and the size and times of the file then. Out: positions, and whether more bytes can follow.
+Does not know the disk.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from lineage_store.store.records import FileSight, KnownFile
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes of a log file behind its bookmark, and those before them as far as digests need them."""
+    """The bytes of a log file behind its bookmark, and as many bytes before them as the digests need."""
 
     file: KnownFile
     sight: FileSight
     before: bytes
     content: bytes
     give_up_before: int = 0
-    """Suspect frames that end before this position are quarantined; others wait, for their bytes are younger."""
+    """Suspect bytes that end at or before this position are quarantined; later ones wait, for they are newer."""
     skipped: int = 0
-    """Bytes between the bookmark and `content` that were not read: a hole in the file, to be given up."""
+    """How many bytes between the bookmark and `content` were not read: a hole in the file that is given up."""
     stop: int | None = None
-    """The file position at which to read no further, if not at the end of `content`."""
+    """The file position at which decoding stops; None: at the end of `content`."""
 
     @property
     def position(self) -> int:
-        """Where `content` begins in the file."""
+        """The file position at which `content` begins."""
         return self.file.byte_offset + self.skipped
 
     @property
     def is_last(self) -> bool:
-        """Whether it reaches to the end of a file to which nobody writes any more."""
+        """Whether the chunk reaches the end of a file that is no longer written."""
         return self.sight.closed and self.position + len(self.content) >= self.sight.size_bytes
 
     def bytes_before(self, end: int, length: int) -> bytes:
-        """The `length` bytes before the file position `end`, which lies in what was read."""
+        """Return the `length` bytes before the file position `end`, which is within `content` or at its end."""
         index = end - self.position
         if index >= length:
             return self.content[index - length : index]

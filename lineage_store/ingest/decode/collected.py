@@ -1,8 +1,8 @@
-"""The rows of one chunk in the making: which table, which column, what NaN and text become is decided here only. Pure.
+"""The rows of one chunk, collected frame by frame. Pure.
 
-In: a frame after the other, with the events in it; ranges that were given up. Out: frozen rows. Promises: a frame that
-holds no readable event, or one beyond a bound, costs that frame alone, with the range and the reason. Does not know
-how frames are found.
+In: frames, one after the other; byte ranges that are given up. Out: frozen rows. Promises: a frame without a readable
+event, or with one that exceeds a bound, is quarantined with its range and the reason, and affects no other frame. Does
+not know how frames are found, nor how samples become columns (sample_columns.py).
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from lineage_store.store.records import (
 
 @dataclass(slots=True)
 class Collected:
-    """What has been taken of a chunk, and how far that is."""
+    """What has been taken from a chunk so far."""
 
     number: int
     chunk: Chunk
     format: LogFormat
     samples: SampleGatherer
     index: int = 0
-    """How far the chunk has been read."""
+    """The index in the chunk's content of the first byte not taken yet."""
     lineage_events: list[LineageRow] = field(default_factory=list)
     problems: list[Finding] = field(default_factory=list)
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
     quarantined_bytes: int = 0
     lineage_rows: int = 0
-    """How many rows its lineage events make; each metric has one."""
+    """How many rows the lineage events make, with one for each metric."""
 
     @property
     def stop(self) -> int:
-        """The index at which to read no further."""
+        """The index in the chunk's content at which decoding stops."""
         chunk = self.chunk
         return len(chunk.content) if chunk.stop is None else chunk.stop - chunk.position
 
@@ -68,7 +68,7 @@ class Collected:
         self.problems[-1:] = joined([*self.problems[-1:], found])
 
     def take(self, frame: Frame, settings: Settings) -> None:
-        """Take the events of a frame, or give it up."""
+        """Take the values of a frame, or quarantine it."""
         kind = self.chunk.file.kind
         try:
             bounds.before_decoding(self.format, kind, frame.payload, settings)
@@ -115,7 +115,13 @@ class Collected:
         )
 
     def rows(self, outcome: NeedData | Suspect, sample_count: int, latest: float | None) -> FileRows:
-        """What the chunk has come to, with how it ended and what is told of its samples."""
+        """Return the rows of the chunk.
+
+        Args:
+            outcome: why decoding ended.
+            sample_count: how many samples of the file `samples` has.
+            latest: their greatest wall time.
+        """
         suspect = None
         if isinstance(outcome, Suspect):
             position, reason = outcome.position, outcome.reason
@@ -135,7 +141,7 @@ class Collected:
         )
 
     def _folded(self) -> FoldedLineage | None:
-        """What a lineage file comes to, read from its beginning: in most jobs it is the only one."""
+        """The folded lineage of a file that was read from its beginning: in most jobs it is the only lineage file."""
         file, events = self.chunk.file, self.lineage_events
         if file.byte_offset or not events:
             return None

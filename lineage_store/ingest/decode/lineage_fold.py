@@ -1,11 +1,11 @@
-"""What a job's lineage events come to: a pure fold.
+"""The fold of a job's lineage events into one lineage. Pure.
 
-In: the contents of the current files' lineage events, in their binding order (file timestamp, name, place).
+In: the lineage events of a job's current files, in order (file timestamp, name, position).
 Out: the typed columns, MindInsight's `model_lineage`, the metrics, the user's values and the dataset pipeline.
-The rule: within a file the last train, evaluation and dataset event wins whole, and user-defined values merge; files
-apply in order, and a file with a train event starts the job over. `fold` says so of all events; `extended`, `binding`
-and `come_to` give the same from what each file has come to, so that an event that is added is all that is read.
-Does not know SQL or files.
+The rule: within a file, the last train, evaluation and dataset event each count, and user-defined values are merged;
+files are applied in order, and a file with a train event discards all before it. `fold` does this from all events;
+`extended`, `binding` and `come_to` give the same result step by step from a summary of each file (`FileLineage`), so
+that old events need not be read again when new ones arrive. Does not know SQL or files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lineage_store.texts import canonical_json, to_stored
 
 MARK_DIGITS = 12
 LONGEST_KEPT = 4096
-"""Longer pipelines are folded each time."""
+"""The result of parsing a dataset pipeline is cached if its JSON has at most this many characters."""
 
 
 def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
@@ -55,7 +55,7 @@ def fold(events: Iterable[StoredEvent]) -> FoldedLineage:
 
 
 def merge(user: dict[str, Any], newer: Mapping[str, Any]) -> None:
-    """Add newer user-defined values to older ones; how a training ended replaces how an earlier one did, whole."""
+    """Merge newer user-defined values into `user`. Those that say how a training ended replace all earlier such."""
     if OUTCOME in newer:
         for name in END_RECORD:
             user.pop(name, None)
@@ -63,7 +63,7 @@ def merge(user: dict[str, Any], newer: Mapping[str, Any]) -> None:
 
 
 def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
-    """What a file has come to with further events."""
+    """Return a file's summary after further events."""
     user = [event for event in events if event.kind == "user_info"]
     merged = json.loads(file.user_info) if user else {}
     for event in user:
@@ -80,9 +80,10 @@ def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
 
 
 def binding(files: Sequence[FileLineage]) -> tuple[dict[str, tuple[int, int]], int]:
-    """Of the files of a job, in order: by kind, the number and place of the event that binds; whose values still count.
+    """Return which events of a job's files, given in order, count.
 
-    Files go by their place in `files`; user-defined values count from the given one on.
+    Returns, by kind, the index in `files` and the byte offset of the event that counts; and the index of the first file
+    whose user-defined values count.
     """
     trained = [number for number, file in enumerate(files) if file.train_at is not None]
     first = trained[-1] if trained else 0
@@ -95,7 +96,12 @@ def binding(files: Sequence[FileLineage]) -> tuple[dict[str, tuple[int, int]], i
 
 
 def come_to(state: Mapping[str, str], user: dict[str, Any]) -> FoldedLineage:
-    """The lineage of a job of which these contents bind, by kind, and these user-defined values count."""
+    """Return the lineage of a job.
+
+    Args:
+        state: by kind, the JSON of the train, evaluation and dataset event that counts.
+        user: the merged user-defined values.
+    """
     groups = {**json.loads(state.get("train", "{}")), **json.loads(state.get("eval", "{}"))}
     values = {field.name: groups.get(field.group or "", {}).get(field.key) for field in TRAINED}
     graph = _dataset_graph(state["dataset_graph"]) if "dataset_graph" in state else None
@@ -140,9 +146,8 @@ def _dataset_graph(text: str) -> DatasetGraph:
     return _kept_dataset_graph(text) if len(text) <= LONGEST_KEPT else _kept_dataset_graph.__wrapped__(text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # many jobs have the same pipeline
 def _kept_dataset_graph(text: str) -> DatasetGraph:
-    """Many jobs have the same pipeline."""
     content = json.loads(text)
     digest = _digest(content)
     return DatasetGraph(digest, digest[:MARK_DIGITS], text, tuple(_nodes(content)))
@@ -156,7 +161,7 @@ NO_DATASET_MARK = _digest({})[:MARK_DIGITS]
 
 
 def _nodes(graph: dict[str, Any]) -> Iterator[GraphNode]:
-    """The nodes, parents first, a row per parameter."""
+    """The nodes, parents first, with a row for each parameter."""
     waiting: list[tuple[dict[str, Any], int | None]] = [(graph, None)]
     number = 0
     while waiting:
@@ -184,7 +189,8 @@ def _parameters(node: dict[str, Any], number: int, parent: int | None) -> Iterat
 
 
 def _is_structure(name: str, value: Any) -> bool:
-    """Whether this is part of the pipeline's shape; a parameter can have such a name, but not such a value."""
+    """Whether an entry of a node is part of the pipeline's structure. A parameter may have the same name, but not such
+    a value."""
     if name == "operations":
         return isinstance(value, list) and all(isinstance(operation, dict) for operation in value)
     return name in ("op_type", "children") or (name == "sampler" and isinstance(value, dict))

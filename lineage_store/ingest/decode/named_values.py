@@ -1,7 +1,8 @@
-"""A JSON value as SQL can compare it: its kind, and the number or the text that stands for it.
+"""Named JSON values in a form that SQL can compare: a kind, and a number or a text.
 
-In: a dict of named JSON values (metrics, user-defined values), or the text that holds the metrics. Out: frozen rows in
-the dict's order. Promises: equal values have equal rows, as Python's == has it (True, 1 and 1.0 have one number).
+In: a dict of named JSON values (metrics, user-defined values), or the JSON text of the metrics. Out: frozen rows in the
+dict's order. Promises: numbers and bools that are equal in Python have the same number (True, 1 and 1.0, though they
+differ in kind), except for integers beyond the range of floats, which are text, as lists and objects are.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from lineage_store.store.records import Valued
 from lineage_store.texts import canonical_json, key, to_stored
 
 DEEPEST_METRIC = 50
-"""Levels of lists and objects in a metric; deeper ones are nobody's result, and would exhaust the stack of a reader."""
+"""How many levels of lists and objects a metric may have: no real result has more, and they would exhaust the stack."""
 
 
 class MetricTextError(LineageStoreError, ValueError):
-    """The metric text of an evaluation is no JSON object."""
+    """The metric text of an evaluation is not a JSON object."""
 
 
 def parse_metric(metric: str | None) -> dict[str, Any]:
-    """The metrics in the JSON text of an evaluation; absent or empty text holds none.
+    """Parse the metrics of an evaluation from their JSON text; None and an empty text give no metrics.
 
-    Values keep their JSON types; NaN and Infinity are read as floats. Raises MetricTextError, a ValueError.
+    Values keep their JSON types; NaN and Infinity are parsed as floats. Raises MetricTextError, a ValueError.
     """
     if not metric:
         return {}
@@ -53,7 +54,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def named_values(values: Mapping[str, Any]) -> tuple[Valued, ...]:
-    """One row per name; of names with one key, which are one to the database, the last."""
+    """Return a row for each name. Names with the same key are the same to the database: the last one wins."""
     rows = [
         Valued(position, to_stored(name), *_comparable(value))
         for position, (name, value) in enumerate(values.items())
@@ -62,14 +63,14 @@ def named_values(values: Mapping[str, Any]) -> tuple[Valued, ...]:
 
 
 def float_kind(value: float) -> str:
-    """finite, nan, +inf or -inf."""
+    """Return `finite`, `nan`, `+inf` or `-inf`."""
     if math.isnan(value):
         return "nan"
     return "finite" if math.isfinite(value) else "+inf" if value > 0 else "-inf"
 
 
 def _comparable(value: Any) -> tuple[str, float | None, str | None]:
-    """(kind, number, text)."""
+    """Return (kind, number, text)."""
     match value:
         case None:
             return "null", None, None
@@ -89,5 +90,5 @@ def _comparable(value: Any) -> tuple[str, float | None, str | None]:
 def _integer(value: int) -> tuple[str, float | None, str | None]:
     try:
         return "int", float(value), None
-    except OverflowError:  # beyond any float: it keeps its text and equals only itself
+    except OverflowError:  # beyond the range of floats
         return "json", None, canonical_json(value)

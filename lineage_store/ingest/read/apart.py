@@ -1,7 +1,8 @@
-"""Where files are read that took too long or failed the reader: one by one, in a process of its own, beside the others.
+"""Reading of files that took too long or failed the reader: one at a time, in a process of its own beside the others.
 
-In: such files. Out: their batches, when they are there; a file that fails here too is told as a failed read, and tried
-again later, each time after a longer rest. Promises: nobody waits for it. Does not know who reads the others.
+In: such files. Out: the batch of each when it has been read; a file that fails here too gives a batch with a failed
+read, and is tried again after a rest that grows with each failure. Promises: no call waits for a file, though `begin`
+may wait for the process to start. Does not know how the other files are read.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from lineage_store.store.records import FileKey, KnownFile
 log = logging.getLogger(__name__)
 
 _RESTS = 10
-"""A file that failed rests so many times as long as it took, and as often again with each failure."""
+"""A file that failed rests this many times as long as it took, times its failures in a row."""
 _NICENESS = 10
-"""The process is not to take the processor from the one that reads the others."""
+"""The process must not take the processor from the one that reads the others."""
 
 
 class _Begun(NamedTuple):
@@ -34,21 +35,24 @@ class _Begun(NamedTuple):
 
 
 class Apart:
-    """The files that are read apart, and the one that is being read."""
+    """The files that are read apart."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._worker = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
         self._waiting: dict[FileKey, tuple[float, KnownFile]] = {}
-        """With the time (monotonic) until which each rests."""
+        """Each with the time (monotonic) until which it rests."""
         self._begun: _Begun | None = None
 
     def add(self, file: KnownFile, rests_s: float = 0.0) -> None:
-        """Have a file read apart."""
+        """Have a file read apart, after `rests_s` seconds at the earliest."""
         self._waiting[file.key] = time.monotonic() + rests_s, file
 
     def begin(self, base_dir: Path, now: datetime) -> None:
-        """Begin to read the file that has waited longest, if none is being read; without files, end the process."""
+        """Begin to read the next file, unless one is being read or all rest. Without files, end the process.
+
+        Raises ReaderStuckError when the process does not end.
+        """
         if self._begun is not None:
             return
         if not self._waiting:
@@ -70,7 +74,7 @@ class Apart:
         self._begun = _Begun(file, pending, time.monotonic())
 
     def finished(self) -> tuple[KnownFile, Batch, float] | None:
-        """The file that has been read, what it came to and how long it took; None while none has been."""
+        """Return the file that has been read, its batch and how many seconds it took; None while there is none."""
         if self._begun is None:
             return None
         file, pending, began_at = self._begun

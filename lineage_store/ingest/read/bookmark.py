@@ -1,7 +1,7 @@
-"""What a file is to the store after a look: its state, its bookmark with the digests around it, since when. Pure.
+"""A log file's record after it was read: its state, its bookmark, the digests of the bytes before that. Pure.
 
-In: what was read of the file, the rows that were made of it, the time. Out: an Advance, or None when the store would
-learn nothing. Does not know the disk or the database.
+In: the chunk that was read, the rows that were made of it, the time. Out: an Advance, or None when nothing is new to
+the store. Does not know the disk or the database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lineage_store.times import from_unix
 
 
 def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
-    """The move of the bookmark; None when there is none and nothing else is new, which is how most looks end."""
+    """Return the move of the bookmark and the file's new record; None, the most frequent case, when nothing changes."""
     file, sight = chunk.file, chunk.sight
     known = _after(chunk, found, now, caught_up=caught_up)
     same = (
@@ -36,7 +36,7 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
     anchor, anchor_bytes = file.anchor, file.anchor_bytes
     if found.end > file.byte_offset:
         anchor_bytes = min(found.end, DIGESTED_BYTES)
-        # The fingerprint grows with a short file, so that it does not tell in which steps the file grew.
+        # The fingerprint grows with a short file, so that it does not depend on the steps in which the file grew.
         if fingerprint_bytes < anchor_bytes:
             fingerprint_bytes = anchor_bytes
             fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
@@ -64,7 +64,8 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
 
 
 def _event(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> FileEvent:
-    # Bytes that make no frame yet may hide what readers see of the older generation: it waits until they are settled.
+    # A new generation replaces the old one only when it is read to its end: bytes that make no frame yet may hold what
+    # readers see of the old one.
     if not file.current and not (caught_up and found.suspect is None and found.end > 0):
         return FileEvent.NOT_SETTLED
     if found.suspect is not None:
@@ -78,11 +79,11 @@ def _event(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) 
 def _suspicion(
     file: KnownFile, sight: FileSight, found: FileRows, now: datetime, caught_up: bool
 ) -> tuple[datetime | None, int | None]:
-    """Since when the bytes at the bookmark make no frame, and the size that the file had then."""
+    """Since when the bytes at the bookmark make no frame, and the size of the file at that time."""
     suspected = found.suspect is not None
     since, size = file.suspect_since, file.suspect_size
     same_place = suspected and found.end == file.byte_offset
-    # A damage longer than a chunk is given up in parts; the parts do not wait for a grace time each.
+    # Damage longer than a chunk is given up in parts, which do not each wait for the grace time.
     in_the_midst = not caught_up and found.quarantined_bytes > 0 and found.end < (size or 0)
     if since is not None and (same_place or in_the_midst):
         return since, size

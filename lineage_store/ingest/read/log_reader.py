@@ -1,10 +1,9 @@
-"""Bounded reads of one log file, opened afresh each time.
+"""Bounded reads of one log file, which is opened anew for each.
 
-In: a path, and what the store knows of the file. Out: what it looks like now, and its next bytes, or that it is no
-longer the file whose bookmark the store keeps.
-Promises: only regular files beneath the base dir are read; a hole that is given up is passed over, however long; sizes
-come from the open file (on network filesystems nothing else tells the truth); no allocation follows a length that a
-file merely claims.
+In: a path, and what the store knows of the file. Out: the file's size and times now, and its next bytes, or that it was
+rewritten. Promises: only regular files beneath the base dir are read; a hole in a file that is given up is skipped,
+however long; sizes come from the open file (on network filesystems no others are reliable); no more memory is taken
+than was asked for, whatever size the file claims.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from lineage_store.store.records import FileSight, KnownFile, relative_path
 from lineage_store.texts import from_stored
 
 DIGESTED_BYTES = 256
-"""How many of the first bytes, and of those before the bookmark, make a file's identity."""
+"""A file is recognised by digests of this many of its first bytes, and of the bytes before the bookmark."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLogFile:
-    """An open log file and what it looks like."""
+    """An open log file and what `stat` says of it."""
 
     descriptor: int
     sight: FileSight
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        """Read `length` bytes from `position` on; fewer only at the end of the file."""
         parts: list[bytes] = []
         while length > 0 and (part := os.pread(self.descriptor, length, position)):
             parts.append(part)
@@ -48,7 +47,7 @@ class OpenLogFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def next_data(self, position: int) -> int:
-        """Where a hole at `position` ends, at the latest with the file; `position` where there is none."""
+        """Return where the hole at `position` ends, at the latest at the file's end; `position` if there is no hole."""
         try:
             return os.lseek(self.descriptor, position, os.SEEK_DATA)
         except OSError as error:
@@ -56,7 +55,7 @@ class OpenLogFile:
 
 
 def digest(content: bytes) -> str:
-    """A digest for recognising bytes again."""
+    """Return a digest by which bytes are recognised."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -64,7 +63,7 @@ def digest(content: bytes) -> str:
 def open_log_file(
     base_dir: Path, train_id: str, name: str, log_format: LogFormat, *, follow_symlinks: bool = False
 ) -> Iterator[OpenLogFile]:
-    """Open a file of a job (stored names) for reading. Raises OSError, LinkError for a link that is not followed."""
+    """Open a file of a job (stored names) for reading. Raises OSError; LinkError for a link that is not followed."""
     path = from_stored(relative_path(train_id, name))
     with opened(base_dir, follow_symlinks=follow_symlinks) as root, root.file(path) as descriptor:
         yield OpenLogFile(descriptor, sight_of(os.fstat(descriptor), log_format))
@@ -72,7 +71,7 @@ def open_log_file(
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """It is to be read from its first byte: those before the bookmark are others now, or it grows and was thinned."""
+    """A file to be read again from its first byte: the bytes before the bookmark changed, or it grew after thinning."""
 
     file: KnownFile
     sight: FileSight
@@ -81,7 +80,7 @@ class Rewritten:
 def read_chunk(
     base_dir: Path, file: KnownFile, settings: Settings, length: int, now: datetime
 ) -> Chunk | Rewritten:
-    """Up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
+    """Read up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
     place, links = (base_dir, file.train_id, file.name), settings.follow_symlinks
     with open_log_file(*place, format_of(file.format), follow_symlinks=links) as log:
         kept = min(file.byte_offset, DIGESTED_BYTES)
@@ -99,14 +98,15 @@ def read_chunk(
 
 
 def _has_grown_thinned(file: KnownFile, sight: FileSight) -> bool:
-    """Whether a file of which samples were thinned out has more to say than when it was last looked at."""
+    """Whether a file whose samples were thinned has grown since it was last looked at."""
     return file.thinned and sight.size_bytes > file.byte_offset and sight.stat_stamp != file.stat_stamp
 
 
 def _hole_bytes(log: OpenLogFile, start: int, end: int, length: int) -> int:
-    """How many bytes of a hole to pass over from the bookmark on, where it is given up and longer than a chunk.
+    """How many bytes to skip from the bookmark on: those of a hole that is given up and longer than a chunk.
 
-    A file may claim a size that nobody could read. The hole's last bytes are read: a frame may begin with zeros.
+    A sparse file may claim a size that takes for ever to read. The hole's last bytes are read, for a frame may begin
+    with zeros.
     """
     if not DIGESTED_BYTES <= start < end:
         return 0
@@ -115,7 +115,8 @@ def _hole_bytes(log: OpenLogFile, start: int, end: int, length: int) -> int:
 
 
 def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: datetime) -> int:
-    """Suspect bytes are given up once the grace time is over, or when a closed file was opened a second time."""
+    """The position before which suspect bytes are given up (0: none): once the grace time is over, or when the file is
+    closed and the bytes are read a second time."""
     if file.suspect_since is None or file.suspect_size is None:
         return 0
     if sight.closed:
@@ -124,7 +125,7 @@ def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: 
 
 
 def waits(file: KnownFile, settings: Settings, now: datetime) -> bool:
-    """Whether the bytes behind the bookmark made no frame when last seen, and are not given up yet."""
+    """Whether the bytes behind the bookmark made no frame when last read, and are not given up yet."""
     return file.suspect_since is not None and not file.closed and _in_grace(file.suspect_since, settings, now)
 
 

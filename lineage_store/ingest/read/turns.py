@@ -1,8 +1,9 @@
-"""Whose turn it is to be read: little before much, and who took more than their time after all others.
+"""The order in which files are read: small growth first, and jobs that took more than their share of the time last.
 
-In: files that wait, and what reading them took. Out: the next files, and how many bytes of each to take at once.
-Promises: a job that has taken `job_reading_s` lately waits for all that have not; among those that have, who took least
-is first; files of one rank take turns; a path waits once; what is remembered is bounded. Knows no disk, no database.
+In: files that wait, and what reading them cost. Out: the next files, and how many bytes of each to read at once.
+Promises: a job that took more than `job_reading_s` lately waits for all that did not; among such jobs, the one that
+took least is first; files of equal rank are read in turn; the costs of at most 10,000 jobs are kept. Does not know the
+disk or the database.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from lineage_store.config import Settings
 from lineage_store.store.records import KnownFile, NewFile
 
 TURN_S = 0.25
-"""So long decoding together should take."""
+"""How long one turn of a file should take, in seconds."""
 _LATELY_S = 60.0
 _UNKNOWN_BYTES = 1 << 18
-"""How much is taken of a job of which nothing was read: of the worst that is known to us, this takes TURN_S."""
+"""How much is read at once of a job whose pace is unknown: the slowest content that we know takes TURN_S for this."""
 _LEAST_BYTES = 1 << 16
 _MOST_JOBS = 10_000
-"""Of so many it is remembered what they took."""
+"""How many jobs' costs are kept."""
 _ONE_RANK = (0, 0)
 
 Place = tuple[str, str]
@@ -38,22 +39,21 @@ class Waiting(NamedTuple):
     number: int
     file: KnownFile
     most_bytes: int
-    """How much of it to take at once."""
+    """How much of the file to read at once."""
 
 
 class Cost(NamedTuple):
-    """What reading of a job took."""
+    """How much was read of a job, and how long that took."""
 
     bytes: int = 0
     seconds: float = 0.0
 
     def plus(self, more_bytes: int, more_s: float) -> Cost:
-        """Both."""
         return Cost(self.bytes + more_bytes, self.seconds + more_s)
 
 
 class Turns:
-    """The files that wait. Without `fair` they go in the order in which they came, a chunk each."""
+    """The files that wait. Without `fair`, they are read in the order in which they came, a chunk at a time."""
 
     def __init__(self, settings: Settings, *, fair: bool) -> None:
         self._settings, self._fair = settings, fair
@@ -61,19 +61,19 @@ class Turns:
         self._paths: set[Place] = set()
         self._number = count()
         self._taken: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By job: the seconds that it took lately, and when (monotonic) that was."""
+        """By train id: the seconds that the job took lately, and when (monotonic) that was noted."""
         self._pace: dict[str, float] = {}
-        """By job: seconds a byte."""
+        """By train id: seconds per byte."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def __contains__(self, path: Place) -> bool:
-        """Whether a file waits, or has its turn."""
+        """Whether a file waits or is being read."""
         return path in self._paths
 
     def add(self, file: KnownFile, pending_bytes: int) -> None:
-        """Let a file wait, which has so many bytes to be read."""
+        """Queue a file that has `pending_bytes` to be read."""
         self._paths.add(path_of(file))
         rank, most = _ONE_RANK, self._settings.chunk_bytes
         if self._fair:
@@ -81,34 +81,34 @@ class Turns:
         heapq.heappush(self._heap, Waiting(rank, next(self._number), file, most))
 
     def admit(self, *files: KnownFile | NewFile) -> None:
-        """Take files for waiting that wait elsewhere."""
+        """Note files that wait elsewhere, so that they count as waiting."""
         self._paths.update(map(path_of, files))
 
     def take(self, most: int) -> list[Waiting]:
-        """The next files, all of one rank: little does not wait for much."""
+        """Take up to `most` files, all of the first one's rank, so that small growth does not wait for large."""
         taken: list[Waiting] = []
         while self._heap and len(taken) < most and (not taken or self._heap[0].rank == taken[0].rank):
             taken.append(heapq.heappop(self._heap))
         return taken
 
     def put_back(self, files: Iterable[Waiting]) -> None:
-        """They had no turn after all."""
+        """Put files that were taken and not read back in their places."""
         for each in files:
             heapq.heappush(self._heap, each)
 
     def done(self, files: Iterable[KnownFile]) -> None:
-        """Their turn is over."""
+        """Note that files were read, and no longer wait."""
         self._paths.difference_update(map(path_of, files))
 
     def remove(self, files: Iterable[KnownFile]) -> None:
-        """They wait no longer."""
+        """Remove files from the queue."""
         gone = set(map(path_of, files))
         self._paths -= gone
         self._heap = [each for each in self._heap if path_of(each.file) not in gone]
         heapq.heapify(self._heap)
 
     def charge(self, train_id: str, cost: Cost) -> None:
-        """Note what reading of a job took."""
+        """Note what reading a job cost."""
         if not self._fair:
             return
         self._taken[train_id] = self._lately(train_id) + cost.seconds, time.monotonic()
@@ -120,12 +120,12 @@ class Turns:
             self._pace.pop(forgotten, None)
 
     def _lately(self, train_id: str) -> float:
-        """The seconds that a job took lately; what is long ago counts less and less."""
+        """The seconds that a job took lately, which count less with time and nothing after _LATELY_S."""
         seconds, at = self._taken.get(train_id, (0.0, 0.0))
         return seconds * max(0.0, 1 - (time.monotonic() - at) / _LATELY_S)
 
     def rank_of_new(self, size_bytes: int) -> int:
-        """How soon a file of this size is to be known that is not known yet."""
+        """The rank by which a new file of this size is registered."""
         return _rank_of(size_bytes) if self._fair else 0
 
     def _rank(self, train_id: str, pending_bytes: int) -> tuple[int, int]:
@@ -141,17 +141,21 @@ class Turns:
 
 
 def _rank_of(pending_bytes: int) -> int:
-    """Growth of a poll's interval is a KiB in most jobs; twice as much is the next rank."""
+    """Each doubling from 1 KiB on is a further rank: most jobs grow by about 1 KiB between two polls."""
     return (pending_bytes >> 10).bit_length()
 
 
 def path_of(file: KnownFile | NewFile) -> Place:
-    """What tells files apart whatever their generation."""
+    """What all generations of a file have in common."""
     return file.train_id, file.name
 
 
 def shared_out(sizes: Sequence[tuple[str, int]], seconds: float) -> dict[str, Cost]:
-    """What reading together took, by job, in shares of their bytes."""
+    """Divide the seconds that reading chunks together took among their jobs, in proportion to their bytes.
+
+    Args:
+        sizes: the train id and the number of bytes of each chunk.
+    """
     costs: dict[str, Cost] = {}
     whole = sum(size for _, size in sizes) or 1
     for train_id, size in sizes:

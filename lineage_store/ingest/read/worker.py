@@ -1,10 +1,9 @@
-"""A process beside this one that reads and decodes log files, so that no file can cost more than itself.
+"""A process beside this one that reads and decodes log files, so that a file that ends or hangs it harms no other.
 
-In: calls of plain functions with plain values. Out: what they return, or why they did not: past their deadline, out of
-memory, ended by a signal. Promises: whatever a file or its disk does to the process, this one goes on; a deadline runs
-from when the process is ready, so that a machine which starts it slowly is no fault of a file; a process that not even
-SIGKILL ends (a disk that does not answer) is left alone, and no second one is started beside it.
-Does not know what is called.
+In: calls of importable functions. Out: what they return, or why they did not: past the deadline, out of memory, ended
+by a signal. Promises: whatever a file or its disk does to the process, this one goes on; the deadline does not include
+the start of the process, so that no file is blamed for a slow machine; while a process waits for a disk that does not
+answer, so that not even SIGKILL ends it, no second one is started. Does not know which functions are called.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
@@ -35,13 +35,13 @@ P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 
 STARTS_WITHIN_S = 30.0
-"""How long a process may take until it is ready: libraries are imported from a disk that may be busy."""
+"""How long a process may take to start: it imports libraries, from a disk that may be busy."""
 _ENDS_WITHIN_S = 5.0
-"""How soon a killed process is gone, unless it waits for a disk."""
+"""How long a killed process may take to end, unless it waits for a disk."""
 
 
 class ReadingFailedError(Exception):
-    """A call did not come to its end, and it is the fault of what was read."""
+    """A call did not end by itself, because of the file that it read."""
 
 
 class ReaderStuckError(LineageStoreError):
@@ -49,17 +49,17 @@ class ReaderStuckError(LineageStoreError):
 
 
 class Pending(Protocol[T_co]):
-    """What a call comes to."""
+    """A call that was begun."""
 
     def result(self) -> T_co:
-        """Wait for it. Raises ReadingFailedError, ReaderStuckError, or what the call raised."""
+        """Wait for the result. Raises ReadingFailedError, ReaderStuckError, or what the call raised."""
 
 
 class Reader(Protocol):
-    """Where calls are made: in a thread (`ThreadPoolExecutor`) or in a process (`Worker`)."""
+    """Makes calls, in a thread (`ThreadPoolExecutor`) or in a process (`Worker`)."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        """Begin a call; the one before has come to its end."""
+        """Begin a call. The previous call must have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,13 @@ class _Answer:
 
 
 class Worker:
-    """One process, started when it is needed, and again after it had to be ended."""
+    """One process, started when it is needed, and again after it had to be ended.
+
+    Args:
+        deadline_s: how long `result` waits for a call.
+        memory_bytes: how much memory a call may take (RLIMIT_DATA of the process).
+        on_ready: called when the process has started.
+    """
 
     def __init__(
         self, deadline_s: float, memory_bytes: int, on_ready: Callable[[], None] = lambda: None
@@ -79,14 +85,15 @@ class Worker:
         self._channel: Connection | None = None
         self._unanswered = False
         self.is_awaited = False
-        """Whether somebody waits for an answer now, with the deadline running."""
+        """Whether a thread waits for the process now; there is a limit to that."""
 
     def start(self, module: str) -> Connection:
-        """Start the process: the channel to it, when it has imported what it will call. A call does so if need be.
+        """Start the process, wait until it has imported `module`, and return the channel to it.
 
-        Raises ReaderStuckError when it does not become ready, OSError when the system refuses one.
+        `submit` does so when there is no process. Raises ReaderStuckError when the process does not become ready,
+        OSError when the system refuses to start one.
         """
-        if self._process is not None:  # it was stuck when last seen
+        if self._process is not None:  # the previous one did not end when it was killed
             self._await_end(self._process)
         ours, theirs = Pipe()
         with theirs:
@@ -111,8 +118,7 @@ class Worker:
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of an importable function; its deadline runs from when its result is asked for.
 
-        The answer to a call before that nobody asked for is dropped. Raises ReaderStuckError when there is no process
-        that could answer.
+        An answer that nobody has asked for is dropped first. Raises ReaderStuckError or OSError as `start` does.
         """
         if self._unanswered:
             with suppress(Exception):
@@ -121,12 +127,14 @@ class Worker:
         try:
             channel.send((call, args, kwargs))
         except OSError as error:
-            return _Refused(self._failure(error))
+            refused: Future[T] = Future()
+            refused.set_exception(self._failure(error))
+            return refused
         self._unanswered = True
-        return _Awaited(self)
+        return self
 
     def result(self) -> Any:
-        """What the last call returned."""
+        """Wait for what the last call returns. Raises ReadingFailedError, ReaderStuckError, or what the call raised."""
         assert self._channel is not None
         self._unanswered, self.is_awaited = False, True
         try:
@@ -151,15 +159,15 @@ class Worker:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last call has come to its end, so that its result is not waited for."""
+        """Whether the last call has ended, so that `result` does not wait."""
         return self._channel is None or self._channel.poll()
 
     def expire(self) -> NoReturn:
-        """Give up the last call, which takes too long. Raises ReadingFailedError."""
+        """Give up the last call, which took too long, and end the process. Raises ReadingFailedError."""
         raise self._failure(BlockingIOError())
 
     def close(self) -> None:
-        """End the process. Raises ReaderStuckError when it does not end."""
+        """End the process, if there is one. Raises ReaderStuckError when it does not end."""
         self._unanswered = False
         if self._channel is not None:
             self._channel.close()
@@ -170,7 +178,7 @@ class Worker:
             self._process = None
 
     def _not_started(self, error: BaseException) -> ReaderStuckError:
-        """Why the process did not become ready; it is ended."""
+        """End the process, and return why it did not become ready."""
         assert self._process is not None
         late = isinstance(error, BlockingIOError)
         how = (
@@ -183,7 +191,7 @@ class Worker:
         )
 
     def _failure(self, error: BaseException) -> ReadingFailedError:
-        """Why the process did not answer; it is ended."""
+        """End the process, and return why it did not answer."""
         assert self._process is not None
         if isinstance(error, BlockingIOError):
             reason = f"Reading took longer than {self._deadline_s:g} s."
@@ -202,24 +210,8 @@ class Worker:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Awaited:
-    worker: Worker
-
-    def result(self) -> Any:
-        return self.worker.result()
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    failure: ReadingFailedError
-
-    def result(self) -> Any:
-        raise self.failure
-
-
 def failure_of(error: Exception, train_id: str, name: str) -> str:
-    """Why a log file's reading failed the reader; what is no fault of its own process is logged with its traceback."""
+    """Return why reading a log file failed. Log an error that the call raised, with its traceback."""
     if isinstance(error, ReadingFailedError):
         return str(error)
     log.error("reading failed", extra={"train_id": train_id, "file": name}, exc_info=error)
@@ -227,15 +219,15 @@ def failure_of(error: Exception, train_id: str, name: str) -> str:
 
 
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
-    """The other end: say when it is ready, answer calls until the channel is closed. For a process of its own."""
+    """Run in the reading process: say when it is ready, then answer calls until the channel is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    # A core would lie in the working directory, a base dir perhaps.
+    # A core dump would be written to the working directory, which may be a base dir.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):  # nobody is there any more
-        importlib.import_module(
-            module
-        )  # not limited: to compile protobuf's modules takes 100 MiB for a moment
-        # Not RLIMIT_AS, which numpy's libraries exceed by merely being there.
+    # Errors of the channel: the other process has ended.
+    with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
+        # Without a limit: compiling protobuf's modules takes 100 MiB for a moment.
+        importlib.import_module(module)
+        # Not RLIMIT_AS, which numpy's libraries exceed as soon as they are loaded.
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
         channel.send(None)
@@ -253,7 +245,7 @@ def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:
 
 
 def _limit_waiting(channel: Connection, seconds: float) -> None:
-    """Let sending and receiving end with BlockingIOError after so long."""
+    """Let sending and receiving raise BlockingIOError after `seconds`."""
     limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
     with socket.socket(fileno=os.dup(channel.fileno())) as end:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -261,6 +253,7 @@ def _limit_waiting(channel: Connection, seconds: float) -> None:
 
 
 def _how(process: subprocess.Popen[bytes]) -> str:
+    """Say how a process ended."""
     try:
         code = process.wait(_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:

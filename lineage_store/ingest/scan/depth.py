@@ -1,7 +1,8 @@
-"""Log files that lie deeper than a search goes, or less deep than jobs do: to say so, never to read them.
+"""Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them.
 
-In: a directory, or what was found in it. Out: a few directories further down; whether it is a job's own. Promises: an
-end, however large the tree; nothing behind symbolic links, nothing about what cannot be listed.
+In: a directory, or the train ids found in it. Out: a few directories further down that hold log files; whether the
+directory is a single job's. Promises: follows no symbolic links; skips what cannot be listed; `deeper_jobs` looks at a
+bounded number of directories.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ ONE_JOB = KINDS["one_job"].what
 
 
 def is_one_job(train_ids: Collection[str]) -> bool:
-    """Whether all log files of a base dir lie in the directory itself: it is a job's directory, most likely."""
+    """Whether all log files of a base dir lie in the directory itself, which then most likely is a job's directory."""
     return set(train_ids) == {"./"}
 
 
 def holds_log_files(base_dir: Path, levels: int | None, start: str = ".") -> bool:
-    """Whether there are any in `start` and down to `levels` (None: any) below it: a look that ends with the first."""
+    """Whether `start` or a directory down to `levels` (None: any number) below it holds a log file."""
     return any(holds for _, holds in _directories(base_dir, start, levels))
 
 
 def deeper_jobs(base_dir: Path, levels: int, start: str = ".") -> list[str]:
-    """Directories more than `levels` below `start` that hold log files, as stored text relative to it.
+    """Return up to three directories that hold log files more than `levels` below `start`.
 
-    At most three, after a look at 20,000 directories at most.
+    They are stored text, relative to `start`. Looks at 20,000 directories at most.
     """
     seen = islice(_directories(base_dir, start), MOST_DIRECTORIES)
     hits = (path.removeprefix("./") for path, holds in seen if holds and path.count("/") > levels)
@@ -45,7 +46,7 @@ def deeper_jobs(base_dir: Path, levels: int, start: str = ".") -> list[str]:
 
 
 def _directories(base_dir: Path, start: str = ".", levels: int | None = None) -> Iterator[tuple[str, bool]]:
-    """The directories from `start` on, and whether each holds log files; those that cannot be listed are left out."""
+    """The directories in and below `start`, each with whether it holds log files; skips what cannot be listed."""
     waiting = ["."]
     with suppress(OSError), opened(base_dir) as root:
         while waiting:
@@ -60,7 +61,7 @@ def _directories(base_dir: Path, start: str = ".", levels: int | None = None) ->
 
 
 def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
-    """The directories in a directory, and whether there are log files beside them."""
+    """The names of the directories in a directory, and whether it holds log files."""
     below, holds = [], False
     with root.directory(path) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:

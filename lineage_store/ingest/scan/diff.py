@@ -1,8 +1,9 @@
-"""What has changed between the disk and the store, and what it means. Pure: two sorted lists in, one out.
+"""What has changed between the disk and the store. Pure.
 
-In: the files found and the files known. Out: one change per path. Promises: names decide what is compared with what;
-the contents' fingerprint and tail anchor decide whether it is still the same file; times, inodes, hosts prove nothing
-(an equal stamp only spares a second look). Does not know the database or the disk.
+In: the files found and the files known, both sorted by path. Out: one change per path. Promises: files are compared by
+their paths; whether a file is still the same one is decided by digests of its first bytes (fingerprint) and of those
+before the bookmark (anchor), never by times or inodes (an equal stamp only spares opening a file that was looked at).
+Does not know the database or the disk.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 
 
 class Change(Enum):
-    """What a path calls for."""
+    """How a path compares."""
 
     NEW = "new"
     LOOK = "look"
-    """It changed, or is not read to its end, or cannot be trusted to show its changes: open it."""
+    """Open the file: it changed, or is not read to its end, or its stamp cannot be trusted."""
     UNCHANGED = "unchanged"
     MISSING = "missing"
 
 
 class PathChange(NamedTuple):
-    """One path's change, with what is found and what is known of it."""
+    """One path's change, with the file found there and the file known, as far as there are any."""
 
     change: Change
     found: FoundFile | None
@@ -44,9 +45,10 @@ class PathChange(NamedTuple):
 def diff(
     found: Iterable[FoundFile], known: Iterable[KnownFile], *, distrust: bool = False
 ) -> Iterator[PathChange]:
-    """Compare files that come in the order of their paths; neither list is held.
+    """Compare files that come in the order of their paths, without holding either list in memory.
 
-    `distrust` asks for a look at every open file, whatever its stamp says (network filesystems).
+    Args:
+        distrust: look at every file that is still written, whatever its stamp says (network filesystems).
     """
     both: Iterable[FoundFile | KnownFile] = merge(found, known, key=BY_PATH)
     for _, of_path in groupby(both, key=BY_PATH):
@@ -66,7 +68,7 @@ def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change
     if known is None:
         return Change.NEW
     if known.state == FileState.POISONED:
-        return Change.UNCHANGED  # until somebody asks for another try
+        return Change.UNCHANGED  # until a user asks for another try
     looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
     waits = known.suspect_since is not None or not known.current
     if looked_at and not waits and not (distrust and not known.closed):
@@ -77,7 +79,8 @@ def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change
 def is_rewritten(known: KnownFile, size_bytes: int, fingerprint: str | None, anchor: str | None) -> bool:
     """Whether the bytes before the bookmark are no longer those that were read.
 
-    `fingerprint` and `anchor` are the digests found now over the byte ranges the store knows.
+    Args:
+        fingerprint, anchor: digests of the file's present bytes, over the byte ranges of those in `known`.
     """
     if known.byte_offset == 0:
         return False

@@ -1,9 +1,10 @@
-"""What a base dir looked like when the store had everything of it, so that a look costs what has changed.
+"""A cache of a base dir's directories and files that the store is up to date with, so that only changes are looked at.
 
 In: what surveys found and how it compared with the store. Out: the few directories and files that may have changed.
-Promises: what is remembered was in the store, and had not changed just then, so that forgetting is always safe and
-remembering never hides a change; a directory that rests takes some 140 bytes. Holds while nobody else writes the base
-dir's rows: it belongs to one lease. Does not know the database.
+Promises: an entry was in the store when it was made, and its directory had not changed in the last two seconds, so
+that no entry hides a change (a resting directory's may show late) and dropping one is always safe; a resting directory
+takes about 140 bytes. Valid while nobody else writes the base dir's rows, so it belongs to one lease. Does not know
+the database.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored
 
 SETTLED_AFTER_NS = 2_000_000_000
-"""A change time younger than this may hide a second change: some file systems count in steps of two seconds."""
+"""A directory that changed less than this ago may change again without a new change time: some file systems count in
+steps of two seconds."""
 RESTING_PER_SEARCH = 1000
-"""So many resting directories, or a hundredth of them, are looked at in one search: all of them in turn."""
+"""How many resting directories one search looks at (a hundredth of them, where that is more), all of them in turn."""
 
 _LISTED_BITS = 32
 _LISTED_MASK = (1 << _LISTED_BITS) - 1
@@ -32,7 +34,7 @@ _LISTED_MASK = (1 << _LISTED_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What may have changed: directories to list, and files that differ in directories that do not."""
+    """What may have changed: directories to list, and changed files in directories that need no listing."""
 
     directories: Collection[str] = ()
     files: Collection[FoundFile] = ()
@@ -43,41 +45,43 @@ class _Watched:
     """A directory that every search looks at."""
 
     changed_ns: int
-    """Its change time; 0 when it has to be listed in any case."""
+    """The directory's change time; 0 when it has to be listed in any case."""
     files: tuple[FoundFile, ...] = ()
-    """Those of its files that may grow, with the stamp at which the store had everything, or without one."""
+    """The files in it that may grow, each with the stamp at which the store had all of it, or with _UNSEEN."""
 
 
 _TO_BE_LISTED = _Watched(0)
 _UNSEEN = FileSight(0, 0, closed=False, stat_stamp="")
-"""What differs from every look at a file."""
+"""Equal to no sight of a file, so that the file counts as changed."""
 
 
 @dataclass(slots=True)
 class DirectoryCache:
-    """What is remembered of the directories of one base dir."""
+    """The directories of one base dir: `_watched` ones are looked at in every search, `_resting` ones now and then."""
 
     follow_symlinks: bool = False
     distrust: bool = False
-    """Whether times may lag behind what is written (network filesystems): then only what is closed is remembered."""
+    """Whether times may lag behind what is written (network filesystems): directories with files that may grow, or with
+    directories in them, are then listed in every search."""
     settled_after_ns: int = SETTLED_AFTER_NS
     is_new: bool = True
-    """Whether no survey has come to its end yet: the first one has to look at everything."""
+    """Whether no survey has been completed yet: the first one has to look at everything."""
     _watched: dict[str, _Watched] = field(default_factory=lambda: {ROOT: _TO_BE_LISTED})
     _resting: dict[str, int] = field(default_factory=dict)
-    """All other directories: change time, and below it, in _LISTED_BITS, when (monotonic, s) they were listed last, the
-    longest ago first. As one number, for there may be a million: a tuple of two takes three times as much."""
+    """All other directories, those listed longest ago first: the change time in the high bits and, in the low
+    _LISTED_BITS, the time (monotonic, s) of the last listing. One number, for there may be a million: a tuple of two
+    takes three times the memory."""
     _branches: set[str] = field(default_factory=lambda: {ROOT})
-    """Directories with directories in them, as far as a search goes."""
+    """Directories that have directories which a search goes into."""
     _round: Iterator[str] = field(default_factory=lambda: iter(()))
 
     def __contains__(self, train_id: object) -> bool:
         return train_id in self._watched or train_id in self._resting
 
     def signs(self, base_dir: Path, *, relist_after_s: float, thorough: bool = False) -> Signs:
-        """What may have changed in the watched directories and in some of the resting ones, or all if `thorough`.
+        """Return what may have changed in the watched directories and in some (`thorough`: all) of the resting ones.
 
-        Some of those that were listed longer ago than `relist_after_s` are due again in any case.
+        Some of the resting directories that were listed more than `relist_after_s` ago are to be listed in any case.
         Raises OSError when the base dir cannot be opened.
         """
         share = max(RESTING_PER_SEARCH, len(self._resting) // 100)
@@ -92,7 +96,10 @@ class DirectoryCache:
         return Signs({*signs.directories, *changed, *due}, signs.files)
 
     def signs_in(self, base_dir: Path, directories: Iterable[str]) -> Signs:
-        """What may have changed in these directories, apart from those that rest. Raises OSError likewise."""
+        """Return what may have changed in these directories, resting ones excepted.
+
+        Raises OSError when the base dir cannot be opened.
+        """
         watched = {
             name: self._watched.get(name, _TO_BE_LISTED) for name in directories if name not in self._resting
         }
@@ -100,7 +107,7 @@ class DirectoryCache:
             return self._signs(root, watched)
 
     def gone(self, found: Found) -> set[str]:
-        """Remembered directories that were not found in the directories above them."""
+        """Return the remembered directories that were not found although the directories above them were listed."""
         gone = set[str]()
         for parent in self._branches.intersection(found.directories):
             if found.directories[parent]:
@@ -108,7 +115,7 @@ class DirectoryCache:
         return gone
 
     def take_in(self, listed: Iterable[str], found: Found, changes: Iterable[PathChange]) -> None:
-        """Remember what was found in the directories `listed`, and of files in others, by how it compared."""
+        """Remember the directories `listed`, and the changed files of others, as far as the store is up to date."""
         of_directory: dict[str, list[PathChange]] = defaultdict(list)
         for change in changes:
             of_directory[_train_id(change)].append(change)
@@ -169,7 +176,7 @@ class DirectoryCache:
             self._watched[train_id] = _Watched(0 if self.distrust else changed_ns, growing)
 
     def _update(self, train_id: str, changes: Sequence[PathChange]) -> None:
-        """Take in how files compared of a directory that was not listed."""
+        """Remember how the files compared of a directory that was not listed."""
         seen = self._watched.pop(train_id, _TO_BE_LISTED)
         if not seen.changed_ns or _lacks_any(changes):
             self._watched[train_id] = _TO_BE_LISTED
@@ -179,7 +186,7 @@ class DirectoryCache:
 
 
 def _as_remembered(change: PathChange) -> FoundFile | None:
-    """A file that may grow, or of which the store lacks something; None for one that rests."""
+    """The file, if it may grow or the store lacks something of it, else None."""
     file = change.found
     if file is None:
         return None
@@ -193,7 +200,7 @@ def _lacks_any(changes: Iterable[PathChange]) -> bool:
 
 
 def _incomplete(found: Found) -> set[str]:
-    """Directories that could not be listed, or of which an entry could not be looked at."""
+    """The directories that could not be listed, or in which an entry could not be looked at."""
     paths = (unreadable.path for unreadable in found.unreadable)
     return {path if path in found.directories else _parent(path) for path in paths}
 

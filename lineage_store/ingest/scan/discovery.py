@@ -1,9 +1,8 @@
-"""What log files there are below a base dir, now.
+"""The search for log files below a base dir.
 
-In: a base dir, or some of its jobs. Out: found files in order, what was ignored and why, and what could not be looked
-at; part by part, however many there are. Promises: one unreadable or vanishing directory costs nothing but itself;
-symbolic links are not followed unless allowed, and never out of the base dir; what they lead to is not even asked for.
-Does not know what the database holds.
+In: a base dir, or some of its jobs. Out: the files found, in order; what was ignored and why; what could not be looked
+at; part by part, however many there are. Promises: an unreadable or vanishing directory does not affect others;
+symbolic links are not followed unless allowed, and never out of the base dir. Does not know what the database holds.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
 
 ROOT = "./"
-"""The base dir itself, as a place for log files."""
+"""The train id of the base dir itself."""
 SYMBOLIC_LINK = "symbolic link"
-"""Why a link was ignored that may lead to a log file or to a directory."""
+"""The reason for ignoring a link that may lead to a log file or to a directory."""
 FILES_AT_ONCE = 5_000
-"""Of a part of a search, about: what is held in memory of a base dir, however many files it has."""
+"""About how many files one part of a search has: the parts are held in memory one at a time."""
 
 
 class FoundFile(NamedTuple):
@@ -65,17 +64,17 @@ class Found:
     ignored: Counter[str] = field(default_factory=Counter)
     unreadable: list[Unreadable] = field(default_factory=list)
     directories: dict[str, int] = field(default_factory=dict)
-    """Change time, in ns, of every directory that was listed, taken before; 0 where the listing failed."""
+    """The change time, in ns, of every directory that was listed, taken before listing; 0 where the listing failed."""
     below: dict[str, list[str]] = field(default_factory=dict)
-    """The directories in a directory, as far as the search goes, where there are any."""
+    """For each directory that has any, the directories in it that the search goes into."""
     too_deep: list[str] = field(default_factory=list)
-    """Directories deeper than the search went that hold log files (looked for only when nothing else was found)."""
+    """Some directories that hold log files deeper than the search went (looked for only when it found none)."""
     began_ns: int = field(default_factory=time.time_ns)
     upto: str | None = None
     """The last directory of this part; None where no part follows."""
 
     def hides(self, train_id: str, name: str) -> bool:
-        """Whether a file may be there though it was not found: where it lies could not be looked at."""
+        """Whether a file may exist though it was not found, because its place could not be looked at."""
         if not self.unreadable:
             return False
         unread = {path.path for path in self.unreadable}
@@ -84,19 +83,19 @@ class Found:
 
 
 def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
-    """The path on disk of a job or of one of its files, from their stored names."""
+    """Return the path on disk of a job or of one of its files, from their stored names."""
     return os.path.join(base_dir, *from_stored(train_id).split("/")[1:], from_stored(name)).rstrip("/")
 
 
 def sight_of(status: os.stat_result, log_format: LogFormat) -> FileSight:
-    """What a stat says of a log file. The stamp is a hint only: it may prove change, never sameness on NFS."""
+    """Return what a stat says of a log file. A new stamp proves a change; on NFS, an equal one does not exclude one."""
     stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_mode:o}"
     modified_s = int(status.st_mtime_ns // 1_000_000_000)
     return FileSight(status.st_size, modified_s, log_format.is_finished(status), stamp)
 
 
 def scan(base_dir: Path, **search_for: Any) -> Found:
-    """Find log files, all at once; arguments as `search` takes them. Raises OSError likewise."""
+    """Find log files like `search`, with the same arguments, but all in one part."""
     (found,) = search(base_dir, **search_for, files_at_once=math.inf)
     return found
 
@@ -114,14 +113,16 @@ def search(
 ) -> Iterator[Found]:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
 
-    They come part by part, jobs by their ids, files by their names. A part has what directories that follow one another
-    hold; what could not be looked at is of all parts so far.
+    Yields parts, each with the files of successive directories, ordered by train id and name. Only `unreadable`
+    accumulates over the parts.
 
     Args:
         only: look into these directories and nowhere else.
-        known: with `only`: look also into the directories below those, as far as a search goes, except for these.
-        on_directory: called with each directory that is looked into.
-        shards: find those of their jobs. Other jobs' directories are not looked into, but for jobs that may lie below.
+        known: with `only`: look also into directories below those, as deep as a search goes, except for the known.
+        on_directory: called before each directory that is looked into.
+        shards: find the log files of their jobs. Other jobs' directories are looked into only if `recursive`, for jobs
+            below them.
+        files_at_once: about how many files a part has.
 
     Raises OSError when the base dir itself cannot be listed.
     """
@@ -159,7 +160,7 @@ class _Walk:
     shards: Shards
 
     def directory(self, train_id: str, *, goes_on: bool, required: bool) -> list[str]:
-        """Take in one directory; the directories in it, if the search goes on there."""
+        """Take in one directory; return the directories in it, if `goes_on`. Raises OSError if `required`."""
         before, below = len(self.found.files), list[str]()
         try:
             with self.root.directory(from_stored(train_id)) as descriptor:
@@ -171,7 +172,7 @@ class _Walk:
             if required:
                 raise
             if isinstance(error, FileNotFoundError | LinkError):
-                return []  # gone, or none of the base dir's
+                return []  # it is gone, or a link is in its place
             self.found.unreadable.append(Unreadable(train_id, error))
             changed_ns, below = 0, []
         self.found.files[before:] = sorted(self.found.files[before:], key=attrgetter("name"))
@@ -232,6 +233,6 @@ class _Walk:
 
 
 def _leads_back(link: str, target: str) -> bool:
-    """A link up the tree, or one behind another link: following such links might never end."""
+    """Whether a link leads up the tree, or lies behind another link: following such links might never end."""
     directory = os.path.dirname(link)
     return resolved(directory) != directory or f"{directory}/".startswith(f"{target}/")

@@ -1,8 +1,9 @@
-"""What a base dir calls for: the disk against the store, before anything is read or written.
+"""The comparison of a base dir with the store, before anything is read into it.
 
-In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that call for a look,
-or that are gone. Promises: only reads; what could not be looked at is neither changed nor gone; of a whole base dir,
-some thousand files are held at a time. Does not know leases, nor what becomes of the files.
+In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that are to be opened,
+or that are missing. Promises: writes nothing; a file that could not be looked at counts neither as changed nor as
+missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know leases, nor what is
+done with the files.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ ALL_KINDS = frozenset({"summary", "lineage"})
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The outcome of a look at a base dir, or at a part of one."""
+    """What is to be done in a base dir, or in a part of one."""
 
     unreadable: Sequence[Unreadable] = ()
-    """Of all parts so far."""
+    """What could not be looked at, in all parts so far."""
     counts: Counts = field(default_factory=Counts)
-    """What was found; nothing is read yet."""
+    """How much was found; the numbers of what was read are 0."""
     new: Sequence[tuple[NewFile, int]] = ()
-    """With their sizes."""
+    """New files, with their sizes in bytes."""
     changed: Sequence[tuple[KnownFile, int]] = ()
-    """With how many bytes there are behind each bookmark."""
+    """Files to be opened, with how many bytes each has behind its bookmark (< 0: it was cut)."""
     missing: Sequence[KnownFile] = ()
 
     def __bool__(self) -> bool:
@@ -56,7 +57,7 @@ class Survey:
         return bool(self.new or self.changed or self.missing)
 
     def plus(self, more: Survey) -> Survey:
-        """With that of a further part of the base dir."""
+        """Return this survey and that of a further part of the base dir as one."""
         new, changed = (*self.new, *more.new), (*self.changed, *more.changed)
         missing = (*self.missing, *more.missing)
         return Survey(more.unreadable, self.counts.found(more.counts), new, changed, missing)
@@ -70,7 +71,7 @@ def find(
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
 ) -> Found:
-    """Look for log files by the settings. Raises OSError when the base dir cannot be listed."""
+    """Find log files as `scan` does, by the settings. Raises OSError when the base dir cannot be listed."""
     return scan(
         base_dir,
         recursive=settings.recursive,
@@ -93,7 +94,7 @@ def survey(
 ) -> Iterator[Survey]:
     """Compare the base dir, or the jobs `only`, with the store, part by part.
 
-    Raises OSError when it cannot be listed.
+    Raises OSError when the base dir cannot be listed.
     """
     if only is not None:
         found = find(base_dir, settings, only)
@@ -124,10 +125,14 @@ def survey_changes(
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
 ) -> Survey:
-    """Compare what may have changed with the store, and remember what has not. Raises OSError likewise.
+    """Compare what may have changed (`signs`) with the store, and take the outcome into the cache.
 
-    `distrust` asks for a look at every open file, whatever its stamp says (network filesystems). `on_directory` is
-    called with each directory that is listed. Jobs of other shards are neither found nor missed.
+    While the cache is new, compares everything. Jobs of other shards are neither found nor missing. Raises OSError when
+    the base dir cannot be listed.
+
+    Args:
+        distrust: look at every file that is still written, whatever its stamp says (network filesystems).
+        on_directory: called before each directory that is listed.
     """
     if not (signs.directories or signs.files):
         return Survey()
@@ -157,9 +162,9 @@ def survey_changes(
 def known_files(
     engine: Engine, base_dir_id: int, after: str = "", upto: str | None = None, shards: Shards = ALL
 ) -> Iterator[KnownFile]:
-    """The newest generation of every log file of the jobs behind one and up to another, in the order of their paths.
+    """The newest generation of every log file of the jobs behind `after` and up to `upto` (None: all), by path.
 
-    Each page is read in a transaction of its own, for nobody knows how long it takes until the next is asked for.
+    Each page is read in a transaction of its own: the caller may take any time before it asks for the next.
     """
     last: str | None = after
     while last is not None:
@@ -179,7 +184,7 @@ def _compared_parts(
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
 ) -> Iterator[tuple[Found, Iterator[PathChange]]]:
-    """Each part of the base dir with how its files compare, those included that are known and were not found."""
+    """Each part of the base dir, and how the files found or known there compare."""
     links, deep, after = settings.follow_symlinks, settings.recursive, ""
     parts = search(base_dir, recursive=deep, follow_symlinks=links, on_directory=on_directory, shards=shards)
     for found in parts:
@@ -197,7 +202,7 @@ def _compare(
 
 
 def _without_removed(engine: Engine, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
-    """With the files of removed jobs, as far as their tombstones cover them, as what calls for nothing."""
+    """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
     new = [file for file, _ in _new_files(changes)]
     if not new:
         return changes
@@ -237,7 +242,7 @@ def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Surv
 
 
 def next_generation(file: KnownFile) -> NewFile:
-    """A file that is read again from its beginning."""
+    """Return the next generation of a file, which is read again from its beginning."""
     parsed = format_of(file.format).recognise(from_stored(file.name))
     host = to_stored(parsed.host) if parsed and parsed.host else None
     again = file.generation + 1

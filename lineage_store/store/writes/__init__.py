@@ -1,1 +1,1 @@
-"""The statements of a write transaction. Nothing here commits; `ingest.commit` puts the pieces in order."""
+"""The statements of write transactions. Nothing here commits; `ingest.commit` decides on the order."""

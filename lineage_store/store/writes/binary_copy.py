@@ -1,9 +1,9 @@
-"""PostgreSQL's binary COPY, fed from columns.
+"""PostgreSQL's binary COPY, from columns of values.
 
-In: columns in the order of the table's. Out: rows, or a digest of numbers that are there, and of those that should be.
-Per row the format has a count of fields, and per field its length (-1 is NULL) and its bytes, big-endian. Rows without
-NULL and text are laid out by numpy in one go.
-Promises: NaN becomes NULL; digests are equal where every bit of every row is. Does not know what the table means.
+In: columns in the order of the table's columns. Out: rows in the table; or digests of a table's rows of numbers, as
+they are stored and as they should be. The format has, per row, the number of fields and, per field, its length (-1 is
+NULL) and its bytes, big-endian. numpy encodes blocks of rows without NULL and text at once.
+Promises: NaN becomes NULL; equal digests mean that all rows are equal, bit by bit. Does not know what the table means.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ _ROWS_AT_ONCE = 2048
 _NAN: ColumnElement[float] = literal_column("float8 'NaN'")
 
 Block = Sequence[Column | None]
-"""Columns of equal length; None is a column of NULLs."""
+"""Columns of equal length; None stands for a column of NULLs."""
 
 
 def copy(connection: Connection, table: Table, block: Block) -> None:
-    """Append rows; a key that exists already is an error. Raises SQLAlchemy's errors, as every statement does."""
+    """Append rows. Raises SQLAlchemy's errors, an IntegrityError for a key that exists already."""
     with appending(connection, table) as append:
         append(block)
 
 
 @contextmanager
 def appending(connection: Connection, table: Table) -> Iterator[Callable[[Block], None]]:
-    """The same for block after block: the server stores what it has while the next is made."""
+    """Append block after block, by the function that the `with` block is given.
+
+    The server stores one block while the next is made.
+    """
     types = _wire_types(table)
     with copying(connection, table, [column.name for column in table.columns], "BINARY") as sink:
 
@@ -55,14 +58,17 @@ def appending(connection: Connection, table: Table) -> Iterator[Callable[[Block]
 
 
 class Digest:
-    """Of rows of numbers that a table should have, in the order of keys: by `of_stored` for those that it has."""
+    """A digest of the rows of numbers that a table should have, in the order of its primary key.
+
+    Equal to `digest_of_stored` when the table has them.
+    """
 
     def __init__(self, table: Table) -> None:
         self._types, self._found = _wire_types(table), hashlib.blake2b(_SIGNATURE)
         self.rows = 0
 
     def add(self, columns: Sequence[Column]) -> None:
-        """The next rows; NaN stands for NULL."""
+        """Add the next rows; NaN stands for NULL."""
         self._found.update(_plain_rows(columns, self._types))
         self.rows += len(columns[0])
 
@@ -73,7 +79,7 @@ class Digest:
 
 
 def digest_of_stored(connection: Connection, table: Table) -> bytes:
-    """Of all rows of a table of numbers, as they stand in the database."""
+    """Return the digest of all rows that a table of numbers has in the database."""
     values = (func.coalesce(each, _NAN) if isinstance(each.type, Float) else each for each in table.columns)
     rows = select(*values).order_by(*table.primary_key.columns)
     query = rows.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
@@ -85,7 +91,7 @@ def digest_of_stored(connection: Connection, table: Table) -> bytes:
 
 
 def _plain_and_others(block: Block) -> Iterator[Block]:
-    """The rows without NULL and those with, where that sets many free from being encoded one by one."""
+    """Separate the rows without NULL, which are encoded at once, from those with, where the columns allow it."""
     columns = [column for column in block if column is not None and column.dtype.kind in "if"]
     if len(columns) < len(block) or all(map(_is_plain, columns)):
         yield block
@@ -97,7 +103,7 @@ def _plain_and_others(block: Block) -> Iterator[Block]:
 
 
 def _parts(block: Block) -> Iterator[Block]:
-    """So many rows at a time that the server stores some while the next are encoded."""
+    """Divide a block, so that the server stores some rows while the next are encoded."""
     count = max(len(column) for column in block if column is not None)
     for start in range(0, count, _ROWS_AT_ONCE):
         end = start + _ROWS_AT_ONCE
@@ -127,7 +133,7 @@ def _plain_rows(columns: Sequence[Column], types: Sequence[str | None]) -> bytes
 
 
 def _fields(column: Column | None, wire: str | None, count: int) -> Iterable[bytes]:
-    """The field of each row, with its length."""
+    """Encode a column: one field for each row, with its length."""
     if column is None:
         return repeat(_NULL, count)
     if wire is None:
@@ -149,7 +155,7 @@ def _wire_types(table: Table) -> list[str | None]:
 
 
 def _wire_type(of: Any) -> str | None:
-    """How the format spells a number of this type; None for text."""
+    """The numpy type by which the format encodes a number of this SQL type; None for text."""
     if isinstance(of, Float):
         return ">f8"
     if isinstance(of, BigInteger):

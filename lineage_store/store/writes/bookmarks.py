@@ -1,8 +1,9 @@
-"""Bookmarks: where ingest stands in every log file.
+"""Bookmarks: how far every log file has been read.
 
-In: advances that begin at the bookmarks they were read from. Out: moved bookmarks, all of a batch or none.
-Promises: exactly once follows from here alone. A kill, a second daemon or a commit whose answer was lost leaves either
-the old bookmark without the rows or the new one with them. Does not know files.
+In: advances, each from the bookmark at which its read began. Out: the moved bookmarks of a batch, or an error.
+Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a kill, with a
+second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the rows or the
+new one with them. Does not know files.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lineage_store.store.schema.tables import log_file
 
 
 def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
-    """Move every bookmark from where its read began. Raises BookmarkMovedError when one was not there any more."""
+    """Move every bookmark from where its read began. Raises BookmarkMovedError when one is no longer there."""
     rows = [_row(advance) for advance in advances]
     moved = execute_rows(connection, _move(tuple(rows[0])), rows)
     if moved != len(rows):

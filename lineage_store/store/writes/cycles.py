@@ -1,4 +1,4 @@
-"""Rows of `ingest_cycle`: the newest ones are kept; and what they all come to, in `ingest_total`."""
+"""Rows of `ingest_cycle`, of which the newest are kept, and the totals of all cycles in `ingest_total`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from lineage_store.store.schema.tables import ingest_cycle, ingest_total
 def write_cycle(
     connection: Connection, row: Mapping[str, Any], history: int, *, batches: int, batches_s: float
 ) -> None:
-    """Add a cycle, which wrote so many batches, and keep the newest `history` of its base dir."""
+    """Add a cycle, and delete all but the newest `history` cycles of its base dir.
+
+    Args:
+        row: the row of `ingest_cycle`.
+        batches, batches_s: how many batches the cycle wrote, and how many seconds writing them took; for the totals.
+    """
     connection.execute(insert(ingest_cycle).values(row))
     mine = ingest_cycle.c.base_dir_id == row["base_dir_id"]
     newest_first = select(ingest_cycle.c.id).where(mine).order_by(ingest_cycle.c.id.desc())
@@ -28,7 +33,7 @@ def write_cycle(
 
 
 def _add_up(connection: Connection, base_dir_id: int, added: Mapping[str, float]) -> None:
-    """The first of several, who lead shards of one base dir, makes the row."""
+    """Add numbers to the totals of a base dir. The row is made by upsert: ingesters of other shards may do the same."""
     more = {name: ingest_total.c[name] + value for name, value in added.items()}
     mine = update(ingest_total).where(ingest_total.c.base_dir_id == base_dir_id).values(more)
     if not connection.execute(mine).rowcount:

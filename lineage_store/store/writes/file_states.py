@@ -1,14 +1,14 @@
-"""What becomes of log files beside being read: gone, unreadable, tried again.
+"""The states of log files after all events but a successful read: missing, unreadable, to be tried again.
 
-In: log files, and an event of states. Out: their new state. Promises: no file takes a state that the table
-of states does not give it. What reading comes to is written with the bookmark (bookmarks.py).
+In: log files, and an event of `states.py`. Out: their new state. Promises: a file changes its state only as the
+transitions in `states.py` allow. The state after a read is written with the bookmark (bookmarks.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, Update, and_, bindparam, literal_column, update
+from sqlalchemy import ColumnElement, Connection, Update, update
 
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among_rows
@@ -18,48 +18,46 @@ from lineage_store.store.writes import revisions
 
 
 def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
-    """Log files that are no longer on disk, whatever their generation, keep their rows."""
+    """Mark all generations of log files as missing from the disk."""
     paths = ((file.job_id, file.name) for file in files)
     gone = after_event(FileEvent.GONE, among_rows(connection, (log_file.c.job_id, log_file.c.name), paths))
     connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
 
 
 def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
-    """Log files that could not be read, with the reason."""
-    rows = [
-        {"of_job_id": file.job_id, "of_file_no": file.file_no, "reason": reason}
-        for file, reason in reasons.items()
-    ]
-    this = and_(*(log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")))
-    failed = after_event(event, this)
-    marked = failed.values(stat_stamp=None, last_problem=bindparam("reason"))
-    for row in rows:  # a list of states is no statement for several rows at once
-        connection.execute(marked, row)
+    """Mark log files that could not be read, each with the reason."""
+    for file, reason in reasons.items():
+        failed = after_event(event, is_file(file))
+        connection.execute(failed.values(stat_stamp=None, last_problem=reason))
 
 
 def mark_failed_read(
     connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
 ) -> None:
-    """A log file whose reading failed the reader so many times in a row."""
-    failed = after_event(event, (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no))
+    """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
+    failed = after_event(event, is_file(file))
     connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
 
 
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
-    """The statement that gives some log files their state after an event; others keep theirs."""
+    """Return the statement that gives log files their state after an event, if it can follow their present state."""
     transition = FILE_TRANSITIONS[event]
-    # in words: parameters of an IN cannot be those of many rows
-    befalls = log_file.c.state.in_([literal_column(f"'{state}'") for state in sorted(transition.before)])
+    befalls = log_file.c.state.in_(sorted(transition.before))
     return update(log_file).where(which, befalls).values(state=transition.after)
 
 
+def is_file(file: KnownFile) -> ColumnElement[bool]:
+    """The condition of the row of a generation of a file."""
+    return (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
+
+
 def in_trouble(file: KnownFile) -> bool:
-    """Whether something of the file is not in the store, and more than its pending end."""
+    """Whether more of the file than its incomplete end is not in the store."""
     return file.state in TROUBLED or file.quarantined_bytes > 0
 
 
 def look_again(connection: Connection, base_dir_id: int, files: Collection[KnownFile]) -> None:
-    """Let the next pass open these files, though they look as they did."""
+    """Have the next pass open these files even if they have not changed."""
     mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
     connection.execute(update(log_file).where(mine).values(stat_stamp=None, failed_reads=0))
     connection.execute(after_event(FileEvent.RETRIED, mine))

@@ -1,8 +1,9 @@
-"""Forgetting a base dir: everything that the store holds of it goes, in bounded steps.
+"""Forgetting a base dir: all its rows are deleted, in bounded steps.
 
-In: a connection and a base dir. Out: what there is to forget, and whether more has to go.
-Promises: from the first step on, what is left no longer counts as the base dir. It stands under a name that is no path,
-so that an interrupted removal is neither ingested into nor in the way of the next ingest, and can be taken up again.
+In: a connection and a base dir. Out: what the store has of it, and whether there is more to delete.
+Promises: from the first step on, the base dir is no longer known by its path. The rows left are under a name that is no
+path, so that after an interruption nothing is ingested into them, the path can be ingested anew, and the removal can be
+resumed.
 """
 
 from __future__ import annotations
@@ -31,27 +32,28 @@ from lineage_store.store.writes.removal import name_while_leaving, remove_series
 from lineage_store.texts import key
 
 _MOST_JOBS = 200
-"""Of one step: what hangs on a job beside samples and series is bounded, and goes with it."""
+"""How many jobs one step deletes: a job's rows in other tables than those of samples and series, which are bounded, are
+not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the store holds of a base dir."""
+    """How much the store holds of a base dir."""
 
     jobs: int
     annotated: int
-    """Jobs that have a label or a remark, which exist nowhere else."""
+    """How many jobs have a label or a remark, which exist nowhere else; includes jobs that were removed."""
 
 
 def ids_of(connection: Connection, path: str) -> list[int]:
-    """The base dir at a stored path, if the store knows it, and what an interrupted removal has left of it."""
+    """Return the ids of the base dir at a stored path, if it is known, and of what interrupted removals left of it."""
     rows = connection.execute(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.id))
     going = name_while_leaving(path)
     return [row.id for row in rows if row.path in (path, going, _name_while_going(row.id, path))]
 
 
 def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
-    """What the store holds of these base dirs."""
+    """Count what the store holds of these base dirs."""
     jobs, annotated = (
         connection.execute(select(func.count()).where(table.c.base_dir_id.in_(ids))).scalar_one()
         for table in (train_job, annotation)
@@ -60,14 +62,18 @@ def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
 
 
 def begin(connection: Connection, base_dir_id: int, path: str) -> None:
-    """Take the path away from a base dir."""
+    """Rename a base dir, so that it is no longer known by its path."""
     name = _name_while_going(base_dir_id, path)
     renamed = update(base_dir).where(base_dir.c.id == base_dir_id)
     connection.execute(renamed.values(path=name, path_key=key(name), leaving=True))
 
 
 def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
-    """Remove about `most_rows` samples and series at most, of few jobs; whether there may be more to remove."""
+    """Delete about `most_rows` samples and series at most, and jobs that then have none. The last step deletes the row
+    of the base dir.
+
+    Return whether there may be more to delete.
+    """
     next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
     jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
     with_partition = partitions.going_whole(connection, base_dir_id, jobs)
@@ -81,7 +87,7 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
         for table in (scalar_sample, payload_sample):
             connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
         remove_lineage(connection, some)
-        # None refers to samples and buckets, and the other foreign keys a distributed store has not.
+        # Foreign keys would not do: samples and buckets have none, and a distributed store has none at all.
         for table in (scalar_bucket, series, log_file, ingest_problem):
             connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
         connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
@@ -89,7 +95,8 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
 
 
 def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
-    """How many series some jobs have, and samples that do not go with their partition, as far as they have any."""
+    """How many rows of series and samples jobs have, without samples whose partition is dropped as a whole. Jobs
+    without series are left out."""
     job_id, samples = series.c.job_id, func.sum(series.c.sample_count - series.c.thinned_count)
     sizes = select(job_id, func.count(), samples).where(among(connection, job_id, jobs)).group_by(job_id)
     return {
@@ -99,7 +106,7 @@ def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collec
 
 
 def _first_of_at_most(most_rows: int, jobs: Iterable[int], sizes: Mapping[int, int]) -> Iterator[int]:
-    """The first of some jobs, as far as they have so many rows together."""
+    """The first of the jobs, as many as have at most `most_rows` rows together."""
     for job_id in jobs:
         most_rows -= sizes.get(job_id, 0)
         if most_rows < 0:

@@ -1,6 +1,6 @@
-"""Generations of rewritten files: readers see the old one until the new one is read, and never a mix.
+"""Generations of rewritten log files: readers see the old one until the new one has been read, and never a mix.
 
-In: log files. Out: the switch, and the bounded removal of what it left behind.
+In: log files. Out: the switch to a new generation, and the bounded removal of the old ones' rows.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import ingest_problem, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.writes.file_states import after_event
+from lineage_store.store.writes.file_states import after_event, is_file
 from lineage_store.store.writes.removal import remove_series
 
 
 def make_current(connection: Connection, file: KnownFile) -> None:
-    """Let readers see this generation of a file instead of the older ones, whose rows may go from now on."""
+    """Let readers see this generation of a file instead of the older ones, whose rows are to be removed."""
     generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
     this = log_file.c.file_no == file.file_no
     _supersede(connection, file.job_id, generations & ~this)
@@ -29,12 +29,11 @@ def make_current(connection: Connection, file: KnownFile) -> None:
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-    _supersede(connection, file.job_id, this & ~log_file.c.current)
+    _supersede(connection, file.job_id, is_file(file) & ~log_file.c.current)
 
 
 def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
-    """Let generations be seen no more, and what was wrong with them, which no view then has to look up."""
+    """Hide generations from readers, and delete their problems, so that no view has to filter these."""
     superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
     numbers = connection.execute(superseded).scalars().all()
     theirs = (ingest_problem.c.job_id == job_id) & among(connection, ingest_problem.c.file_no, numbers)
@@ -47,7 +46,7 @@ def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL)
 
 
 def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, most_rows: int) -> bool:
-    """Remove at most about `most_rows` rows of replaced generations; whether there is more to remove."""
+    """Remove at most about `most_rows` rows of a replaced generation; return whether there may be more to remove."""
     file = _one_replaced(connection, base_dir_id, shards)
     if file is None:
         return False

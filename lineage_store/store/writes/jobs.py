@@ -1,7 +1,7 @@
-"""What a job's row says, derived anew from its log files whenever one of them changed.
+"""The rows of jobs, derived from their log files whenever one of these changed.
 
-In: ids of jobs, whose lineage is folded. Out: refreshed rows of `train_job`, by one statement for all. Promises: they
-depend on the rows of log files and lineage and on the clock, not on the order in which anything happened.
+In: ids of jobs, whose lineage is folded. Out: updated rows of `train_job`, by one statement for all. Promises: they
+depend only on the rows of log files and lineage and on the time, not on the order of events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from lineage_store.times import CALENDAR_END
 def refresh_jobs(
     connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float, revision: int
 ) -> None:
-    """Derive the rows of some jobs, which have changed with a revision, from their log files."""
+    """Derive the rows of jobs, which have changed with `revision`, from their log files.
+
+    A job is live when a log file has grown in the last `live_within_s` seconds.
+    """
     dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
     jobs = listed(dialect_name, job_ids)
     parameters = {"jobs": jobs, "grown_since": grown_since, "of_revision": revision}
@@ -35,14 +38,14 @@ def refresh_jobs(
 def quiet_jobs(
     connection: Connection, base_dir_id: int, shards: Shards, now: datetime, live_within_s: float
 ) -> list[int]:
-    """Jobs that are called live but have not grown for too long."""
+    """Return the jobs that are marked live but have not grown for `live_within_s` seconds."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
     wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == JobState.LIVE) & quiet
     return list(connection.execute(select(train_job.c.id).where(wanted, *shards.conditions())).scalars())
 
 
 def _streams(dialect_name: str) -> Subquery:
-    """The files of some jobs that continue each other: of one kind, written by one device."""
+    """The files of jobs, grouped into those that continue each other: of one job, kind and device."""
     file = _files(dialect_name).c
     present = file.state != FileState.MISSING
     time = case((file.file_time <= CALENDAR_END, file.file_time))
@@ -64,7 +67,7 @@ def _streams(dialect_name: str) -> Subquery:
 
 
 def _files(dialect_name: str) -> Subquery:
-    """The files of some jobs that count, numbered from the newest: those that name a host, and the others."""
+    """The files of jobs, without replaced generations, numbered from the newest: those that name a host separately."""
     file = log_file.c
     newest_first = (file.file_time.desc(), file.name.desc())
     numbered = func.row_number().over(partition_by=(file.job_id, file.host != ""), order_by=newest_first)
@@ -74,7 +77,8 @@ def _files(dialect_name: str) -> Subquery:
 
 
 def _ends(dialect_name: str) -> Subquery:
-    """Of jobs that have a training's end, or its begin (the pipeline): whether the newest file with one has the end."""
+    """For jobs with an event of a training's beginning (its dataset pipeline) or end, whether the newest file with
+    such an event has that of the end."""
     ended, begun = (
         column.is_not(None) for column in (file_lineage.c.train_at, file_lineage.c.dataset_graph_at)
     )
@@ -89,7 +93,7 @@ def _ends(dialect_name: str) -> Subquery:
 
 
 def _with_outcome(job: Subquery, dialect_name: str) -> Subquery:
-    """Jobs with how their trainings ended: as the end record says, else as the training's own events do."""
+    """Jobs with how their trainings ended: by the end record, else by the events of the training."""
     end, said = _ends(dialect_name), user_info.c
     is_said = and_(said.job_id == job.c.job_id, said.name_key == key(OUTCOME), said.text.in_(tuple(Outcome)))
     outcome = case(

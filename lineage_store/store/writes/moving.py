@@ -1,8 +1,8 @@
 """Giving a base dir another path.
 
 In: a write transaction, a base dir, two stored paths. Out: the base dir, and what is still being removed of it, under
-the new one. Promises: nothing that hangs on the base dir is touched; who follows its changes is told that the old path
-is forgotten and all that the new one holds, for a place in the changes is a place of a path.
+the new path. Promises: the rows of its jobs are not touched. Those who follow its changes learn that the old path is
+forgotten and see all of the new one, for a position in the changes belongs to a path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lineage_store.texts import key
 
 
 def rename(connection: Connection, base_dir_id: int, old: str, new: str) -> None:
-    """Let a base dir be at another path, where at most one without jobs is known, which goes."""
+    """Rename a base dir. A base dir without jobs that is known at the new path is forgotten."""
     registry.forget_base_dir(connection, new)
     rows = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from)
     for row in connection.execute(rows.where(base_dir.c.id.in_(forgetting.ids_of(connection, old)))).all():

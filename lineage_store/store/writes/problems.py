@@ -1,7 +1,7 @@
-"""Problems: what ingest could not do, where, since when, and the remedy.
+"""Problems of ingest: what could not be read, where, since when, and the remedy.
 
-In: findings about files and directories as they stand. Out: rows of `ingest_problem`, opened, renewed and resolved.
-A problem with a byte range is a fact about the bytes and stays; one without is a state, resolved when it is gone.
+In: the present findings about files and directories. Out: rows of `ingest_problem`, inserted, updated and resolved. A
+problem with a byte range is about those bytes and stays open; one without is a state, and is resolved when it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
 def record_range_problems(
     connection: Connection, base_dir_id: int, advances: Iterable[Advance], now: datetime
 ) -> None:
-    """Record what was found at byte ranges; what was cut by a chunk's end is one problem."""
+    """Insert the problems of byte ranges. A problem that a chunk's end divided becomes one row."""
     rows = []
     for advance in advances:
         for problem in advance.rows.problems:
@@ -37,7 +37,7 @@ def record_range_problems(
 
 
 def _extended(connection: Connection, file: KnownFile, problem: Finding, now: datetime) -> bool:
-    """Whether the problem goes on where a stored one ends, which it makes longer."""
+    """If a stored problem ends where this one begins, extend it; return whether there was one."""
     adjacent = and_(
         ingest_problem.c.job_id == file.job_id,
         ingest_problem.c.file_no == file.file_no,
@@ -51,7 +51,7 @@ def _extended(connection: Connection, file: KnownFile, problem: Finding, now: da
 def set_file_problems(
     connection: Connection, base_dir_id: int, states: Mapping[KnownFile, Sequence[Finding]], now: datetime
 ) -> None:
-    """Let the open state problems of these files be exactly the given ones."""
+    """Make the open problems without byte range of these files exactly the given ones."""
     of_files = among_rows(connection, _FILE, (file.key for file in states))
     mine = of_files & ingest_problem.c.range_end.is_(None)
     wanted = {
@@ -65,7 +65,7 @@ def set_file_problems(
 def set_path_problems(
     connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime, shards: Shards = ALL
 ) -> None:
-    """Let the open problems of the shards' directories be exactly the given ones; their subjects are the paths."""
+    """Make the open problems of the shards' directories exactly the given ones, whose subjects are the paths."""
     open_ones = _path_problems(connection, base_dir_id, shards)
     mine = among(connection, ingest_problem.c.id, [row.id for row in open_ones])
     wanted = {
@@ -82,7 +82,7 @@ def set_path_problems(
 def path_problems_are(
     connection: Connection, base_dir_id: int, paths: Iterable[Finding], shards: Shards = ALL
 ) -> bool:
-    """Whether the open problems of the shards' directories are exactly these already."""
+    """Whether the open problems of the shards' directories are exactly the given ones."""
     rows = _path_problems(connection, base_dir_id, shards)
     return {row.path: row.reason for row in rows} == {problem.subject: problem.what for problem in paths}
 
@@ -100,6 +100,7 @@ def _reconcile(
     now: datetime,
     identity: Sequence[str],
 ) -> None:
+    """Make the open problems among `mine` exactly `wanted`, whose keys are the values of the columns `identity`."""
     found = {
         tuple(getattr(row, name) for name in identity): row
         for row in connection.execute(select(ingest_problem).where(mine, _OPEN))

@@ -1,4 +1,4 @@
-"""Labels and remarks that people put on jobs: they belong to (base dir, train id) and outlive re-ingesting."""
+"""Labels and remarks that people give jobs. They belong to (base dir, train id), and stay when a job is read again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lineage_store.store.writes import revisions
 def annotate(
     connection: Connection, base_dir_id: int, train_id: str, changes: dict[str, Any], now: datetime
 ) -> None:
-    """Set the given ones of `tag` and `remark`; the other stays."""
+    """Set `tag` or `remark` of a job, or both: those that are in `changes`."""
     row = {"base_dir_id": base_dir_id, "train_id": train_id, "updated_at": now, **changes}
     statement = upsert(connection, annotation, ["base_dir_id", "train_id"], ["updated_at", *changes])
     connection.execute(statement, row)

@@ -1,8 +1,8 @@
-"""Removing jobs: out of readers' sight at once, then out of the tables in bounded steps.
+"""Removing jobs: they are taken out of readers' sight at once, and deleted later in bounded steps.
 
-In: ids of jobs of one base dir. Out: a base dir that is leaving, which holds them until `forgetting.remove_part` has
-removed it. Promises: a job is there, or out of sight with a tombstone in its place, or gone; there is nothing between.
-Labels and remarks stay with the base dir, for the case that the job comes back.
+In: ids of jobs of one base dir. Out: a second base dir, marked as leaving, which has the jobs until
+`forgetting.remove_part` has deleted them. Promises: readers see either a whole job, or none and a tombstone in its
+place. Labels and remarks stay with the base dir, in case the job comes back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lineage_store.texts import key
 
 
 def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> int:
-    """The id of the base dir that holds what is being removed of this one, made if need be."""
+    """Return the id of the base dir that holds what is being removed of this one; insert it if there is none."""
     path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
     name = name_while_leaving(path)
     row = {"path": name, "path_key": key(name), "created_at": now, "leaving": True}
@@ -43,7 +43,7 @@ def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> i
 
 
 def is_leaving(connection: Connection, base_dir_id: int) -> bool:
-    """Whether something of a base dir is being removed, or waits for that since a removal was interrupted."""
+    """Whether jobs of a base dir are being removed, or an interrupted removal has left some."""
     path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
     mine = select(base_dir.c.id).where(base_dir.c.path_key == key(name_while_leaving(path)))
     return connection.execute(mine).first() is not None
@@ -57,7 +57,7 @@ def begin(
     reason: str,
     now: datetime,
 ) -> None:
-    """Take jobs of a base dir out of sight, and leave tombstones."""
+    """Take jobs of a base dir out of readers' sight, and insert tombstones with the reason."""
     if job_ids:
         revision = revisions.take(connection, base_dir_id)
         _begin(connection, leaving_id, job_ids, _reason(reason, revision, now))
@@ -66,8 +66,9 @@ def begin(
 def begin_unchanged(
     connection: Connection, base_dir_id: int, leaving_id: int, named: Sequence[Expired], now: datetime
 ) -> list[Expired]:
-    """Take those jobs out of sight of which nothing has changed since policies named them; which these are."""
-    revision = revisions.take(connection, base_dir_id)  # first of all: who labels a job now waits for this
+    """Take those jobs out of readers' sight that have not changed since policies named them; return them."""
+    # First, so that no label can be given until the commit.
+    revision = revisions.take(connection, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
         train_job.c.base_dir_id == base_dir_id, among(connection, train_job.c.id, (job.id for job in named))
     )
@@ -85,7 +86,7 @@ def _reason(text: str, revision: int, now: datetime) -> Mapping[str, Any]:
 
 def _begin(connection: Connection, leaving_id: int, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
     _bury(connection, job_ids, why)
-    # Their ids are free for others: what an interrupted removal has left may have the same.
+    # With the job's id, for an interrupted removal may have left a job with the same train id.
     unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
     jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))
     connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
@@ -94,9 +95,9 @@ def _begin(connection: Connection, leaving_id: int, job_ids: Sequence[int], why:
 
 
 def remove_series(connection: Connection, job_id: int, most_rows: int, *which: ColumnElement[bool]) -> int:
-    """Remove series of a job with their samples, which no foreign key takes along, samples first.
+    """Delete series of a job and their samples, for which there is no foreign key; samples first.
 
-    How many rows are left of `most_rows`; none left (0 or less) means that there may be more to remove.
+    Return what is left of `most_rows` after the deleted rows; 0 or less means that there may be more to delete.
     """
     there = (series.c.sample_count - series.c.thinned_count).label("rows")
     told = (*(series.c[name] for name in ("series_no", "plugin", "first_step")), there)
@@ -119,7 +120,7 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
 
 
 def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> None:
-    """Remove the first so many samples of a series, and note what is left: nobody walks over what is gone again."""
+    """Delete the first samples of a series, and note what is left, so that the next step begins behind them."""
     samples = samples_of(of.plugin)
     step = samples.c.step
     mine = and_(samples.c.job_id == job_id, samples.c.series_no == of.series_no, step >= of.first_step)
@@ -134,12 +135,12 @@ def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> Non
 
 
 def name_while_leaving(path: str) -> str:
-    """What stands for the jobs of a base dir (stored path) that are being removed: no path."""
+    """Return the name, which is no path, of the base dir that holds what is being removed of the one at `path`."""
     return f"being removed: {path}"
 
 
 def lift(connection: Connection, base_dir_id: int, train_id: str) -> bool:
-    """Let a removed job be ingested again; whether it was removed at all."""
+    """Allow a removed job to be ingested again; return whether it was removed at all."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
     if connection.execute(select(tombstone.c.train_id).where(mine, ~tombstone.c.lifted)).first() is None:
         return False

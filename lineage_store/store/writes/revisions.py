@@ -1,10 +1,10 @@
-"""Revisions: which jobs of a base dir have changed since somebody looked.
+"""Revisions: numbers by which readers find the jobs of a base dir that have changed since they last asked.
 
-In: a write transaction that changes jobs. Out: the next number of its base dir, on the base dir and on those jobs.
-Promises: who sees a base dir at revision N sees every change up to N and none beyond: the base dir's row stays locked
-until the transaction ends, so the next is taken only when N was committed. No number is given twice, not even when a
-power cut takes back what was not synced yet: numbers go with the clock. Take it late in the transaction: whoever puts a
-remark on a job waits for the same row.
+In: a write transaction that changes jobs. Out: the base dir's next revision, on its row and on those jobs. Promises: a
+reader that sees a base dir at revision N sees all changes up to N and none after: the base dir's row stays locked until
+the transaction ends, so the next revision is taken only after the commit. No revision is used twice, even when a power
+cut undoes commits that were not synced, for revisions follow the clock. Take a revision late in a transaction: others,
+such as one that stores a remark, wait for the same row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lineage_store.store.schema.tables import base_dir, train_job
 
 
 def take(connection: Connection, base_dir_id: int) -> int:
-    """The next revision of a base dir. What changes goes with it: a job that changed carries it, or a tombstone."""
+    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones."""
     taken: int = connection.execute(_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
     return taken
 
@@ -34,7 +34,7 @@ def _next(dialect_name: str) -> ReturningUpdate[Any]:
 
 
 def stamp(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> None:
-    """Take the next revision of a base dir for these jobs, of which something has changed that readers see."""
+    """Give jobs the next revision of their base dir, because something has changed that readers see."""
     if job_ids:
         changed = update(train_job).where(among(connection, train_job.c.id, job_ids))
         connection.execute(changed.values(revision=take(connection, base_dir_id)))

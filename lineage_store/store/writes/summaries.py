@@ -1,8 +1,8 @@
-"""What all evaluations of a job come to, metric by metric: the first result of each, and the best.
+"""The first and the best result of each metric of a job, over all its evaluations.
 
-In: jobs, and which metrics are the better the less they are. Out: rows of `metric_summary`, of which these jobs have
-none or all are replaced. Promises: evaluations of current log files count, in the order of log files, those before a
-later training among them; NaN, infinities, text and bools are never best; of equal results the earliest counts.
+In: jobs, and the metrics of which the least result is the best. Out: rows of `metric_summary`. Promises: all
+evaluations in current log files count, in the order of the log files, also those before a later training; NaN,
+infinities, text and bools are never the best result; of equal results the earliest is the best.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COPIED = ("job_id", "position", "kind", "value", "text", "evaluation_no")
 def write_summaries(
     connection: Connection, job_ids: Collection[int], is_less_better: Callable[[str], bool]
 ) -> None:
-    """Store what the evaluations of jobs come to."""
+    """Insert the summaries of jobs that have none."""
     found = connection.execute(_ends(connection, job_ids))
     insert_plain(connection, metric_summary, [row for each in found for row in _rows(each, is_less_better)])
 
@@ -36,7 +36,7 @@ def write_summaries(
 def rewrite_summaries(
     connection: Connection, job_ids: Collection[int], is_less_better: Callable[[str], bool]
 ) -> None:
-    """Store them in the place of those that are there."""
+    """Replace the summaries of jobs."""
     connection.execute(delete(metric_summary).where(among(connection, metric_summary.c.job_id, job_ids)))
     write_summaries(connection, job_ids, is_less_better)
 
@@ -51,7 +51,7 @@ def _rows(found: Row[Any], is_less_better: Callable[[str], bool]) -> Iterator[di
 
 
 def _ends(connection: Connection, job_ids: Collection[int]) -> Select[Any]:
-    """Of each metric of each job: the first result, and the least and greatest number."""
+    """For each metric of each job, the first result, and the least and the greatest number."""
     event, result = lineage_event.c, evaluation_metric.c
     place = (log_file.c.file_time, log_file.c.name, event.byte_offset)
     same = (result.job_id, result.name_key)

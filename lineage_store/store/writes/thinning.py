@@ -1,9 +1,10 @@
-"""Thinning a scalar: buckets tell in short of all its samples, and of each bucket few samples stay.
+"""Thinning a series of scalars: its samples are summarised in buckets, and only a few samples of each bucket are kept.
 
-In: the samples of one series. Out: rows of `scalar_bucket`, and fewer of `scalar_sample`. Promises: what stays is as it
-was written: of each bucket the first sample, the last, the least and the greatest finite one, and the first NaN and the
-first infinity of each sign, so that a curve has every extreme at its step; no bucket lies on both sides of what a newer
-file wrote again; the statistics of the series stay those of all that was written. Does not know which series, nor when.
+In: the samples of one series. Out: rows of `scalar_bucket`, and fewer of `scalar_sample`. Promises: each bucket keeps,
+unchanged, its first and last sample, the least and the greatest finite one, and the first NaN and the first infinity of
+each sign, so that a curve has all extremes at their steps; no bucket has samples both before and after the step from
+which a newer file wrote the series again; the series' statistics stay those of all samples. Does not know which series
+are thinned, nor when.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _ROWS_AT_A_TIME = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """What becomes of a series."""
+    """The buckets of a series, and the samples that are kept."""
 
     buckets: Sequence[dict[str, Any]]
-    """Rows but for the key of the series."""
+    """Rows of `scalar_bucket` without the key of the series."""
     kept: Sequence[int]
-    """Steps of the samples that stay."""
+    """Steps of the samples that are kept, ascending."""
 
 
 def read_samples(connection: Connection, key: SeriesKey) -> tuple[Integers, Floats]:
-    """Steps and values of a series, ascending."""
+    """Return the steps, ascending, and the values of a series."""
     sample = scalar_sample.c
     mine = (sample.job_id == key[0]) & (sample.series_no == key[1])
     query = select(sample.step, sample.value).where(mine).order_by(sample.step)
@@ -47,7 +48,13 @@ def read_samples(connection: Connection, key: SeriesKey) -> tuple[Integers, Floa
 
 
 def thinned(steps: Integers, values: Floats, most: int, superseded_from: int | None) -> Thinned:
-    """`most` buckets at most, with about as many samples each, cut where a newer file begins."""
+    """Divide samples into buckets of about equal size, and choose those to keep.
+
+    Args:
+        steps, values: of all samples, at least one, steps ascending.
+        most: the greatest number of buckets.
+        superseded_from: the step from which a newer file wrote the series again; a bucket begins there.
+    """
     place = np.arange(len(steps))
     number = place * most // len(steps)
     if superseded_from is not None:
@@ -76,8 +83,10 @@ def thinned(steps: Integers, values: Floats, most: int, superseded_from: int | N
 
 
 def _means(buckets: Sequence[Statistics], number: Integers, values: Floats) -> Iterator[float | None]:
-    """Of the finite values of each bucket. Parts of it are summed up, for values may be as large as there are; rounded
-    on the way, it would lie beside values that are all the same.
+    """The mean of the finite values of each bucket, None if there are none.
+
+    Each value is divided before summing, for a sum of very large values would overflow; the result is limited to the
+    range of the values, which rounding may have left.
     """
     finite = np.isfinite(values)
     counts = np.maximum(np.bincount(number, finite), 1)
@@ -88,7 +97,7 @@ def _means(buckets: Sequence[Statistics], number: Integers, values: Floats) -> I
 
 
 def thin(connection: Connection, base_dir_id: int, of: Thinnable, found: Thinned) -> int:
-    """Put buckets in the place of the samples that do not stay; how many went."""
+    """Insert the buckets and delete the samples that are not kept; return how many were deleted."""
     key = {"job_id": of.job_id, "series_no": of.series_no}
     sample, gone = scalar_sample.c, of.sample_count - len(found.kept)
     mine = (sample.job_id == of.job_id) & (sample.series_no == of.series_no)
