@@ -9,7 +9,8 @@ it, and holds Python's lock, so that no other thread reads log files meanwhile.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import count, repeat
 from typing import Any
@@ -25,9 +26,19 @@ Block = Sequence[Column | None]
 """Columns of equal length; None is a column of NULLs."""
 
 CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")
-_STAGE = "staged"
+STAGED = "staged"
 """The name of the attached database; it keeps the rows that were staged last, a few MB, as long as its connection."""
-_INSERT_TEXTS = "INSERT INTO staged.texts (text, no) VALUES (?, ?)"
+ATTACH = "ATTACH ':memory:' AS staged"
+INSERT_TEXTS = "INSERT INTO staged.texts (text, no) VALUES (?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What inserts some rows: an image to attach as `staged`, texts for its second table, and the statement."""
+
+    image: bytes
+    texts: list[tuple[str | None, int]]
+    insert: str
 
 
 def insert(connection: Connection, table: Table, block: Block) -> None:
@@ -35,20 +46,26 @@ def insert(connection: Connection, table: Table, block: Block) -> None:
     if not CAN_STAGE:
         _insert_values(connection, table, block)
         return
-    if _STAGE not in connection.info:
-        connection.exec_driver_sql(f"ATTACH ':memory:' AS {_STAGE}")
-        connection.info[_STAGE] = True
+    if STAGED not in connection.info:
+        connection.exec_driver_sql(ATTACH)
+        connection.info[STAGED] = True
     driver: Any = connection.connection.driver_connection
+    for stage in stages(table, block):
+        driver.deserialize(stage.image, name=STAGED)
+        if stage.texts:
+            connection.exec_driver_sql(INSERT_TEXTS, stage.texts)
+        connection.exec_driver_sql(stage.insert)
+
+
+def stages(table: Table, block: Block) -> Iterator[Stage]:
+    """Stage rows part by part."""
     kinds = tuple(None if column is None else _is_text(column) for column in block)
     columns = [column for column in block if column is not None]
     for first in range(0, len(columns[0]), sqlite_image.MOST_ROWS):
         part = [column[first : first + sqlite_image.MOST_ROWS] for column in columns]
         texts = _Texts()
         numbers = [texts.numbers(column) if _is_text(column) else column for column in part]
-        driver.deserialize(sqlite_image.image(numbers), name=_STAGE)
-        if texts:
-            connection.exec_driver_sql(_INSERT_TEXTS, list(texts.items()))
-        connection.exec_driver_sql(_insert_staged(table, kinds))
+        yield Stage(sqlite_image.image(numbers), list(texts.items()), _insert_staged(table, kinds))
 
 
 def _is_text(column: Column) -> bool:
