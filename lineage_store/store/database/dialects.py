@@ -147,7 +147,7 @@ def among(connection: Connection, column: ColumnElement[T], values: Iterable[T])
 
 
 def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> ColumnElement[bool]:
-    """Return the condition of `among` for a cached statement: `values` is a parameter, its value comes from `listed`."""
+    """Return the condition of `among` for a cached statement; `listed` returns the value of its parameter `values`."""
     if dialect_name == "sqlite":
         return column.in_(select(func.json_each(values).table_valued("value").c.value))
     return column == any_(type_coerce(values, ARRAY(column.type)))

@@ -34,8 +34,8 @@ _IN_EACH_TRANSACTION = "lineage_store_in_each_transaction"
 # - DateStyle, extra_float_digits: psycopg parses no other dates, and fewer digits would change floats.
 # - plan_cache_mode: a generic plan does not fit the values of each condition: with one, the page of a rare network
 #   sorted by a metric takes 16x as long, and its count 6x (100,000 jobs).
-# - enable_mergejoin: for our conditions hash joins are as fast, and a page takes 1.3x as much CPU time merely because the
-#   planner considers merge joins (page-*-postgresql-100k).
+# - enable_mergejoin: for our conditions hash joins are as fast, and a page takes 1.3x as much CPU time merely because
+#   the planner considers merge joins (page-*-postgresql-100k).
 # - statement_timeout: a shorter one, which an administrator gave to the role, stays.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', %(local)s), set_config('DateStyle', 'ISO', %(local)s),
