@@ -1,9 +1,9 @@
-"""Lineage in the write transaction: which new events a job still has room for, and what its events come to then.
+"""Lineage in the write transaction: store a job's new events as far as it has room, and fold its lineage anew.
 
-In: the advances of a batch. Out: rows of events and of what files and jobs come to. Promises: what is read is what is
-new, what each file has come to, the results of evaluations, and the few events that bind, however many there were
-before; jobs are folded a few at a time, so that memory holds about PORTION_BYTES of lineage. Does not know files on
-disk.
+In: the advances of a batch. Out: rows of events, summaries of files, and the folded lineage of jobs. Promises: old
+events are not read again, but for the few that count in a job's lineage; only the summary of each file is, and the
+results of evaluations. Jobs are folded in portions, each of which ends with the job that brings it to PORTION_BYTES of
+lineage. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ PORTION_BYTES = 8 << 20
 def write_events(
     connection: Connection, advances: Sequence[Advance], most: Settings
 ) -> tuple[list[Advance], set[int]]:
-    """Store lineage events as far as their jobs have room; the advances without the others, and the jobs to fold."""
+    """Store lineage events as far as their jobs have room.
+
+    Returns the advances without the events that were left out, each with a problem that says so, and the jobs to fold.
+    """
     jobs = {advance.file.job_id for advance in advances if advance.rows.lineage_events}
     if not jobs:
         return list(advances), jobs
@@ -50,7 +53,7 @@ def write_events(
                 begun[key] = extended(before, events)
             elif not any(event.kind == "user_info" for event in events):
                 counted[key] = extended(before, events)
-            else:  # one at a time, for what they hold may be much
+            else:  # one file at a time, because its user-defined values may be large
                 values = lineage.user_info(connection, [key])[key]
                 lineage.write_files(connection, {key: extended(before._replace(user_info=values), events)})
         within.append(advance)
@@ -63,7 +66,10 @@ def write_events(
 def refold(
     connection: Connection, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
 ) -> None:
-    """Fold the lineage of jobs; where their only lineage file is read from its beginning, it is folded already."""
+    """Fold the lineage of jobs and store it, with summaries of their metrics.
+
+    A job whose only lineage file was read from its beginning was folded when it was decoded.
+    """
     if not job_ids:
         return
     folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
@@ -80,7 +86,7 @@ def refold(
 
 @dataclass(slots=True)
 class _Used:
-    """What the log files of a job have used up, the newest generation of each name."""
+    """What the log files of a job have used of its bounds; only the newest generation of each name counts."""
 
     files: dict[str, FileOfJob] = field(default_factory=dict)
     total: FileLineage = field(default_factory=FileLineage)
@@ -92,7 +98,7 @@ class _Used:
         self.files[file.name] = file
 
     def of(self, file: KnownFile) -> FileLineage:
-        """What a file has come to. An older generation of it does not count any more."""
+        """Return the summary of a file; from then on older generations of the file no longer count."""
         known = self.files.get(file.name)
         if known is None or known.file_no != file.file_no:
             known = FileOfJob(file.job_id, file.file_no, file.name, file.current, FileLineage())
@@ -108,7 +114,7 @@ class _Used:
 
 
 def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, FileLineage]:
-    """The advance without the events for which its job has no room, and what its file has come to before."""
+    """Return the advance without the events for which its job has no room, and its file's summary before them."""
     file, rows, before = advance.file, advance.rows, job.of(advance.file)
     kept: list[LineageRow] = []
     left_out: list[Finding] = []
@@ -143,7 +149,7 @@ def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[F
 
 
 def _fold(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> None:
-    """Fold some jobs: from the events that bind, and the user-defined values of the files that count."""
+    """Fold jobs from the events that count, and the user-defined values of the files that count."""
     bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
     places = {
         (job, kind): (job, files[job][number].file_no, at)

@@ -1,8 +1,9 @@
-"""The conductor: one pass over a base dir, from what is on disk to what is in the store.
+"""One pass over a base dir: bring the store up to date with the log files on disk.
 
-In: an engine, a base dir, a lease. Out: a report of what the pass did. Promises: one bad file costs itself; a pass can
-stop between any two transactions and the next one goes on there; big files do not keep small ones waiting.
-Knows the order of the steps and nothing else: each step has a module of its own.
+In: an engine, a base dir, a lease. Out: counts of what the pass found and read. Promises: a bad file does not keep the
+other files from being read; a pass can stop between any two transactions, and the next one continues there; files are
+read a chunk at a time in turn, so that big files do not keep small ones waiting.
+Knows only the order of the steps: each step has a module of its own.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from lineage_store.store.records import FileKey
 log = logging.getLogger(__name__)
 
 EVENTS_BEFORE_ANALYSE = 50_000
-"""A pass that read more gives the planner something new to know; so may many that read less."""
+"""After this many events the planner's statistics are gathered; after fewer, only if `analyze.is_due` says so."""
 
 
 def _silent(_: Progress) -> None:
-    """No one watches."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ingester:
-    """What every pass over one base dir needs."""
+    """The parameters of every pass over one base dir."""
 
     engine: Engine
     base_dir: Path
@@ -51,15 +52,15 @@ class Ingester:
     settings: Settings
     progress: Callable[[Progress], None] = _silent
     should_stop: Callable[[], bool] = lambda: False
-    """Asked between transactions; True ends the pass early, with everything so far committed."""
+    """Called between transactions; True ends the pass early, with everything so far committed."""
     batches: Batches | None = None
-    """What waits to be read, which outlives a pass; None: a pass reads all there is."""
+    """The files that wait to be read, kept from pass to pass; None: a pass reads all files to their ends."""
 
 
 def run_pass(
     ingester: Ingester, *, only: Collection[str] | None = None, kinds: Collection[str] = ALL_KINDS
 ) -> Counts:
-    """Bring the base dir up to date, or the jobs `only`, or the files of some kinds.
+    """Ingest what is new in the base dir, or in the jobs `only`, or in files of some kinds.
 
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
@@ -74,12 +75,16 @@ def run_pass(
 
 
 def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
-    """Do what a survey calls for; `searched` says that it was of the whole base dir. Raises LeaseLostError."""
+    """Ingest what a survey found. Raises LeaseLostError.
+
+    Args:
+        searched: whether the survey was of the whole base dir.
+    """
     return _finish(ingester, todo, _carry_out(ingester, todo, Counts()), searched=searched)
 
 
 def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
-    """Do what a part of a survey calls for; with what the parts before it came to."""
+    """Ingest what a part of a survey found; return its counts added to those of the parts `before`."""
     if todo.missing:
         settings = ingester.settings
         links = settings.follow_symlinks
@@ -89,20 +94,23 @@ def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
 
 
 def _finish(ingester: Ingester, todo: Survey, counts: Counts, *, searched: bool) -> Counts:
-    """What a pass ends with; `todo` is the last part of its survey."""
+    """Do the steps at the end of a pass; `todo` is the last part of its survey."""
     if searched:
         problems = path_problems(ingester.base_dir, todo.unreadable)
         rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
         commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
-    # Of those who lead shards one gathers statistics, of what all of them wrote.
+    # Only the leader of shard 0 gathers statistics, for the rows that all leaders wrote.
     if 0 in ingester.lease.shards.numbers and _calls_for_analysis(ingester, counts):
         analyze.analyse(ingester.engine)
     return counts
 
 
 def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
-    """Whether a pass, or the last of several that read a backlog, read so much; or the planner knows too little."""
+    """Return whether statistics are to be gathered: many events were read, or some and the statistics are too old.
+
+    Where batches outlive a pass, the events of all passes since none waited count together, when none waits again.
+    """
     batches, events = ingester.batches, counts.events
     if batches is not None and not batches.files_waiting:
         events, batches.events = batches.events, 0
@@ -112,9 +120,10 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
 
 
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
-    """Read the files to their ends, a batch a transaction, each while the one before it is written; adds to `counts`.
+    """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after a poll's interval, for files that grew meanwhile to have their turn.
+    Where batches outlive the pass, it ends after `poll_interval_s`, so that files that grew meanwhile get their turn.
+    Returns `counts` with what was read added.
     """
     if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
         return counts
@@ -155,13 +164,13 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
 
 
 def _register_some(ingester: Ingester, batches: Batches) -> None:
-    """Make rows for new files, as far as they will soon be read."""
+    """Register the new files that are read soon."""
     while new := batches.next_new(ingester.settings.batch_files):
         batches.add(*commit.register(ingester.engine, ingester.lease, new))
 
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
-    """Write a batch; False when somebody moved a bookmark meanwhile, and nothing was written."""
+    """Write a batch; return False if nothing was written, because another one moved a bookmark meanwhile."""
     engine, lease = ingester.engine, ingester.lease
     try:
         if batch.advances:

@@ -1,9 +1,10 @@
-"""A batch: what one write transaction takes. Files are opened afresh, a chunk of each is read, rows are made of all.
+"""A batch: the rows for one write transaction. Open each file anew, read a chunk of it, decode the chunks together.
 
-In: files as the store knows them, the time. Out: their advances and samples, which were rewritten, which could not be
-read; nothing of files that have nothing new to say. Promises: a batch is bounded in rows, bytes, files and time, and
-what is held beside it by one chunk, or by one frame where that is longer; a file that cannot be read costs nobody else;
-many small files are decoded as one. Does not know the database.
+In: files as the store knows them, the time. Out: their advances and samples; which files were rewritten, cannot be read
+or are too damaged; nothing for files without news. Promises: no more is read once a batch has enough rows or bytes, or
+its time is over; the bytes of fewer than two chunks are in memory beside the batch, or one frame if it is longer; a
+file that cannot be opened or read does not affect the others; many small files are decoded together. Does not know the
+database.
 """
 
 from __future__ import annotations
@@ -30,40 +31,41 @@ from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
 READING_SHARE = 0.1
-"""A batch ends after so much of what its reading may take: slow files are not to be taken for one that hangs."""
+"""A batch ends after this share of `reading_deadline_s`, so that several slow files do not look like one that hangs."""
 
 _SAMPLES_A_NAME = 10
-"""Storing a series, a metric or a user-defined value, which are found by name, takes as long as so many samples."""
+"""Storing a series, metric or user-defined value, which is looked up by name, takes as long as this many samples."""
 
 SUSPECT_BYTES = 4096
-"""So much is read of a file whose next bytes made no frame when last seen; more where a frame asks for it."""
+"""How much is read of a file whose next bytes were no frame when last seen; more only if a valid header needs it."""
 
 _Portion = tuple[KnownFile, int]
-"""A file, and how many bytes of it are to be taken at once."""
+"""A file, and how many bytes of it to read at once."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """What was read for one transaction."""
+    """The result of reading for one transaction."""
 
     advances: list[Advance] = field(default_factory=list)
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     riddled: list[tuple[KnownFile, Finding]] = field(default_factory=list)
-    """Files that are to be left alone."""
+    """Files with more than `most_damages` problems in one chunk, which are not read any more."""
     row_count: int = 0
+    """Rows to write; what is looked up by name counts as _SAMPLES_A_NAME rows."""
     bytes_read: int = 0
-    """Beside those read, what lineage becomes, and what is folded again."""
+    """The bytes read and, for files with lineage events, the bytes that are folded again and written."""
     files_taken: int = 0
-    """How many files were read, whether they had news or not."""
+    """How many files were read, with or without news."""
     failed_read: tuple[KnownFile, str] | None = None
-    """A file whose reading failed the reader, and how."""
+    """A file that failed the reader, and how."""
     costs: dict[str, Cost] = field(default_factory=dict)
-    """What reading took, by job."""
+    """What reading cost, by train id."""
 
     def add(self, advance: Advance) -> None:
-        """Add one file's part."""
+        """Add the advance of one file."""
         self.advances.append(advance)
         rows = advance.rows
         self.row_count += rows.sample_count + rows.event_count + len(rows.problems)
@@ -73,12 +75,12 @@ class Batch:
         self.row_count += _SAMPLES_A_NAME * values
         self.bytes_read += advance.after.byte_offset - advance.file.byte_offset
         if rows.lineage_events:
-            contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # read, and written
+            contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # once read, once written
             folded = len(rows.folded.model_lineage) if rows.folded else 0
             self.bytes_read += advance.file.byte_offset + contents + folded
 
     def is_full(self, settings: Settings) -> bool:
-        """Whether it is enough for a transaction."""
+        """Return whether the batch has enough rows or bytes for a transaction."""
         return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
 
 
@@ -93,8 +95,9 @@ def fill(
     """Read files until the batch is full, its time is over, or all have been read.
 
     Args:
-        most_bytes: how much to take at once of each; None: a chunk.
-        seconds: how long reading should take; None: a share of its deadline.
+        now: the time of the database's clock.
+        most_bytes: how many bytes of each file to read at once; None: `chunk_bytes`.
+        seconds: how long reading should take; None: READING_SHARE of `reading_deadline_s`.
     """
     most = most_bytes or [settings.chunk_bytes] * len(files)
     batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
@@ -110,7 +113,7 @@ def fill(
 
 
 def _joined_by_plugin(samples: Sequence[SampleColumns]) -> list[SampleColumns]:
-    """One SampleColumns per plugin: each takes statements of its own to store."""
+    """Join the samples of each plugin, because storing each SampleColumns takes statements of its own."""
     by_plugin: dict[str, list[SampleColumns]] = defaultdict(list)
     for columns in samples:
         by_plugin[columns.plugin].append(columns)
@@ -118,7 +121,7 @@ def _joined_by_plugin(samples: Sequence[SampleColumns]) -> list[SampleColumns]:
 
 
 def _until(ends_at: float, files: Iterator[_Portion]) -> Iterator[_Portion]:
-    """One file in any case, and more until the time is over; what is not given out is left in `files`."""
+    """Yield at least one file, and more until the time is over; the rest stays in `files`."""
     for file in files:
         yield file
         if time.monotonic() >= ends_at:
@@ -133,10 +136,10 @@ class _Reading:
     batch: Batch
 
     def read(self, files: Iterable[_Portion]) -> None:
-        """Read files until enough for one decoding has come together; no more than that is taken from an iterator."""
+        """Read from the iterator as many files as are decoded together, and leave the rest in it."""
         for file, length in self._read(files):
             wanted = length
-            while wanted:  # the next frame is longer than a chunk
+            while wanted:  # the next frame is longer than what was read
                 longer = self._read([(file, wanted)], in_full=True)
                 wanted = longer[0][1] if longer else 0
 
@@ -150,9 +153,9 @@ class _Reading:
         return longer
 
     def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
-        """Of each file what is to be taken at once, until the shares of that which were there make a whole.
+        """Yield a chunk of each file until the shares of their lengths that were read add up to 1: one decoding.
 
-        Without `in_full`, little is read of what made no frame when last seen.
+        Unless `in_full`, read only SUSPECT_BYTES of a file whose next bytes were no frame when last seen.
         """
         shares = 0.0
         for file, length in files:
@@ -161,7 +164,7 @@ class _Reading:
                 most = min(length, SUSPECT_BYTES) if little else length
                 chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
             except FileNotFoundError:
-                continue  # it went since it was found; the next pass will miss it
+                continue  # removed since it was found; the next pass marks it as missing
             except OSError as error:
                 if file.state != FileState.UNREADABLE:
                     problem = unreadable_file(self.base_dir, file.train_id, file.name, error)
@@ -176,7 +179,7 @@ class _Reading:
                 return
 
     def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
-        """Make rows of chunks; which files must be read again, and how far, since their next frame is longer."""
+        """Decode chunks; return the files whose first frame is longer than the chunk, and how many bytes to read."""
         found = rows.from_chunks(chunks, self.settings)
         cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
         if self.batch.riddled and cut != list(chunks):
@@ -194,7 +197,7 @@ class _Reading:
         return longer
 
     def _without_riddled(self, chunk: Chunk, found: FileRows) -> Chunk:
-        """As much of a chunk as has no more problems than may be: each takes more in the store than in the file."""
+        """Return the chunk, cut off before the first problem beyond `most_damages`: each takes room in the store."""
         most = self.settings.most_damages
         if len(found.problems) <= most:
             return chunk
@@ -206,7 +209,10 @@ class _Reading:
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:
-    """Whether nothing more can be read now. The rest of a finished file is read, whatever a frame claims."""
+    """Return whether nothing more can be read now.
+
+    A finished file is read to its end, even if its next frame claims to be longer than the file.
+    """
     if isinstance(ended, Suspect):
         return True
     in_file = ended.position + ended.length <= chunk.sight.size_bytes
@@ -214,14 +220,15 @@ def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:
 
 
 def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_bytes: int) -> int:
-    """How many bytes the first frame takes where not the chunk but the file holds it; else 0.
+    """Return how many bytes to read if the chunk's first frame is in the file but longer than the chunk; else 0.
 
-    Of a finished file's last frame it is what there is, for other frames may follow in it.
+    In a finished file a frame that claims to end behind the file counts as the rest of the file, because other frames
+    may begin within it.
     """
     if isinstance(ended, Suspect) or found.end > chunk.position:
         return 0
     available, in_file = len(chunk.content), chunk.sight.size_bytes - found.end
-    most = LOOK_AHEAD * max_frame_bytes  # so much is asked for where damage is given up
+    most = LOOK_AHEAD * max_frame_bytes  # as much as decoding may ask for where it gives up damage
     length = min(ended.length, most, in_file if chunk.sight.closed else ended.length)
     if not available < length <= in_file:
         return 0

@@ -1,8 +1,9 @@
-"""The batches of a base dir, in turn, each read while the caller writes the one before it.
+"""The batches of a base dir, one after the other; each is read while the caller writes the one before it.
 
-In: files to be read, and who reads. Out: batches. Promises: a file that fails the reader costs nobody else; big files
-do not keep small ones waiting; who stops going through the batches finds the rest later; with a place to read slow
-files apart, nobody waits for one longer than `slow_reading_s`. Does not write: what a batch calls for is the caller's.
+In: files to be read, and a reader. Out: batches. Promises: a file that fails the reader does not keep the other files
+from being read; files are read a chunk at a time in turn, so that big files do not keep small ones waiting; a caller
+that stops iterating can go on later; with `apart`, a batch is read in a share of `slow_reading_s`, unless one file
+alone takes longer. Does not write: the caller does what a batch calls for.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from lineage_store.store.records import Advance, KnownFile, NewFile
 log = logging.getLogger(__name__)
 
 MANY_FILES = 1000
-"""So many are read in a process where nobody gives a reader: it takes a third of a second to start."""
+"""From this many files on, `reader_of` starts a reading process, which takes a third of a second to start."""
 _TOGETHER_SHARE = 0.3
-"""Beside slow files, a batch ends after so much of what its reading may take."""
+"""With `apart`, a batch ends after this share of `slow_reading_s`."""
 
 
 class _Begun(NamedTuple):
@@ -47,10 +48,11 @@ class _Begun(NamedTuple):
 
 
 class Batches:
-    """The batches of a base dir. Files may be added while they are gone through.
+    """The batches of a base dir. Files may be added during the iteration.
 
     Args:
-        apart: where slow files are read; with it, jobs have their share of the time. None: each waits for each.
+        apart: where slow files are read; with it, reading time is shared fairly among jobs. None: files are read in
+            the order in which they were added, and wait for slow ones.
     """
 
     def __init__(
@@ -60,28 +62,33 @@ class Batches:
         self._reader, self._apart = reader, apart
         self._turns = Turns(settings, fair=apart is not None)
         self._new: list[tuple[int, int, NewFile, int]] = []
-        """By size, where little goes before much, and in the order in which they came."""
+        """A heap of (rank, order of arrival, file, size): the files that are not registered yet."""
         self._came = count()
         self._sizes: dict[Place, int] = {}
-        """Of files that are being registered."""
+        """The sizes of the files that are being registered."""
         self._begun: _Begun | None = None
         self._one_by_one = 0
-        """So many files are to be read alone: reading them together failed the reader."""
+        """How many files to read one by one, because reading them together failed the reader."""
         self._now, self._ends_at = datetime.now(UTC), math.inf
         self.events = 0
-        """How many were read since this was set to 0."""
+        """How many events were read since the caller set this to 0."""
 
     def begin_pass(self, now: datetime, ends_at: float) -> None:
-        """Say what time it is in the database, and until when (monotonic) something may be read ahead."""
+        """Set the time of the database's clock, and the monotonic time until which batches are read ahead."""
         self._now, self._ends_at = now, ends_at
 
     def add(self, *files: KnownFile) -> None:
-        """Have more files read."""
+        """Queue registered files."""
         for file in files:
             self._turns.add(file, self._sizes.pop(path_of(file), 0))
 
     def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[tuple[NewFile, int]]) -> None:
-        """Have files read, with what there is of each, that do not wait yet; and new ones, once they are registered."""
+        """Queue the files of a survey that do not wait yet; new files wait until they are registered.
+
+        Args:
+            changed: known files, with how many bytes there are to read.
+            new: new files, with their sizes.
+        """
         for file, pending_bytes in changed:
             if path_of(file) in self._turns:
                 continue
@@ -97,24 +104,24 @@ class Batches:
                 heapq.heappush(self._new, (rank, next(self._came), unknown, size))
 
     def next_new(self, most: int) -> list[NewFile]:
-        """New files that are to be registered now: so many that while they are read, the next are known."""
+        """Return up to `most` new files to register now; none if `2 * most` registered files wait already."""
         few = self.files_waiting - len(self._new) < 2 * most
         new = [heapq.heappop(self._new) for _ in range(min(most, len(self._new)))] if few else []
         self._sizes = {path_of(file): size for _, _, file, size in new}
         return [file for _, _, file, _ in new]
 
     def drop(self, batch: Batch) -> None:
-        """Do not read on where a batch ended: it was not written."""
+        """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""
         self._turns.remove(each.file for each in batch.advances)
 
     @property
     def is_busy(self) -> bool:
-        """Whether going through the batches may give one."""
+        """Whether the iteration may yield a batch, now or later."""
         return self.files_waiting > 0 or (self._apart is not None and self._apart.is_busy)
 
     @property
     def files_waiting(self) -> int:
-        """How many files are to be read yet, or are being read."""
+        """How many files wait or are being read, except for files that are read apart."""
         return len(self._turns) + len(self._new) + (len(self._begun.files) if self._begun else 0)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -126,12 +133,12 @@ class Batches:
             if self._begun is None:
                 return
             batch = self._finished(self._begun)
-            if time.monotonic() < self._ends_at:  # else what has grown meanwhile would wait for it
+            if time.monotonic() < self._ends_at:  # else files that grew meanwhile would wait for this batch
                 self._begin()
             yield batch
 
     def _begin(self) -> None:
-        """Have the next files read, if none are."""
+        """Begin to read the next files, unless some are being read."""
         files = [] if self._begun else self._turns.take(1 if self._one_by_one else self._settings.batch_files)
         if files:
             share = _TOGETHER_SHARE * self._settings.slow_reading_s if self._apart else None
@@ -142,7 +149,11 @@ class Batches:
             self._begun = _Begun(files, read)
 
     def _finished(self, begun: _Begun) -> Batch:
-        """What the files came to that are being read."""
+        """Wait for the batch that is being read and return it.
+
+        If several files fail the reader together, return an empty batch and read them one by one. Raises
+        ReaderStuckError when the reading process neither answers nor ends; the files stay in the queue.
+        """
         files, self._begun = begun.files, None
         try:
             batch = begun.pending.result()
@@ -161,7 +172,7 @@ class Batches:
         return self._taken(batch)
 
     def _failed(self, file: KnownFile, error: Exception) -> Batch:
-        """A file that fails its reader is read apart, if that can be."""
+        """Return the batch for a file that failed the reader; have it read apart, if it crashed or hung the process."""
         if self._apart is None or not isinstance(error, ReadingFailedError):
             failed = (file, failure_of(error, file.train_id, file.name))
             return Batch(files_taken=1, failed_read=failed)
@@ -198,9 +209,10 @@ class Batches:
 
 
 def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
-    """What reads so many files: a thread, or for many a process.
+    """Return a reader for a number of files: a process from MANY_FILES on, else a thread.
 
-    The arrays of big files leave Python's lock to the one who writes; small files are Python's own work.
+    Decoding many small files is work in Python, for which a thread would compete with the writing thread for the GIL;
+    decoding big files is work of numpy, which releases the GIL.
     """
     if files >= MANY_FILES:
         worker = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)

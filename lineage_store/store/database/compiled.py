@@ -1,8 +1,8 @@
 """Compiled statements, shared by all engines of a process.
 
 In: an engine that was just created. Out: the same engine, which uses what others compiled and lets them use its own.
-Promises: statements, parameters and answers stay the same; the number of kept statements is bounded.
-Why: SQLAlchemy keeps compiled statements per engine. Each ingest needs some fifty, which take half a millisecond each
+Promises: statements, parameters and answers stay the same; the number of cached statements is bounded.
+Why: SQLAlchemy caches compiled statements per engine. Each ingest needs some fifty, which take half a millisecond each
 to compile, and `filter_summary_lineage` without a store may open an engine per call.
 """
 
@@ -16,7 +16,7 @@ _MOST = 1000
 
 
 class _SharedCache(dict[Any, Any]):
-    """Compiled statements by kind of database and statement, where SQLAlchemy's keys name the dialect of one engine."""
+    """Compiled statements, keyed by name and version of the database instead of by the dialect object of one engine."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         return super().get(_of_kind(key), default)
@@ -36,5 +36,5 @@ _COMPILED = _SharedCache()
 
 
 def share_compiled(engine: Engine) -> None:
-    """Let the engine keep its compiled statements where all engines find them."""
+    """Let the engine use the cache of compiled statements that all engines share."""
     engine.update_execution_options(compiled_cache=_COMPILED)

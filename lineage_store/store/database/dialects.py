@@ -1,8 +1,8 @@
-"""The few statements that SQLite and PostgreSQL spell in their own modules, and those of many rows.
+"""SQL that differs between SQLite and PostgreSQL, and statements for many rows.
 
-In: a connection, a table or a statement, rows or values. Out: an INSERT that meets an existing key without an error; a
-condition on one of many values; a statement executed for each of many rows; the clock.
-Promises: the values arrive as SQLAlchemy's own execution would send them.
+In: a connection or the name of a dialect; a table or a statement; rows or values. Out: upserts, conditions on many
+values, sums and clocks in the dialect's SQL; or the rows are written.
+Promises: the database receives the values that SQLAlchemy's own execution would send.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from lineage_store.store.database.types import UtcTime
 T = TypeVar("T")
 
 _MANY_ROWS = 100
-"""So many are copied: five times as fast as INSERTs where they are thousands, as fast where they are two."""
+"""From this many rows on, PostgreSQL gets a COPY: as fast as INSERTs for two rows, five times as fast for thousands."""
 
 MOST_BIGINT = 2**63 - 1
-"""The greatest whole number that a column holds."""
+"""The greatest integer that a column can store."""
 
 
 def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
-    """INSERT; where a row with these `keys` exists, set the columns `changing`, or leave it alone if none."""
+    """Return an INSERT that sets the columns `changing` of an existing row with the same `keys`; none: it stays."""
     return _upsert(connection.dialect.name, table, tuple(keys), tuple(changing))
 
 
@@ -70,7 +70,7 @@ def _upsert(dialect_name: str, table: Table, keys: Sequence[str], changing: Sequ
 
 
 def insert_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add rows that name the same columns."""
+    """Insert rows, all of which have the keys of the first. Raises SQLAlchemy's IntegrityError for an existing key."""
     if len(rows) >= _MANY_ROWS and connection.dialect.name == "postgresql":
         copy_rows(connection, table, rows)
     elif rows:
@@ -83,7 +83,12 @@ def _insert(table: Table) -> Insert:
 
 
 def update_by_key(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """UPDATE a row for each, the one whose `column` is `of_column`, to the other values; all name the same columns."""
+    """Update one row of the table per given row.
+
+    Args:
+        rows: each with a value `of_<column>` for each column of the key, by which the row is found, and the new values
+            of other columns by their names; all have the keys of the first.
+    """
     if rows:
         execute_rows(connection, _update(table, tuple(rows[0])), rows)
 
@@ -96,10 +101,10 @@ def _update(table: Table, names: Sequence[str]) -> Update:
 
 
 def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Execute a statement for each row; give back how many rows of the database it met.
+    """Execute a statement once per row; return how many rows of the table were affected in all.
 
-    SQLAlchemy would look at each value of each row; here only instants are converted, for the drivers take all else as
-    it is. What was compiled is found again by the statement's identity: pass the same object each time.
+    SQLAlchemy would process each value of each row. Here only points in time are converted, because the drivers take
+    all other values unchanged. The compiled statement is cached by identity: pass the same object each time.
 
     Args:
         rows: at least one; all have the keys of the first.
@@ -112,7 +117,7 @@ def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[M
 class _Compiled:
     text: str
     positions: tuple[str, ...] | None
-    """The parameters' names in their order, where the driver counts them instead of naming them."""
+    """The names of the parameters in order, if the driver takes them by position; else None."""
     conversions: Mapping[str, Callable[[Any], Any]]
 
     def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -123,7 +128,7 @@ class _Compiled:
             ]
         if self.positions is None:
             return list(rows)
-        values = itemgetter(*self.positions)  # a tuple, for there are two at least
+        values = itemgetter(*self.positions)  # returns a tuple, because there are at least two
         return [values(row) for row in rows]
 
 
@@ -137,12 +142,12 @@ def _compiled(statement: UpdateBase, dialect: Dialect, names: Sequence[str]) -> 
 
 
 def among(connection: Connection, column: ColumnElement[T], values: Iterable[T]) -> ColumnElement[bool]:
-    """Whether a column has one of some values, as IN (…) would say: one parameter holds them, however many they are."""
+    """Return the condition that a column has one of some values: like IN (…), with one parameter for all values."""
     return one_of(connection.dialect.name, column, listed(connection.dialect.name, values))
 
 
 def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> ColumnElement[bool]:
-    """The same for a statement that is kept: `values` is a parameter, to which `listed` gives its value."""
+    """Return the condition of `among` for a cached statement; `listed` returns the value of its parameter `values`."""
     if dialect_name == "sqlite":
         return column.in_(select(func.json_each(values).table_valued("value").c.value))
     return column == any_(type_coerce(values, ARRAY(column.type)))
@@ -151,7 +156,7 @@ def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> Colum
 def among_rows(
     connection: Connection, columns: Sequence[ColumnElement[Any]], rows: Iterable[Sequence[int | str]]
 ) -> ColumnElement[bool]:
-    """Whether columns together are one of some rows, as (a, b) IN ((1, 2), …) would say, however many they are."""
+    """Return the condition that columns together equal one of some rows: like (a, b) IN ((1, 2), …), for any number."""
     if connection.dialect.name == "sqlite":
         each = func.json_each(json.dumps([list(row) for row in rows])).table_valued("value").c.value
         items: Any = select(*(func.json_extract(each, f"$[{n}]") for n in range(len(columns))))
@@ -164,33 +169,33 @@ def among_rows(
 
 
 def listed(dialect_name: str, values: Iterable[Any]) -> object:
-    """Values as one parameter."""
+    """Return values as the value of one parameter: JSON for SQLite, a list for PostgreSQL."""
     return json.dumps(list(values)) if dialect_name == "sqlite" else list(values)
 
 
 def total(dialect_name: str, numbers: ColumnElement[int]) -> ColumnElement[int]:
-    """The sum of whole numbers, 0 of none; it goes no further than 64 bits, for a file of holes has any size."""
-    if dialect_name == "sqlite":  # whose sum() fails there, and whose CAST stays within 64 bits
+    """Return the sum of integers, 0 without rows, at most MOST_BIGINT: a sparse file may claim any size."""
+    if dialect_name == "sqlite":  # sum() would fail on overflow; CAST stays within 64 bits
         return cast(func.total(numbers), BigInteger)
     return cast(func.least(func.coalesce(func.sum(numbers), 0), MOST_BIGINT), BigInteger)
 
 
 def time_now(dialect_name: str) -> ColumnElement[datetime]:
-    """The database's clock, at this moment rather than at the transaction's beginning."""
+    """Return the current time of the database's clock, not that of the beginning of the transaction."""
     if dialect_name == "sqlite":
         return literal_column("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", UtcTime())
     return literal_column("clock_timestamp()", UtcTime())
 
 
 def unix_ms(dialect_name: str) -> ColumnElement[int]:
-    """The database's clock in whole milliseconds since 1970."""
+    """Return the current time of the database's clock in whole milliseconds since 1970."""
     if dialect_name == "sqlite":
         return literal_column("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", BigInteger())
     return literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)", BigInteger())
 
 
 def time_in(dialect_name: str, seconds: ColumnElement[float]) -> ColumnElement[datetime]:
-    """What the database's clock will show in so many seconds."""
+    """Return the time of the database's clock plus a number of seconds."""
     if dialect_name == "sqlite":
         return func.strftime("%Y-%m-%dT%H:%M:%fZ", "now", seconds.op("||")(" seconds"), type_=UtcTime())
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)

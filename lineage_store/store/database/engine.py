@@ -1,8 +1,9 @@
-"""Connections: one way in for SQLite and PostgreSQL, and one set of transactions.
+"""Engines and transactions, the same for SQLite and PostgreSQL.
 
-In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`.
-Promises: a write transaction takes its lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot fail half way for
-want of it; database failures surface as `DatabaseUnavailableError` with the cause and without the password.
+In: a database URL. Out: a SQLAlchemy engine, and the ways to use it: `reading`, `writing`, `connected`.
+Promises: on SQLite a write transaction acquires the write lock at its beginning (`BEGIN IMMEDIATE`), so that it cannot
+fail later because another one has the lock; when the database or a connection fails, `DatabaseUnavailableError` is
+raised, with the cause and without the password. Other errors of a statement stay SQLAlchemy's.
 Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor tables.
 """
 
@@ -46,17 +47,17 @@ _READ_ONLY = "lineage_store_read_only"
 _WRITES = "lineage_store_writes"
 _DEFAULTS = Settings()
 _SURE_FAILURES = frozenset({"42501", "25006", "25P03"})
-"""SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: psycopg calls
-none of them operational."""
+"""SQLSTATE of insufficient_privilege, read_only_sql_transaction and idle_in_transaction_session_timeout: failures for
+which psycopg does not raise OperationalError."""
 
 
 def parse_url(url: str) -> URL:
-    """Read a database URL; `postgresql://` means psycopg, whatever SQLAlchemy's default driver is."""
+    """Parse a database URL; `postgresql://` means psycopg, whatever SQLAlchemy's default is. Raises ConfigError."""
     try:
         parsed = make_url(url)
         url.encode()
     except (ArgumentError, ValueError):  # a port that is no number, text that is no UTF-8
-        raise _no_url(url) from None  # it may quote the URL, and with it a password
+        raise _no_url(url) from None  # the error may quote the URL, and with it a password
     if "\0" in url:
         raise _no_url(url)
     if "@" in (parsed.host or ""):
@@ -80,7 +81,7 @@ def _no_url(url: str) -> ConfigError:
 
 
 def _check_names_a_file(url: URL, shown: str) -> None:
-    """SQLite has neither hosts nor users, and options would be ignored."""
+    """Refuse a SQLite URL with a host, a user or options. Raises ConfigError."""
     if url.query:
         raise ConfigError(
             f"The database URL {shown!r} has options, and SQLite's takes none.",
@@ -102,10 +103,10 @@ def open_engine(
     pool_size: int = _DEFAULTS.pool_size,
     statement_timeout_s: float = _DEFAULTS.statement_timeout_s,
 ) -> Engine:
-    """Make an engine; nothing is connected yet. Raises ConfigError, UnsafeStoreLocationError.
+    """Make an engine without connecting. Raises ConfigError, UnsafeStoreLocationError, PermissionDeniedError.
 
     Args:
-        read_only: nothing is ever written or made; `writing` raises ReadOnlyStoreError.
+        read_only: the store is never written or created; `writing` raises ReadOnlyStoreError.
         pool_size, statement_timeout_s: as in the settings.
     """
     parsed = parse_url(url)
@@ -130,18 +131,18 @@ def open_engine(
 
 
 def apart(engine: Engine, *, allow_network_filesystem: bool = False) -> Engine:
-    """Make an engine for the same database that has connections of its own; nothing is connected yet."""
+    """Make a second engine for the same database, with connections of its own; does not connect."""
     url, read_only = engine.url.render_as_string(hide_password=False), is_read_only(engine)
     return open_engine(url, read_only=read_only, allow_network_filesystem=allow_network_filesystem)
 
 
 def is_read_only(engine: Engine) -> bool:
-    """Whether the engine was opened for reading only."""
+    """Return whether the engine was opened for reading only."""
     return bool(engine.get_execution_options()[_READ_ONLY])
 
 
 def require_writable(engine: Engine) -> None:
-    """Raise ReadOnlyStoreError where the engine was opened for reading only."""
+    """Raise ReadOnlyStoreError if the engine was opened for reading only."""
     if is_read_only(engine):
         raise ReadOnlyStoreError(
             f"The store {safe_url(engine.url)} is open for reading only: nothing is changed in it.",
@@ -151,7 +152,7 @@ def require_writable(engine: Engine) -> None:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A read transaction: one consistent snapshot."""
+    """Run a read transaction, which sees one consistent snapshot. Raises DatabaseUnavailableError."""
     with _failures_named(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -160,7 +161,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 def connected(engine: Engine) -> PoolProxiedConnection:
-    """A connection as the driver knows it; closing it gives it back to the pool. Raises DatabaseUnavailableError."""
+    """Return the driver's connection from the pool; closing it returns it. Raises DatabaseUnavailableError."""
     failure = engine.dialect.loaded_dbapi.Error
     with _failures_named(engine):
         try:
@@ -171,16 +172,16 @@ def connected(engine: Engine) -> PoolProxiedConnection:
 
 @contextmanager
 def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
-    """A write transaction that holds its lock from the beginning; committed at the end, rolled back on error.
+    """Run a write transaction: commit at the end of the block, roll back on an error.
 
-    When COMMIT fails, nobody knows whether it happened: the connection is dropped, so that nothing of it can still
-    come to pass, and whoever wrote reads the bookmarks again.
+    When COMMIT fails, it is unknown whether the database committed. The connection is closed then, so that the database
+    cannot commit later, and the caller must read the bookmarks again.
 
-    Raises ReadOnlyStoreError where the engine was opened for reading only.
+    Raises ReadOnlyStoreError if the engine was opened for reading only, DatabaseUnavailableError.
 
     Args:
-        synced: on the disk when committed, with all that was committed before. Else a power cut, or the death of the
-            server, may take it back as a whole: for what log files tell again.
+        synced: whether COMMIT waits until this and all earlier transactions are on disk. If not, a power cut or a crash
+            of the server may undo the whole transaction: only for rows that can be read from log files again.
     """
     require_writable(engine)
     with _failures_named(engine), engine.connect() as connection:
@@ -197,17 +198,17 @@ def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
 
 
 def note_write(engine: Engine) -> None:
-    """Note that something may have been written by this engine."""
+    """Note that this engine may have written something."""
     engine.get_execution_options()[_WRITES][0] = object()
 
 
 def last_write(engine: Engine) -> object:
-    """What stands for the last write by this engine; None: there was none."""
+    """Return an object that is another one after each write by this engine; None before the first write."""
     return engine.get_execution_options()[_WRITES][0]
 
 
 def database_time(connection: Connection) -> datetime:
-    """The database's clock, the only one that hosts share. UTC."""
+    """Return the time of the database's clock, the only one that all hosts share. UTC."""
     return connection.execute(_NOW[connection.dialect.name]).scalar_one()
 
 
@@ -215,12 +216,12 @@ _NOW = {name: select(time_now(name)) for name in ("sqlite", "postgresql")}
 
 
 def safe_url(url: str | URL) -> str:
-    """A URL fit for logs and messages: no password."""
+    """Return a URL without its password, for logs and messages."""
     return shown_url(make_url(url).render_as_string(hide_password=True))
 
 
 def identity(url: URL) -> str:
-    """What names a store, whoever connects to it: no user, no password, no options."""
+    """Return a name of the store that is the same whoever connects: without user, password and options."""
     path = sqlite_path(url.render_as_string(hide_password=False))
     if path is not None:
         return f"sqlite:///{os.path.realpath(path)}"
@@ -229,7 +230,7 @@ def identity(url: URL) -> str:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file behind a SQLite URL; None for PostgreSQL and for a database in memory."""
+    """Return the file of a SQLite URL; None for PostgreSQL and for a database in memory. Raises ConfigError."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
         return None
@@ -251,7 +252,7 @@ def _failures_named(engine: Engine) -> Iterator[None]:
 
 
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
-    """Say which database failed, why, and what to do."""
+    """Return an error that says which database failed, why, and what to do."""
     cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
     cause = without_passwords(cause)
     path = sqlite_path(engine.url.render_as_string(hide_password=False))

@@ -1,9 +1,10 @@
-"""Sessions of a PostgreSQL server as we set them up.
+"""Sessions of a PostgreSQL server: how they are connected and set up.
 
-In: a URL for psycopg. Out: an engine, nothing connected yet. Promises: a server that has gone without a word is noticed
-within a minute; nothing waits for a lock, or in a transaction, for ever; no default of an administrator changes what is
-read. Behind a pooler that lends a session for a transaction (PgBouncer), nothing is left in the session: what is set is
-set in each transaction, no statement is prepared by name. Does not know transactions (`engine`), nor tables.
+In: a URL for psycopg. Out: an engine that has not connected yet. Promises: a server that stops answering is noticed
+after about a minute; waiting for a lock and idling in a transaction are limited; no default that an administrator set
+changes the values that are read. Behind a pooler that lends a session per transaction (PgBouncer), no setting stays in
+the session: the settings are made in each transaction, and no statement is prepared by name. Does not know
+transactions (`engine`), nor tables.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ CONNECTING = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-"""In seconds; the last in milliseconds."""
+"""Parameters of libpq. Times are in seconds, `tcp_user_timeout` in milliseconds."""
 _LONGEST_MS = 2**31 - 1
 _IN_EACH_TRANSACTION = "lineage_store_in_each_transaction"
-# - DateStyle, extra_float_digits: psycopg reads no other dates, and by less digits floats are others.
-# - plan_cache_mode: one condition's values say nothing about the next one's: with a plan kept for many, the page of a
-#   rare network by a metric takes 16x as long, and its count 6x (100,000 jobs).
-# - enable_mergejoin: what a condition asks, hash joins do as well; merge joins take a page 1.3x of its CPU time merely
-#   to think of (page-*-postgresql-100k).
+# - DateStyle, extra_float_digits: psycopg parses no other dates, and fewer digits would change floats.
+# - plan_cache_mode: a generic plan does not fit the values of each condition: with one, the page of a rare network
+#   sorted by a metric takes 16x as long, and its count 6x (100,000 jobs).
+# - enable_mergejoin: for our conditions hash joins are as fast, and a page takes 1.3x as much CPU time merely because
+#   the planner considers merge joins (page-*-postgresql-100k).
 # - statement_timeout: a shorter one, which an administrator gave to the role, stays.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', %(local)s), set_config('DateStyle', 'ISO', %(local)s),
@@ -48,7 +49,7 @@ FROM (SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::int
 
 
 def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_s: float) -> Engine:
-    """An engine for a database of a server. Raises ConfigError where there is no driver."""
+    """Make an engine for a database of a server. Raises ConfigError if psycopg is not installed."""
     try:
         bounds = pool.bounded(pool_size)
         engine = create_engine(url, connect_args=CONNECTING, isolation_level="READ COMMITTED", **bounds)
@@ -67,7 +68,7 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_
         else:
             connection.execute(_SETTINGS, {"local": False, "timeout_ms": timeout_ms})
         connection.commit()
-        connection.read_only = read_only or None  # as an administrator says, who may let nobody write
+        connection.read_only = read_only or None  # None: the server's default, which may be read-only
 
     pool.look_after(engine, pings=True)
     pool.close_what_comes_back_late(engine)
@@ -75,12 +76,16 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_
 
 
 def begin(connection: Any, info: Mapping[str, Any]) -> None:
-    """Set in a transaction that begins what its session is not to keep; `info` is that of the pooled connection."""
+    """Make the settings at the beginning of a transaction, if a pooler lends the session for this transaction only.
+
+    Args:
+        info: that of the pooled connection.
+    """
     if settings := info.get(_IN_EACH_TRANSACTION):
         connection.execute(_SETTINGS, settings)
 
 
 def _is_lent(connection: Any) -> bool:
-    """Whether a pooler is between us and the session: its process is not the one that greeted us."""
+    """Return whether a pooler is in between: the session's process is not the one named at the start of connecting."""
     found = connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
     return bool(found)

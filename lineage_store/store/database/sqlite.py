@@ -1,9 +1,10 @@
-"""SQLite files as we open them: private to their user, in WAL mode, and nobody else's.
+"""SQLite files: how they are created, opened and set up.
 
-In: the URL of a file that may not exist yet. Out: an engine, nothing connected yet.
-Promises: a file is made 0600 and never on a network filesystem; one that is not ours is not touched, one that may not
-be written is only read; an engine that is for reading only makes nothing, no side files either where this user may not
-write the store. Does not know transactions (`engine`), nor tables.
+In: the URL of a file that may not exist yet. Out: an engine that has not connected yet.
+Promises: a file is created with mode 0600 and, unless the caller allows it, never on a network filesystem; the settings
+of a file that another application made are not changed; a write-protected file is only read; an engine for reading only
+creates no store, and no files beside a store that this user may not write. Does not know transactions (`engine`), nor
+tables.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from lineage_store.store.database.filesystem import filesystem_type, is_network,
 from lineage_store.store.database.sqlite_timeout import TimedConnection
 
 LEAST_VERSION = (3, 35)
-"""The first that knows RETURNING."""
+"""The first version with RETURNING."""
 BUSY_TIMEOUT_S = 5.0
 _BUSY_PAUSE_S = 0.01
 APPLICATION_ID = 0x4C537472
-"""`LStr`: marks our files (`file` shows it)."""
+"""`LStr` in ASCII: marks our files (the command `file` shows it)."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
-"""A write-ahead log that a long reader made longer is cut to this when the reader has ended."""
+"""SQLite cuts the write-ahead log to this size when it reuses it: a long reader may have made it longer."""
 _CACHE_KIB = 64 * 1024
 _WAL_VERSION = slice(18, 20)
-"""Where a file's header says whether it has a write-ahead log."""
+"""The bytes of a file's header that say whether it is in WAL mode."""
 
 
 def make_engine(
@@ -47,7 +48,7 @@ def make_engine(
     pool_size: int,
     statement_timeout_s: float,
 ) -> Engine:
-    """An engine for the file `path`, or for a database in memory.
+    """Make an engine for the file `path`, or for a database in memory if it is None.
 
     Raises ConfigError, UnsafeStoreLocationError, PermissionDeniedError.
     """
@@ -85,7 +86,7 @@ def make_engine(
 
 
 def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
-    connection.isolation_level = None  # the driver must not begin transactions of its own
+    connection.isolation_level = None  # else the driver begins transactions of its own
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     if query_only:
@@ -97,7 +98,7 @@ def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
 
 
 def _refuse_out_of_reach(path: Path) -> None:
-    """Raise PermissionDeniedError where this user may not even see whether there is a file."""
+    """Raise PermissionDeniedError if this user may not even see whether the file exists."""
     try:
         path.stat()
     except PermissionError as error:
@@ -111,7 +112,10 @@ def _refuse_out_of_reach(path: Path) -> None:
 
 
 def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
-    """Whether it is a published snapshot, which can be read from anywhere. Raises UnsafeStoreLocationError."""
+    """Return whether the file is a published snapshot, which may be on a network filesystem and is only read.
+
+    Raises UnsafeStoreLocationError if another file would be on a network filesystem.
+    """
     if allow_network_filesystem:
         return False
     if _is_write_protected(path) and is_network(filesystem_type(path)):
@@ -121,7 +125,7 @@ def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
 
 
 def _open_as(engine: Engine, path: Path, *, read_only: bool) -> None:
-    """Make a file that is not there private to its user; only read it where that is wanted."""
+    """Before each connection create a missing file, private to its user; with `read_only`, open it for reading only."""
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -132,24 +136,24 @@ def _open_as(engine: Engine, path: Path, *, read_only: bool) -> None:
 
 
 class _HintingCompiler(SQLiteCompiler):
-    """`Select.with_hint` reaches SQLite too, as in `FROM t INDEXED BY i`; SQLAlchemy leaves it out."""
+    """Writes the hints of `Select.with_hint`, such as `INDEXED BY i`, which SQLAlchemy leaves out for SQLite."""
 
     def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
         return text
 
 
 def _is_ours_or_empty(connection: sqlite3.Connection) -> bool:
-    """Whether the file may be touched: switching to WAL writes to it. Whose it is is told by `upgrade.check`."""
+    """Return whether the file may be switched to WAL, which writes to it. `upgrade.check` reports files of others."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (schema_version,) = connection.execute("PRAGMA schema_version").fetchone()
     return bool(application_id == APPLICATION_ID or schema_version == 0)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch a file to WAL, if it is not yet.
+    """Switch a file to WAL mode, if it is not in it yet; try again while the file is locked.
 
-    SQLite asks for this lock while it reads, and then does not wait for whoever has it (two could wait for each other):
-    of two that open a new file at once, one would fail.
+    SQLite's busy timeout does not apply here: SQLite requests this lock while it holds a read lock, and fails at once
+    to avoid a deadlock. Of two processes that open a new file at the same time, one would fail.
     """
     give_up_at = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -173,7 +177,7 @@ def _create_private(path: Path) -> None:
 
 
 def _read_only_uri(path: Path) -> str:
-    """A file's name by which SQLite only reads it. Raises DatabaseUnavailableError where SQLite cannot."""
+    """Return the URI by which SQLite opens a file for reading only. Raises DatabaseUnavailableError if it cannot."""
     uri = f"file:{quote(os.fsencode(path))}?mode=ro"
     if not path.exists() or os.access(path, os.W_OK):
         return uri
@@ -186,7 +190,7 @@ def _read_only_uri(path: Path) -> str:
             "(`lineage-store publish FILE`), or be its user.",
             cause="closed",
         )
-    return f"{uri}&readonly_shm=1"  # one of our own would lock its user out
+    return f"{uri}&readonly_shm=1"  # a -shm file that this user creates would lock the store's user out
 
 
 def _has_write_ahead_log(path: Path) -> bool:
@@ -198,7 +202,7 @@ def _has_write_ahead_log(path: Path) -> bool:
 
 
 def _is_write_protected(path: Path) -> bool:
-    """Whether this user cannot write the file, or nobody is meant to (root can all the same)."""
+    """Return whether this user cannot write the file, or its mode lets nobody write it (root could all the same)."""
     if not path.exists():
         return False
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222

@@ -1,9 +1,9 @@
-"""Columns of numbers as a SQLite database, written by numpy: SQLite reads them without a Python object for each value.
+"""Columns of numbers as a SQLite database that numpy writes: SQLite reads them without a Python object for each value.
 
 In: columns of int64 or float64 of equal length. Out: the bytes of a database for `sqlite3.Connection.deserialize`. Its
 table `rows` has the columns as c0, c1, … in their order; its table `texts` (no, text) is empty.
-Promises: SQLite's integrity check finds nothing wrong with it; NaN reads as NULL.
-How: SQLite itself writes the header and the schema, this module the b-tree pages of `rows` as the file format has them
+Promises: SQLite's integrity check finds no error in it; SQLite reads NaN as NULL.
+How: SQLite itself writes the header and the schema, this module the b-tree pages of `rows` in SQLite's file format
 (sqlite.org/fileformat2.html, sections 1.6 and 2.1). Each value takes eight bytes and each rowid four, so that all
 records are equally long and a page of them is one array.
 """
@@ -30,15 +30,15 @@ _LEAF, _INTERIOR = b"\x0d", b"\x05"
 _LEAF_HEADER_BYTES = 8
 _POINTER_BYTES = 2
 _INT64, _FLOAT64 = 6, 7
-"""Serial types of values that take eight bytes."""
+"""Serial types of the two kinds of values, which take eight bytes each."""
 _PAGE_COUNT = slice(28, 32)
-"""Where the header of a database says how many pages it has."""
+"""The bytes of a database's header that say how many pages it has."""
 _FIRST_ROWID = 1 << 21
 """The least rowid that takes four bytes."""
 
 
 def image(columns: Sequence[Numbers]) -> bytes:
-    """Return a database with these columns, at least one of 1 to MOST_ROWS rows."""
+    """Return a database with these columns: at least one, of equal lengths from 1 to MOST_ROWS."""
     schema, root = _schema(len(columns))
     cells = _cells(columns)
     per_leaf = (_PAGE_BYTES - _LEAF_HEADER_BYTES) // (cells.shape[1] + _POINTER_BYTES)
@@ -83,7 +83,7 @@ def _cells(columns: Sequence[Numbers]) -> Bytes:
 
 
 def _page(kind: bytes, cells: Bytes, right_child: bytes = b"") -> bytes:
-    """Return a page of a b-tree: its header, where each cell stands, and the cells at its end."""
+    """Return a page of a b-tree: its header, the offset of each cell, and the cells at the end of the page."""
     content = cells.tobytes()
     start = _PAGE_BYTES - len(content)
     places = _big_endian(start + cells.shape[1] * np.arange(len(cells)), ">u2").tobytes()

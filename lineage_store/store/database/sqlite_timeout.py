@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _STEPS_BETWEEN_LOOKS = 500_000
-"""Steps of SQLite's virtual machine, some 10 ms: each check takes the interpreter's lock, which other threads need."""
+"""Steps of SQLite's virtual machine between two checks, some 10 ms: each takes the GIL, which other threads need."""
 
 
 class _Deadline:
@@ -63,7 +63,7 @@ class TimedConnection(sqlite3.Connection):
         self.set_progress_handler(self._deadline.is_over, _STEPS_BETWEEN_LOOKS)
 
     def interrupt(self) -> None:
-        """Time out the running statement, from another thread, and every later one."""
+        """Let the running statement and every later one time out; called from another thread."""
         self._seconds = self._deadline.at = -math.inf
         super().interrupt()
 

@@ -1,9 +1,10 @@
-"""Statements as a driver takes them: text and parameters, made once and run as often as the question is asked.
+"""Statements that are compiled once and then run by the driver itself, without SQLAlchemy's execution.
 
-In: an open connection and a `Select` that the compiler keeps. Out: the rows as the driver reads them, which is all that
-integers, floats and text need. Promises: what runs is what SQLAlchemy would run, by the same connection, in the same
-transaction, and fails with the same errors; SQLAlchemy's events do not tell of it. Why: SQLAlchemy takes longer to bind
-a statement and to describe its rows than a database to find a page: 1.4 to 1.7x of it all (page-*-sqlite-100k).
+In: an open connection and a `Select`; pass the same object each time, because compiled statements are cached by it.
+Out: the driver's rows: integers, floats and text need no further conversion. Promises: the statement is the one that
+SQLAlchemy would run, on the same connection, in the same transaction, with the same errors; SQLAlchemy's events are not
+sent. Why: with SQLAlchemy's execution a page takes 1.4 to 1.7x as long (page-*-sqlite-100k), because binding a
+statement and describing its rows takes longer than finding them.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ _REMEMBERED = 256
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a driver is given."""
+    """The text and the parameters of a compiled statement, as a driver takes them."""
 
     text: str
     values: Mapping[str, Any]
-    """Of its parameters, by name."""
+    """The values of the parameters, by name."""
     places: Sequence[str] | None
-    """Names of the parameters in order, where the text has only places for them."""
+    """The names of the parameters in order, if the text has only `?` for them; else None."""
 
     def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any] | tuple[Any, ...]:
-        """The values as the driver takes them, some of them `given` anew."""
+        """Return the values as the driver takes them, with those in `given` in place of the statement's own."""
         values = {**self.values, **given}
         return values if self.places is None else tuple([values[name] for name in self.places])
 
 
 def run(connection: Connection, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
-    """The rows; `given` are values of parameters by name."""
+    """Return the rows of a SELECT; `given` are values of parameters by name. Raises SQLAlchemy's DBAPIError."""
     statement, failure = statement_of(select, connection.dialect), connection.dialect.loaded_dbapi.Error
     cursor: Any = connection.connection.cursor()
     try:
@@ -45,24 +46,24 @@ def run(connection: Connection, select: Select[Any], **given: object) -> list[tu
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     except failure as error:
         if connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor):
-            connection.invalidate(error)  # else the transaction's end would fail too, and hide why
+            connection.invalidate(error)  # else the end of the transaction would fail too, and hide the cause
         raise DBAPIError.instance(statement.text, None, error, failure, dialect=connection.dialect) from error
     cursor.close()
     return rows
 
 
 def execute_as_written(connection: Connection, statement: str) -> None:
-    """Execute a statement in which names of others stand: a % in one is no place for a parameter."""
+    """Execute a statement without parameters, whose names may contain a %."""
     connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
 
 
 def statement_of(select: Select[Any], dialect: Dialect) -> Statement:
-    """The statement for a kind of database; lists of values are written out."""
+    """Return a SELECT compiled for the kind of database; each list of values gets a parameter per value."""
     return _statement_of(select, of_kind(dialect))
 
 
 def of_kind(dialect: Dialect) -> Dialect:
-    """The same dialect for all engines of a kind: what was compiled for one serves all, and keeps none of them."""
+    """Return one dialect for all engines of the same kind: they share compiled statements, and no cache keeps them."""
     return _OF_KIND.setdefault(dialect.name, dialect)
 
 

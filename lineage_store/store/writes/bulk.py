@@ -1,8 +1,8 @@
-"""Many samples at once, the way each database takes them fastest.
+"""Write many samples at once, in the way that is fastest for each database.
 
-In: columns of samples of known series, steps ascending. Out: rows, in the place of those with the same key.
-SQLite gets them staged, in the order of their keys; PostgreSQL gets one binary COPY, after the rows that are written
-again were deleted. Promises: the same rows on both; NaN becomes NULL. Does not know statistics.
+In: columns of samples of known series, by series and ascending step. Out: rows; they replace rows with the same key.
+SQLite gets them through `staged_insert`, in the order of their keys; PostgreSQL gets one binary COPY, after the rows
+that are to be replaced were deleted. Promises: the same rows on both; NaN becomes NULL. Does not know statistics.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def write(
     """Store samples.
 
     Args:
-        series_nos: the series' numbers within their jobs, by their number among the samples.
-        rewritten: numbers of the series of which some steps may be stored already.
+        series_nos: for each series of `samples.series`, its number within its job.
+        rewritten: indices in `samples.series` of the series of which some steps may be stored already.
     """
     job_ids = np.array([name.file.job_id for name in samples.series])
     known = {
@@ -55,7 +55,7 @@ def write(
 
 
 def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) -> None:
-    """Delete the rows with these keys, where they are there, by one statement however many series they are of."""
+    """Delete the rows with these keys, as far as they exist, by one statement for all series."""
     columns = [table.c[name] for name in keys]
     lists = (literal(keys[column.name].tolist(), ARRAY(column.type)) for column in columns)
     again = func.unnest(*lists).table_valued(*keys, name="again").render_derived()

@@ -1,8 +1,9 @@
-"""Lineage rows: every event that was read, and what a job's events come to.
+"""Lineage rows: each lineage event, the summary of each file's events, and the folded lineage of each job.
 
-In: advances with lineage events; folded lineages. Out: rows of `lineage_event` and `evaluation_metric`; then of
-`lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`. What replaces or removes these takes
-`metric_summary` away too. Does not know how events fold (ingest.fold).
+In: advances with lineage events; summaries of files; folded lineages. Out: rows of `lineage_event` and
+`evaluation_metric`; of `file_lineage`; and of `lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`.
+Promises: replacing or removing the folded lineage of a job also deletes its rows of `metric_summary`.
+Does not know how events are folded (ingest/decode/lineage_fold.py).
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from lineage_store.store.schema.tables import user_info as user_info_table
 from lineage_store.texts import key
 
 EventKey: TypeAlias = tuple[int, int, int]
-"""(job id, number of the file, place in it): what names a lineage event."""
+"""The key of a lineage event: (job id, number of the file, byte offset in it)."""
 
 
 class FileOfJob(NamedTuple):
-    """What the lineage events of a log file have come to, without the user-defined values."""
+    """A log file and the summary of its lineage events, without the user-defined values."""
 
     job_id: int
     file_no: int
@@ -52,12 +53,12 @@ class FileOfJob(NamedTuple):
 
     @property
     def key(self) -> FileKey:
-        """What names the file in the store."""
+        """The key of the file in the store."""
         return self.job_id, self.file_no
 
 
 def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[FileOfJob]:
-    """The files of some jobs that have lineage events, in their binding order; of generations the newest last."""
+    """Yield the files of jobs that have lineage events, in the order of folding; generations ascend."""
     counted = [file_lineage.c[name] for name in FileLineage._fields if name != "user_info"]
     rows = connection.execute(
         select(file_lineage.c.job_id, file_lineage.c.file_no, log_file.c.name, log_file.c.current, *counted)
@@ -70,14 +71,14 @@ def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[
 
 
 def user_info(connection: Connection, files: Collection[FileKey]) -> dict[FileKey, str]:
-    """The merged user-defined values of some files, as JSON."""
+    """Return the merged user-defined values of files, as JSON."""
     key_of = (file_lineage.c.job_id, file_lineage.c.file_no)
     query = select(*key_of, file_lineage.c.user_info).where(among_rows(connection, key_of, files))
     return {(row.job_id, row.file_no): row.user_info for row in connection.execute(query)}
 
 
 def contents(connection: Connection, places: Collection[EventKey]) -> dict[EventKey, str]:
-    """The contents of events, by job, number of the file and place in it."""
+    """Return the contents of events (JSON) by their keys."""
     key_of = (lineage_event.c.job_id, lineage_event.c.file_no, lineage_event.c.byte_offset)
     query = select(*key_of, lineage_event.c.content).where(among_rows(connection, key_of, places))
     return {(row.job_id, row.file_no, row.byte_offset): row.content for row in connection.execute(query)}
@@ -86,7 +87,7 @@ def contents(connection: Connection, places: Collection[EventKey]) -> dict[Event
 def write_files(
     connection: Connection, come_to: Mapping[FileKey, FileLineage], *, user_info: bool = True
 ) -> None:
-    """Store what the lineage events of files have come to; without `user_info` their merged values stay."""
+    """Store the summaries of files; without `user_info`, the stored user-defined values of known files stay."""
     rows = [{"job_id": job, "file_no": number, **found._asdict()} for (job, number), found in come_to.items()]
     changing = [name for name in FileLineage._fields if user_info or name != "user_info"]
     if rows:
@@ -94,7 +95,7 @@ def write_files(
 
 
 def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> None:
-    """Store lineage events with the metrics of evaluations."""
+    """Insert lineage events with the metrics of evaluations."""
     events: list[dict[str, Any]] = []
     metrics: list[dict[str, Any]] = []
     for advance in advances:
@@ -112,7 +113,10 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
 
 
 def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int, list[StoredEvent]]:
-    """The lineage events of each job's current files, in their binding order: file timestamp, file name, place."""
+    """Return the lineage events of each job's current files, in the order in which they are folded.
+
+    That is by timestamp and name of the file, then by byte offset.
+    """
     found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
     rows = connection.execute(
         select(*(lineage_event.c[name] for name in ("job_id", "file_no", "kind", "content")))
@@ -126,14 +130,14 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 
 
 def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[int]:
-    """Those of some jobs that have a single lineage file, in a single generation."""
+    """Return which of `job_ids` have a single lineage file, in a single generation."""
     mine = among(connection, log_file.c.job_id, job_ids)
     files = select(log_file.c.job_id).where(mine, log_file.c.kind == "lineage").group_by(log_file.c.job_id)
     return set(connection.execute(files.having(func.count() == 1)).scalars())
 
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
-    """Put the folded lineage of some jobs in the place of what was there; pipelines that no job has any more go."""
+    """Replace the folded lineage of jobs; delete dataset pipelines that no job has any more."""
     before = _graphs_of(connection, folds)
     _delete_lineage(connection, folds)
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
@@ -150,7 +154,7 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
 
 
 def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
-    """Take away what some jobs have in these tables, and the pipelines that no other job has."""
+    """Delete the folded lineage of jobs, and the dataset pipelines that no other job has."""
     before = _graphs_of(connection, job_ids)
     _delete_lineage(connection, job_ids)
     _drop_unused_graphs(connection, before)
@@ -173,9 +177,9 @@ def _lineage_row(job: int, fold: FoldedLineage, graphs: Mapping[str, int]) -> di
 
 
 def _ensure_graphs(connection: Connection, graphs: Iterable[DatasetGraph]) -> dict[str, int]:
-    """Ids of pipelines by digest; the ones that are new are stored, with their nodes.
+    """Return the ids of dataset pipelines by digest; insert new pipelines with their nodes.
 
-    In one order: two ingesters that store the same ones wait for each other, not each for the other.
+    They are inserted in the order of their digests, so that two ingesters that insert the same ones do not deadlock.
     """
     by_digest = {graph.digest: graph for graph in sorted(graphs, key=lambda graph: graph.digest)}
     ids = _graph_ids(connection, by_digest)
@@ -202,7 +206,10 @@ def _graphs_of(connection: Connection, job_ids: Iterable[int]) -> set[int]:
 
 
 def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> None:
-    """Locked first: nobody can refer to a pipeline between the look at its references and its removal."""
+    """Delete those of the dataset pipelines that no job refers to.
+
+    They are locked first, so that no transaction can refer to one between the query for references and the deletion.
+    """
     mine = select(dataset_graph.c.id).where(among(connection, dataset_graph.c.id, graph_ids))
     locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
     if locked:
@@ -215,7 +222,10 @@ def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> Non
 
 
 def _graph_ids(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
-    """Locked against removal by another base dir's ingester until the new references are committed."""
+    """Return the ids of stored dataset pipelines by digest.
+
+    The rows stay locked, so that no other ingester deletes them before this transaction commits its references.
+    """
     query = select(dataset_graph.c.digest, dataset_graph.c.id).with_for_update(read=True, key_share=True)
     rows = connection.execute(query.where(among(connection, dataset_graph.c.digest, digests)))
     return {row.digest: row.id for row in rows}

@@ -1,8 +1,8 @@
-"""Samples and the statistics of their series.
+"""Writing samples, and the statistics of their series.
 
-In: columns of samples. Out: rows of `series`, `scalar_sample`, `payload_sample`; the jobs and tags where a lowest step
-changed. Promises: within a file the last write of a step wins; statistics are merged when samples are appended, and
-computed again from the rows only where a step was written again.
+In: columns of samples. Out: rows of `series` and of the tables of samples; the jobs and tags whose supersession must be
+computed again, because a series is new or begins earlier. Promises: a step of a file that is written again replaces the
+stored one; statistics are merged when all new steps are behind the stored ones, and else computed again from the rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lineage_store.store.writes.series import (
 from lineage_store.texts import key
 
 SeriesKey = tuple[int, str, int, int]
-"""(job id, plugin, tag key, number of the log file): what makes a series."""
+"""The key of a series: (job id, plugin, tag key, number of the log file)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class _Part:
         }
 
     def appends_to(self, row: Row[Any]) -> bool:
-        """Whether all its steps are behind those of the stored series."""
+        """Return whether all its steps are behind those of the stored series."""
         return self.statistics.first_step > int(row.last_step)
 
 
 def write_samples(
     connection: Connection, samples: Sequence[SampleColumns], most_tags: int
 ) -> tuple[set[int], set[int], set[FileKey]]:
-    """Store samples, of `most_tags` series of a file.
+    """Store samples, of at most `most_tags` series per file (in the first batch of a file: per file and plugin).
 
-    Gives back the jobs and the tag keys for which supersession must be computed again, and the files of which samples
-    were left out.
+    Returns the ids of the jobs and the tag keys whose supersession must be computed again, and the files of which
+    samples were left out. Raises BookmarkMovedError if one of the series was thinned: its file must be read again.
     """
     full: set[FileKey] = set()
     moved = [part for columns in samples for part in _write_plugin(connection, columns, most_tags, full)]
@@ -78,12 +78,12 @@ def write_samples(
 def _write_plugin(
     connection: Connection, samples: SampleColumns, most_tags: int, full: set[FileKey]
 ) -> list[_Part]:
-    """Store samples of one plugin; give back the series that are new or begin earlier than they did."""
+    """Store samples of one plugin; return the series that are new or begin at a lower step than before."""
     parts = [
         _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
         for name, found in zip(samples.series, samples.statistics, strict=True)
     ]
-    # before the first bookmark no file has series
+    # A file whose bookmark is at 0 has no series yet.
     begun = {name.file.key for name in samples.series if name.file.byte_offset}
     known = _known_series(connection, samples.plugin, begun)
     if any(row.thinned_count for row in known.values()):
@@ -114,12 +114,12 @@ def _write_plugin(
 
 
 def _samples_from(samples: SampleColumns, number: int, first: int | None) -> int:
-    """How many samples a series has from a step on."""
+    """Return how many samples of one series are at the step `first` or behind it; 0 if `first` is None."""
     return 0 if first is None else int((samples.steps[samples.number == number] >= first).sum())
 
 
 def _create(connection: Connection, parts: Sequence[_Part], most_tags: int) -> dict[SeriesKey, int]:
-    """Make rows of series, as far as their files have room; give back the number of each within its job."""
+    """Insert rows of new series, until their files have `most_tags`; return their numbers within their jobs."""
     if not parts:
         return {}
     next_no = next_numbers(connection, series.c.series_no, {part.key[0] for part in parts})
@@ -135,7 +135,7 @@ def _create(connection: Connection, parts: Sequence[_Part], most_tags: int) -> d
 
 
 def _series_counts(connection: Connection, files: Collection[FileKey]) -> Counter[FileKey]:
-    """How many series some files have."""
+    """Return how many series each file has."""
     if not files:
         return Counter()
     of = (series.c.job_id, series.c.file_no)
@@ -150,9 +150,10 @@ def _update_statistics(
     known: Mapping[SeriesKey, Row[Any]],
     superseded: Mapping[SeriesKey, int],
 ) -> list[_Part]:
-    """Bring the statistics of existing series up to date; give back the parts that lowered a first step.
+    """Update the statistics of existing series; return the parts that lowered the first step of their series.
 
-    `superseded`: how many samples of each part are.
+    Args:
+        superseded: how many of each part's samples are superseded.
     """
     appended: list[tuple[SeriesNumber, int, Statistics]] = []
     rewritten: list[tuple[SeriesNumber, int, Statistics]] = []

@@ -1,7 +1,7 @@
-"""Which samples of a series a newer file supersedes, and the statistics that are stored of it.
+"""Series: from which step on a newer log file supersedes their samples, and their stored statistics.
 
-In: series of one tag; ids of jobs, numbers of series. Out: the first superseded step of each; refreshed rows of
-`series`. Does not know files beyond their timestamps.
+In: series of one tag; ids of jobs; statistics of series by number. Out: the first superseded step of each series;
+updated rows of `series`. Does not know more of log files than their timestamps, and which of them are current.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from lineage_store.store.schema.tables import (
 from lineage_store.store.statistics import Statistics
 
 SeriesNumber = tuple[int, int]
-"""(job id, number of the series within the job): what its samples are found by."""
+"""(job id, number of the series within the job): the key of a series, with which its samples are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What supersession needs of a series."""
+    """The properties of a series that decide about supersession."""
 
     number: SeriesNumber
     file_time: int
@@ -51,7 +51,10 @@ class Written:
 
 
 def supersession(of_tag: Sequence[Written]) -> dict[SeriesNumber, int | None]:
-    """Of one tag and device: each series' first superseded step, the lowest that any newer-named file holds."""
+    """Return for each series of one tag and device the first superseded step; None if there is none.
+
+    That is the lowest step in any file whose name has a later timestamp.
+    """
     outcome: dict[SeriesNumber, int | None] = {}
     lowest_newer: int | None = None
     by_time: dict[int, list[Written]] = defaultdict(list)
@@ -68,7 +71,7 @@ def supersession(of_tag: Sequence[Written]) -> dict[SeriesNumber, int | None]:
 def recompute_supersession(
     connection: Connection, job_ids: Collection[int], tag_keys: Collection[int] | None
 ) -> None:
-    """Bring `superseded_from` and its count up to date for some jobs, for the tags given or (None) for all."""
+    """Update `superseded_from` and `superseded_count` of the series of jobs, for the given tags or (None) for all."""
     several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
     if not several:
         return
@@ -97,9 +100,9 @@ def recompute_supersession(
 def _superseded(
     connection: Connection, of: Iterable[tuple[Any, int | None]]
 ) -> Iterator[tuple[SeriesNumber, int | None, int]]:
-    """Series with their first superseded steps, and how many of their samples these supersede.
+    """Yield for each series its number, its first superseded step, and how many of its samples are superseded.
 
-    After a restart most tags go on at the same step: one question counts what they have behind it.
+    After a restart most tags of a job go on at the same step: one query counts the samples of all of them.
     """
     parts: dict[tuple[int, Table, int], list[int]] = defaultdict(list)
     for row, first in of:
@@ -120,14 +123,17 @@ def _superseded(
 def samples_from(
     connection: Connection, samples: Table, job_id: int, series_nos: Collection[int], first: int
 ) -> dict[int, int]:
-    """How many samples some series of a job have from a step on, as far as they have any."""
+    """Return by number how many samples series of a job have at the step `first` or behind it; without zeros."""
     behind = among(connection, samples.c.series_no, series_nos) & (samples.c.step >= first)
     counts = select(samples.c.series_no, func.count()).where(samples.c.job_id == job_id, behind)
     return {row[0]: row[1] for row in connection.execute(counts.group_by(samples.c.series_no))}
 
 
 def _written_from(connection: Connection, number: SeriesNumber, first: int) -> int:
-    """How many samples a thinned series had from a step on; within a bucket, as if its steps were evenly spread."""
+    """Estimate how many samples a thinned series had from the step `first` on.
+
+    Within a bucket the steps count as evenly spread.
+    """
     bucket = scalar_bucket.c
     mine = and_(bucket.job_id == number[0], bucket.series_no == number[1], bucket.last_step >= first)
     rows = connection.execute(select(bucket.first_step, bucket.last_step, bucket["count"]).where(mine))
@@ -150,7 +156,7 @@ _WRITTEN = (
 
 
 def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> list[int]:
-    """The jobs in which a file can supersede another, or did."""
+    """Return the jobs with more than one summary file or generation: in others no file supersedes another."""
     mine = among(connection, log_file.c.job_id, job_ids)
     summaries = select(log_file.c.job_id).where(mine, log_file.c.kind == "summary")
     several = summaries.group_by(log_file.c.job_id).having(func.count() > 1)
@@ -158,7 +164,7 @@ def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> 
 
 
 def store_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
-    """Write the statistics of existing series, and how many of their samples are superseded."""
+    """Replace the statistics of existing series, given with their numbers and counts of superseded samples."""
     rows = [{**_of(number), "superseded_count": count, **found._asdict()} for number, count, found in of]
     update_by_key(connection, series, rows)
 
@@ -168,7 +174,11 @@ def _of(number: SeriesNumber) -> dict[str, int]:
 
 
 def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
-    """Merge statistics of samples, so many of them superseded, into those of existing series, whose steps are lower."""
+    """Merge the statistics of new samples into those of existing series, all of whose steps must be lower.
+
+    Args:
+        of: for each series its number, how many of the new samples are superseded, and their statistics.
+    """
     rows = [dict(zip(_APPENDED, (*number, count, *found), strict=True)) for number, count, found in of]
     if rows:
         execute_rows(connection, _APPEND, rows)
@@ -183,7 +193,7 @@ _APPENDED = (
 
 
 def _append() -> Update:
-    """What is lowest or highest stays where it is equal: it was there first."""
+    """Return the UPDATE for `append_statistics`. An equal minimum or maximum does not move: the lower step stays."""
     names = (*Statistics._fields, "superseded_count")
     new = {name: bindparam(f"of_{name}", type_=series.c[name].type) for name in names}
     summed = ("sample_count", "nan_count", "inf_count", "superseded_count")
@@ -207,7 +217,7 @@ _APPEND = _append()
 
 
 def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_no: int) -> Statistics:
-    """Statistics of one series from its stored samples: after a step was written again."""
+    """Compute the statistics of one series from its stored samples, as is needed after a step was written again."""
     mine = and_(samples.c.job_id == job_id, samples.c.series_no == series_no)
     has_values = samples is scalar_sample
     first, last = (

@@ -1,9 +1,9 @@
-"""SQLite's INSERT of many rows, fed from columns: staged in memory, then inserted by one statement.
+"""Insert many rows into SQLite from columns: staged as a database in memory, then inserted by one statement per block.
 
-In: columns in the order of the table's. Out: rows, in the place of those with the same key.
-Promises: NaN becomes NULL; what is inserted is the same without staging, which needs `sqlite3.Connection.deserialize`
-(SQLite's builders may leave it out). Why: binding a value to a statement takes Python as long as SQLite takes to store
-it, and holds Python's lock, so that no other thread reads log files meanwhile.
+In: columns in the order of the table's columns. Out: rows; they replace rows with the same key.
+Promises: NaN becomes NULL; the same rows are inserted if this build of SQLite cannot stage, for want of
+`sqlite3.Connection.deserialize`. Why: binding a value to a statement takes Python as long as storing it takes SQLite,
+and holds the GIL, so that no other thread reads log files meanwhile.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lineage_store.store.database import sqlite_image
 from lineage_store.store.records import Column
 
 Block = Sequence[Column | None]
-"""Columns of equal length; None is a column of NULLs."""
+"""Columns of equal length; None stands for a column of NULLs."""
 
 CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")
 STAGED = "staged"
-"""The name of the attached database; it keeps the rows that were staged last, a few MB, as long as its connection."""
+"""The name of the attached database. The rows staged last, a few MB, stay in it until the connection closes."""
 ATTACH = "ATTACH ':memory:' AS staged"
 INSERT_TEXTS = "INSERT INTO staged.texts (text, no) VALUES (?, ?)"
 
@@ -42,7 +42,11 @@ class Stage:
 
 
 def insert(connection: Connection, table: Table, block: Block) -> None:
-    """Insert rows, best in the order of their keys; those with a key that is there take that row's place."""
+    """Insert rows, or replace rows with the same key. This is fastest in the order of the keys.
+
+    Args:
+        block: at least one column that is not None.
+    """
     if not CAN_STAGE:
         _insert_values(connection, table, block)
         return
@@ -73,7 +77,7 @@ def _is_text(column: Column) -> bool:
 
 
 class _Texts(dict[str | None, int]):
-    """A number for each distinct text."""
+    """The number of each distinct text, assigned when the text is first looked up."""
 
     def __missing__(self, text: str | None) -> int:
         self[text] = number = len(self)
@@ -86,7 +90,7 @@ class _Texts(dict[str | None, int]):
 
 @cache
 def _insert_staged(table: Table, kinds: Sequence[bool | None]) -> str:
-    """Return the INSERT for columns that hold text (True), numbers (False) or nothing but NULL (None)."""
+    """Return the INSERT for columns with texts (True), numbers (False) or nothing but NULL (None)."""
     staged, values, source = count(), list[str](), "staged.rows"
     for is_text in kinds:
         value = "NULL" if is_text is None else f"c{next(staged)}"
@@ -99,10 +103,10 @@ def _insert_staged(table: Table, kinds: Sequence[bool | None]) -> str:
 
 
 def _insert_values(connection: Connection, table: Table, block: Block) -> None:
-    """Insert the same rows value by value."""
+    """Insert the same rows without staging, value by value."""
     columns: list[Iterable[Any]] = [repeat(None) if column is None else column.tolist() for column in block]
     insert = _upsert(table, f"VALUES ({', '.join('?' * len(columns))})")
-    connection.exec_driver_sql(insert, list(zip(*columns)))  # noqa: B905 - NULLs go on for ever
+    connection.exec_driver_sql(insert, list(zip(*columns)))  # noqa: B905 - the columns of NULLs are endless
 
 
 def _upsert(table: Table, source: str) -> str:
