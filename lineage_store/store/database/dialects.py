@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     Dialect,
@@ -30,7 +31,6 @@ from sqlalchemy import (
     cast,
     func,
     insert,
-    literal,
     literal_column,
     select,
     tuple_,
@@ -157,15 +157,44 @@ def among_rows(
     connection: Connection, columns: Sequence[ColumnElement[Any]], rows: Iterable[Sequence[int | str]]
 ) -> ColumnElement[bool]:
     """Return the condition that columns together equal one of some rows: like (a, b) IN ((1, 2), …), for any number."""
-    if connection.dialect.name == "sqlite":
-        each = func.json_each(json.dumps([list(row) for row in rows])).table_valued("value").c.value
+    dialect_name = connection.dialect.name
+    values = listed_rows(dialect_name, "rows", len(columns), rows)
+    parameters: list[BindParameter[Any]] = [bindparam(None, value, unique=True) for value in values.values()]
+    return _rows_in(dialect_name, columns, parameters)
+
+
+def one_of_rows(dialect_name: str, columns: Sequence[ColumnElement[Any]], name: str) -> ColumnElement[bool]:
+    """Return the condition of `among_rows` for a cached statement; `listed_rows` returns its parameters."""
+    return _rows_in(
+        dialect_name, columns, [bindparam(each) for each in _names(dialect_name, name, len(columns))]
+    )
+
+
+def _rows_in(
+    dialect_name: str, columns: Sequence[ColumnElement[Any]], parameters: Sequence[BindParameter[Any]]
+) -> ColumnElement[bool]:
+    if dialect_name == "sqlite":
+        each = func.json_each(parameters[0]).table_valued("value").c.value
         items: Any = select(*(func.json_extract(each, f"$[{n}]") for n in range(len(columns))))
     else:
-        lists = list(zip(*rows, strict=True)) or [()] * len(columns)
-        each_list = (literal(list(of), ARRAY(column.type)) for of, column in zip(lists, columns, strict=True))
+        typed = [type_coerce(of, ARRAY(column.type)) for of, column in zip(parameters, columns, strict=True)]
         names = [column.name for column in columns]
-        items = select(func.unnest(*each_list).table_valued(*names, name="given").render_derived())
+        items = select(func.unnest(*typed).table_valued(*names, name="given").render_derived())
     return tuple_(*columns).in_(items)
+
+
+def listed_rows(
+    dialect_name: str, name: str, width: int, rows: Iterable[Sequence[int | str]]
+) -> dict[str, object]:
+    """Return rows of `width` values as parameters: one of JSON for SQLite, a list per column for PostgreSQL."""
+    if dialect_name == "sqlite":
+        return {name: json.dumps([list(row) for row in rows])}
+    columns = list(zip(*rows, strict=True)) or [()] * width
+    return dict(zip(_names(dialect_name, name, width), map(list, columns), strict=True))
+
+
+def _names(dialect_name: str, name: str, width: int) -> list[str]:
+    return [name] if dialect_name == "sqlite" else [f"{name}_{n}" for n in range(width)]
 
 
 def listed(dialect_name: str, values: Iterable[Any]) -> object:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, insert, select, update
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding
-from lineage_store.store.database.dialects import among, among_rows, insert_plain
+from lineage_store.store.database.dialects import among, insert_plain, listed_rows, one_of_rows
 from lineage_store.store.records import Advance, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_problem
 from lineage_store.store.shards import ALL, Shards
 
 _OPEN = ingest_problem.c.resolved_at.is_(None)
-_FILE = (ingest_problem.c.job_id, ingest_problem.c.file_no)
 
 
 def record_range_problems(
@@ -52,22 +52,30 @@ def set_file_problems(
     connection: Connection, base_dir_id: int, states: Mapping[KnownFile, Sequence[Finding]], now: datetime
 ) -> None:
     """Make the open problems without byte range of these files exactly the given ones."""
-    of_files = among_rows(connection, _FILE, (file.key for file in states))
-    mine = of_files & ingest_problem.c.range_end.is_(None)
+    dialect_name = connection.dialect.name
+    files = listed_rows(dialect_name, "files", 2, (file.key for file in states))
+    found = connection.execute(_of_files(dialect_name), files)
     wanted = {
         (*file.key, problem.kind): _row(base_dir_id, file, problem, now)
         for file, found in states.items()
         for problem in found
     }
-    _reconcile(connection, mine, wanted, now, ("job_id", "file_no", "kind"))
+    _reconcile(connection, found, wanted, now, ("job_id", "file_no", "kind"))
+
+
+@cache
+def _of_files(dialect_name: str) -> Select[Any]:
+    """Select the open problems without byte range of some files."""
+    mine = one_of_rows(dialect_name, (ingest_problem.c.job_id, ingest_problem.c.file_no), "files")
+    columns = (ingest_problem.c[name] for name in ("id", "job_id", "file_no", "kind", "reason"))
+    return select(*columns).where(mine, ingest_problem.c.range_end.is_(None), _OPEN)
 
 
 def set_path_problems(
     connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime, shards: Shards = ALL
 ) -> None:
     """Make the open problems of the shards' directories exactly the given ones, whose subjects are the paths."""
-    open_ones = _path_problems(connection, base_dir_id, shards)
-    mine = among(connection, ingest_problem.c.id, [row.id for row in open_ones])
+    found = _path_problems(connection, base_dir_id, shards)
     wanted = {
         (problem.subject, problem.kind): {
             **_columns(problem, now),
@@ -76,7 +84,7 @@ def set_path_problems(
         }
         for problem in paths
     }
-    _reconcile(connection, mine, wanted, now, ("path", "kind"))
+    _reconcile(connection, found, wanted, now, ("path", "kind"))
 
 
 def path_problems_are(
@@ -89,22 +97,19 @@ def path_problems_are(
 
 def _path_problems(connection: Connection, base_dir_id: int, shards: Shards) -> list[Row[Any]]:
     mine = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.file_no.is_(None) & _OPEN
-    columns = (ingest_problem.c[name] for name in ("id", "path", "reason"))
+    columns = (ingest_problem.c[name] for name in ("id", "path", "kind", "reason"))
     return [row for row in connection.execute(select(*columns).where(mine)) if shards.hold_path(row.path)]
 
 
 def _reconcile(
     connection: Connection,
-    mine: ColumnElement[bool],
+    stored: Iterable[Row[Any]],
     wanted: Mapping[tuple[Any, ...], dict[str, Any]],
     now: datetime,
     identity: Sequence[str],
 ) -> None:
-    """Make the open problems among `mine` exactly `wanted`, whose keys are the values of the columns `identity`."""
-    found = {
-        tuple(getattr(row, name) for name in identity): row
-        for row in connection.execute(select(ingest_problem).where(mine, _OPEN))
-    }
+    """Make the open problems `stored` exactly `wanted`, whose keys are the values of the columns `identity`."""
+    found = {tuple(getattr(row, name) for name in identity): row for row in stored}
     gone = [row.id for place, row in found.items() if place not in wanted]
     if gone:
         resolved = update(ingest_problem).where(among(connection, ingest_problem.c.id, gone))

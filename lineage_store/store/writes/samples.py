@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Table, func, select
+from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.catalog.registry import next_numbers
-from lineage_store.store.database.dialects import among_rows, insert_plain
+from lineage_store.store.database.dialects import among_rows, insert_plain, listed_rows, one_of_rows
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName
 from lineage_store.store.schema.tables import samples_of, series
 from lineage_store.store.statistics import Statistics
@@ -180,8 +181,9 @@ def _known_series(
 ) -> dict[SeriesKey, Row[Any]]:
     if not files:
         return {}
-    mine = among_rows(connection, (series.c.job_id, series.c.file_no), files)
-    rows = connection.execute(_KNOWN.where(mine, series.c.plugin == plugin)).all()
+    dialect_name = connection.dialect.name
+    parameters = {"of_plugin": plugin, **listed_rows(dialect_name, "files", 2, files)}
+    rows = connection.execute(_known(dialect_name), parameters)
     return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
 
@@ -189,4 +191,10 @@ _KNOWN_COLUMNS = (
     *("job_id", "tag_key", "file_no", "series_no"),
     *("first_step", "last_step", "superseded_from", "thinned_count"),
 )
-_KNOWN = select(*(series.c[name] for name in _KNOWN_COLUMNS))
+
+
+@cache
+def _known(dialect_name: str) -> Select[Any]:
+    mine = one_of_rows(dialect_name, (series.c.job_id, series.c.file_no), "files")
+    columns = (series.c[name] for name in _KNOWN_COLUMNS)
+    return select(*columns).where(mine, series.c.plugin == bindparam("of_plugin"))
