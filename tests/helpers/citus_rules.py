@@ -21,7 +21,7 @@ from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.tables import metadata
 
 JOB = {table.name: distribution.job_column(table) for table in distribution.by_job(Part.ALL)}
-"""Distributed tables, each with the column that says the job."""
+"""The distributed tables, each with the column that names the job."""
 COPIED = {table.name for table in distribution.copied(Part.ALL)}
 _OF_COORDINATOR = set(metadata.tables) - set(JOB) - COPIED
 _CLAUSES = r"\b(?:WHERE|GROUP BY|HAVING|WINDOW|ORDER BY|LIMIT|OFFSET|FOR|RETURNING|SET|ON CONFLICT)\b"
@@ -38,10 +38,10 @@ class _Query:
     text: str
     outer: _Query | None
     is_value: bool = False
-    """Whether it stands where a value does, and not in FROM."""
+    """Whether it is used as a value, and not in FROM."""
     inner: dict[str, _Query] = field(default_factory=dict)
     named: dict[str, _Query] = field(default_factory=dict)
-    """By WITH."""
+    """The queries that WITH names."""
 
     def __post_init__(self) -> None:
         self.flat = _without_parentheses(self.text)
@@ -54,7 +54,7 @@ class _Query:
         ]
         self.relations: dict[str, str] = {}
         self.lefts = list[tuple[str, bool]]()
-        """Aliases in their order, and whether a LEFT JOIN brings them."""
+        """The aliases in order, each with whether it is on the right of a LEFT JOIN."""
         for how, piece in zip(pieces[::2], pieces[1::2], strict=True):
             if found := _RELATION.match(piece.strip()):
                 alias = found.group(2) or found.group(1)

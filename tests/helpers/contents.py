@@ -17,7 +17,7 @@ from lineage_store.store.schema import tables
 HISTORY = {tables.ingest_cycle.name, tables.ingest_total.name, tables.ingest_lease.name}
 HISTORY |= {tables.notifier.name, tables.notified.name}
 CLOCKS = {"stat_stamp", "revision"}
-"""Beside all columns of type UtcTime; the stamp holds an inode and a change time, a revision counts transactions."""
+"""Left out like all columns of type UtcTime: a stamp has an inode and a change time, a revision counts transactions."""
 
 Row = tuple[tuple[str, Any], ...]
 

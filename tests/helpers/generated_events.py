@@ -25,7 +25,7 @@ Value = summary_pb2.Summary.Value
 SUMMARY_FILES = sorted((GOLDEN / "summary_base").rglob("*_MS"))
 TAGS = ["loss", "lr", "acc/auto", "", "ü", "\0", "x" * 200]
 CHANCES = st.integers(0, 2**64 - 1).map(random.Random)
-"""Generators of their own: Hypothesis remembers a seed better than thousands of draws."""
+"""Seeds of our own generators: Hypothesis remembers a seed better than thousands of draws."""
 
 
 def event(step: int | None, *values: Value, wall_time: float = 1.7e9) -> bytes:

@@ -31,7 +31,7 @@ class _Session:
 
     server: socket.socket
     statuses: bytes
-    """What the server told of its settings, as messages."""
+    """The messages in which the server reported its settings."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class LendingPooler:
         try:
             _pass_on(client, session.server, first)
         except BaseException:
-            session.server.close()  # in a transaction that nobody will end
+            session.server.close()  # its transaction would stay open for ever
             raise
         with self._lock:
             self.idle[words].append(session)

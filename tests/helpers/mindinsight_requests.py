@@ -20,7 +20,7 @@ from lineage_store.json_values import for_json
 
 BEGIN = "/v1/mindinsight/"
 Tags = Mapping[str, Mapping[str, Sequence[str]]]
-"""Of each job, by plugin."""
+"""The tags of each job, by plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Asked:
 
     method: str
     path: str
-    """With its query."""
+    """The path with the query."""
     body: Any = None
-    """As JSON; text goes as it is."""
+    """Sent as JSON; text is sent unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Answered:
     status: int
     media_type: str
     content: Any
-    """JSON read, or the length of other content."""
+    """The parsed JSON, or the length of other content."""
 
 
 def ask(client: httpx.Client, asked: Asked) -> Answered:
