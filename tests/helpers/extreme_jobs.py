@@ -32,10 +32,10 @@ TEXTS = {
     "quotes": "'\";--\\x00%s{}$1",
 }
 NOT_UTF8 = b"X\xed\xa0\x80\xff"
-"""A lone surrogate as UTF-8 has none, and a byte that UTF-8 never has."""
+"""An encoded lone surrogate, and a byte that never occurs in UTF-8."""
 LONG = "".join(random.Random(7).choices("".join(map(chr, range(33, 0x2000))), k=30_000))
 MEGABYTE = base64.b64encode(random.Random(8).randbytes(750_000)).decode()
-"""Too long for every index, and no database can compress them."""
+"""Like LONG too long for every index, and incompressible."""
 _PLACEHOLDER = "Q9zq9"
 
 

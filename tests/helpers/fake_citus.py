@@ -43,7 +43,7 @@ def distributed(url: str, part: Part, *, shards: int = 4, workers: int = 2) -> I
                 "INSERT INTO pg_dist_shard SELECT %(table)s::regclass, n FROM generate_series(1, %(shards)s) n",
                 given,
             )
-        # One that Citus manages, as it does all with citus.use_citus_managed_tables, and that stays where it is.
+        # A table that Citus manages, as with citus.use_citus_managed_tables, and that is not distributed.
         connection.execute("INSERT INTO pg_dist_partition VALUES ('base_dir'::regclass, 'n', 's')")
         for number in range(workers):
             connection.execute("INSERT INTO pg_dist_node VALUES (%s, 5432, true, true)", [f"worker{number}"])

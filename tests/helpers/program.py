@@ -82,5 +82,5 @@ def _terminal(seen: bytearray) -> Iterator[None]:
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
-    except OSError:  # what Linux says when the other side of a terminal is closed
+    except OSError:  # Linux's error when the other side of a terminal is closed
         return b""

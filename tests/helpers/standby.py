@@ -62,7 +62,7 @@ def wait_until_caught_up(primary: str, standby: str) -> None:
         psycopg.connect(plain(primary)) as writer,
         psycopg.connect(plain(standby), autocommit=True) as reader,
     ):
-        writer.execute("SET synchronous_commit = on")  # what is before this commit is sent with it
+        writer.execute("SET synchronous_commit = on")  # everything before this commit is sent with it
         writer.execute("SELECT pg_logical_emit_message(true, '', '')")
         writer.commit()
         (wanted,) = writer.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)

@@ -29,7 +29,7 @@ class StoredJob:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
     summaries: Mapping[str, Any] = field(default_factory=dict)
-    """By `best/NAME` and `first/NAME`."""
+    """Keys are `best/NAME` and `first/NAME`."""
     update_time: int = 0
     label: int | None = None
     remark: str | None = None
