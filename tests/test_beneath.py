@@ -1,4 +1,4 @@
-"""Paths beneath a base dir while others change them; who reads over links is in tests/operations/test_links_out.py."""
+"""Paths beneath a base dir while others change them; tests/operations/test_links_out.py tests who follows links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that cannot be meant are refused, with the name, the place and what to write."""
+"""Invalid settings are refused, with the name, the place and what to write instead."""
 
 from __future__ import annotations
 

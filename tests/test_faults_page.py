@@ -1,4 +1,4 @@
-"""docs/faults.md names proofs and tests that are there."""
+"""docs/faults.md names only proofs and tests that exist."""
 
 from __future__ import annotations
 

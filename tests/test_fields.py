@@ -1,4 +1,4 @@
-"""fields.py is where lineage fields are decided: a field that gets a row there is ingested, asked for and shown."""
+"""fields.py decides about lineage fields: a field with a row there is ingested, can be queried, and is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages say of `make` is true, and .ci/run leaves no tier out."""
+"""The documentation of `make` is true, and .ci/run leaves no tier out."""
 
 from __future__ import annotations
 

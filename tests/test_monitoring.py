@@ -1,4 +1,4 @@
-"""What config/ has for Grafana and Prometheus asks for metrics and labels that there are."""
+"""The files for Grafana and Prometheus in config/ use only metrics and labels that exist."""
 
 from __future__ import annotations
 

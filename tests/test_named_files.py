@@ -1,4 +1,4 @@
-"""Files and folders that documentation names exist: README.md, CONTRIBUTING.md, docs/, docstrings of the package."""
+"""Files and folders that README.md, CONTRIBUTING.md, docs/ and docstrings of the package name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""plugins.py is where plugins are decided: what gets a row there, and a decoder, is stored, listed and read back."""
+"""plugins.py decides about plugins: one with a row there, and a decoder, is stored, listed and read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What installing the package brings along, of its own accord and by its extras."""
+"""The packages that installing the package, or one of its extras, brings along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of results is the memory of the benchmarks: rows that are run again take their places, the others stay."""
+"""The page of results keeps the results of benchmarks: rows of repeated ones are replaced, the others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text as it can be stored: whatever it holds comes back, and plain text stays as it is."""
+"""Text in its stored form: everything in it can be restored, and plain text stays unchanged."""
 
 from __future__ import annotations
 

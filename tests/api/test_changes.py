@@ -1,4 +1,4 @@
-"""Changes: who goes on from token to token meets every change once, whatever happens meanwhile."""
+"""Changes: a client that goes on from token to token gets every change once, whatever happens in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which job an argument means, found without a look at all the others."""
+"""Which job an argument means, found without looking at all other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question that is asked wrongly says what is wrong, and leaves the store as it was."""
+"""An invalid question raises an error that says what is wrong, and leaves the store unchanged."""
 
 from __future__ import annotations
 

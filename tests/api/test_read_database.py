@@ -1,4 +1,4 @@
-"""A hot standby that answers questions: it lags, it ends what it is asked, it is away, and it takes over."""
+"""Questions answered by a hot standby: when it lags, cancels queries, is down, or is promoted."""
 
 from __future__ import annotations
 

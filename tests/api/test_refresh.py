@@ -1,4 +1,4 @@
-"""How fresh an answer is: what each way of asking reads, and that a question never fails for want of a refresh."""
+"""How fresh an answer is: what each way of asking reads first, and that a failed refresh makes no question fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real hot standby: every question is answered there, by a store that is open for reading only or not."""
+"""A real hot standby: it answers every question, whether or not the store is open for reading only."""
 
 from __future__ import annotations
 

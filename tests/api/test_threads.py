@@ -1,4 +1,4 @@
-"""One store, a hundred threads: right answers, no error, and no more connections than the setting says."""
+"""One store used by a hundred threads: right answers, no error, and no more connections than the setting allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as people and programs see them."""
+"""Values as they are printed for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a list shows: --columns and --limit of every verb that lists, fields beside lineage, and what is misspelt."""
+"""The contents of lists: --columns and --limit of every verb that lists, fields beside lineage, and misspelt names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGHUP: a daemon goes on with what the settings file says now."""
+"""SIGHUP: a daemon goes on with the new contents of the settings file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extreme values of one job keep no view, verb or question from its neighbours, nor from itself."""
+"""Extreme values of a job break no view, verb or question, neither about its neighbours nor about itself."""
 
 from __future__ import annotations
 

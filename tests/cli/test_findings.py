@@ -1,4 +1,4 @@
-"""One shape for whatever is found, and one table of its kinds: a row there is all that a new kind takes."""
+"""All findings have one shape, and one table has their kinds: a new kind takes one row there."""
 
 from __future__ import annotations
 

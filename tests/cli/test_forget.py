@@ -1,4 +1,4 @@
-"""`forget` asks first, and says what goes."""
+"""`forget` asks for confirmation first, and says what it deletes."""
 
 from __future__ import annotations
 

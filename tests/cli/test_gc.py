@@ -1,4 +1,4 @@
-"""`gc`: what goes is said before, asked for, and can be had back."""
+"""`gc`: it says what it will remove, asks for confirmation, and the jobs can be restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that somebody left in a base dir are data: neither the program nor its reading processes run them."""
+"""Python modules that somebody left in a base dir are data: neither the program nor a reading process imports them."""
 
 from __future__ import annotations
 

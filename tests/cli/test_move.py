@@ -1,4 +1,4 @@
-"""`move` says what it did, and what it would do; the old path is told as moved."""
+"""`move` says what it did, or would do; the old path is reported as moved."""
 
 from __future__ import annotations
 

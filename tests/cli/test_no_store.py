@@ -1,4 +1,4 @@
-"""A path that leads to no store: what reads says so, and makes none."""
+"""A path without a store: verbs that read say so, and create none."""
 
 from __future__ import annotations
 

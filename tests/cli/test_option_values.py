@@ -1,4 +1,4 @@
-"""What options' texts mean, and what is said of those that mean nothing."""
+"""The meaning of options' values, and the error for values without a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db partition`, and what `db check` and `doctor` say of a store that is partitioned or distributed."""
+"""`db partition`, and what `db check` and `doctor` report of a store that is partitioned or distributed."""
 
 from __future__ import annotations
 

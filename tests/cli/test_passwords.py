@@ -1,4 +1,4 @@
-"""A canary for a password: whatever is run, and whatever goes wrong, nobody gets to see it."""
+"""No output or error of any verb contains the password: a canary is looked for."""
 
 from __future__ import annotations
 

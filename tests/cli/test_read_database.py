@@ -1,4 +1,4 @@
-"""Verbs that ask are answered by a hot standby; those that write look where they write to."""
+"""Verbs that ask are answered by a hot standby; verbs that write also read from the primary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""config/lineage_store.toml lists every setting, as config.py has it; the service's store is where it may write."""
+"""config/lineage_store.toml lists every setting as config.py has it; the service's store is where it may write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL from the command line can read and do nothing else."""
+"""SQL from the command line can only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`status --check`: what a monitor relies on."""
+"""`status --check`: the behaviour that a monitor relies on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program in poor surroundings: streams that are closed or full, no home, few descriptors, two users."""
+"""The program in a poor environment: streams that are closed or full, no home, few descriptors, two users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on terminals of any width: what is read off them is whole, and no line is longer than the terminal."""
+"""Tables on terminals of any width: each value is complete, and no line is longer than the terminal."""
 
 from __future__ import annotations
 

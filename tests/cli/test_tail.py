@@ -1,4 +1,4 @@
-"""`tail`: a line a change, until somebody has seen enough."""
+"""`tail`: one line per change, until the user ends it."""
 
 from __future__ import annotations
 

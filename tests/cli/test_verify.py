@@ -1,4 +1,4 @@
-"""`verify`: the exit code says whether the store is as its log files say."""
+"""`verify`: the exit code says whether the store agrees with its log files."""
 
 from __future__ import annotations
 

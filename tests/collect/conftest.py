@@ -1,4 +1,4 @@
-"""No test leaves a recorder open behind."""
+"""A fixture that closes the recorders that a test leaves open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SummaryCollector refuses, with MindSpore's error classes, and what the rest means."""
+"""Options that a SummaryCollector refuses, with MindSpore's error classes, and the meaning of the others."""
 
 from __future__ import annotations
 

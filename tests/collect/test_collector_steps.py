@@ -1,4 +1,4 @@
-"""At which steps what is collected: the arithmetic of the documentation's examples."""
+"""The steps at which the collector collects: the arithmetic of the documentation's examples."""
 
 from __future__ import annotations
 

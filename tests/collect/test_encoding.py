@@ -1,4 +1,4 @@
-"""Histograms, images and tensors as MindSpore's writer makes them, where its arithmetic has corners."""
+"""Histograms, images and tensors are encoded as by MindSpore's writer, also in its corner cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reproduces a run: found where it is, and without secrets."""
+"""The facts that reproduce a run: found in its environment, without secrets."""
 
 from __future__ import annotations
 

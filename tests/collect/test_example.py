@@ -1,4 +1,4 @@
-"""The example of a script without MindSpore: what it recorded can be asked for."""
+"""The example of a script without MindSpore: what it recorded can be queried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script without MindSpore logs of itself, and how its job says that it ended."""
+"""A script without MindSpore that logs about itself, and how its job records its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing at a time is under way, in the order in which things came, however slow the writer is."""
+"""Events are written one at a time, in the order in which they were recorded, however slow the writer is."""
 
 from __future__ import annotations
 

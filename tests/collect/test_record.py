@@ -1,4 +1,4 @@
-"""SummaryRecord on plain numpy arrays and numbers: what is recorded is in the files, and MindSpore is not needed."""
+"""SummaryRecord with plain numpy arrays and numbers: the files have what was recorded, and MindSpore is not needed."""
 
 from __future__ import annotations
 

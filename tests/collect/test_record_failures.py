@@ -1,4 +1,4 @@
-"""What goes wrong while a training runs: one warning, the training goes on, and files hold whole frames only."""
+"""Failures during a training: one warning, the training goes on, and files contain only complete frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SummaryRecord refuses, by which class of error; nothing is written then."""
+"""What a SummaryRecord refuses, and with which class of error; nothing is written then."""
 
 from __future__ import annotations
 

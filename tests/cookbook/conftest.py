@@ -1,4 +1,4 @@
-"""A small store in which the answer to every question of the cookbook is known."""
+"""A small store for which the answer to every question of the cookbook is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cookbook as analysts ask it, each with a client of their own, as docs/clients.md says; and what types it sees."""
+"""The cookbook through each client that docs/clients.md describes, and the types that the client sees."""
 
 from __future__ import annotations
 

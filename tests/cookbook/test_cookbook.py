@@ -1,4 +1,4 @@
-"""Every query of docs/cookbook.md, on both databases, with its whole answer."""
+"""Every query of docs/cookbook.md, on both databases, with its complete answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the questions of the cookbook are answered in a store of many jobs below one base dir: facts about the plans."""
+"""Query plans of the cookbook's questions in a store of many jobs below one base dir."""
 
 from __future__ import annotations
 

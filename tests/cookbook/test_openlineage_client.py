@@ -1,4 +1,4 @@
-"""OpenLineage's own client makes the very events that an export writes: its classes are generated from its schemas."""
+"""OpenLineage's own client, whose classes are generated from its schemas, makes the same events as an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as polars takes them and curves as matplotlib draws them, which only the environment of the clients has."""
+"""Tables in polars and curves in matplotlib, which only the environment of the clients has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames: every case whole, byte by byte and with trailing bytes; every kind of damage; resynchronisation."""
+"""Frames: every case at once, byte by byte and with trailing bytes; every kind of damage; resynchronisation."""
 
 from __future__ import annotations
 

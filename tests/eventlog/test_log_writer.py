@@ -1,4 +1,4 @@
-"""The scripted writer itself: what other tests stand on."""
+"""The scripted writer itself, on which other tests rely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads read back from the frames that hold them."""
+"""Payloads, decoded again from the frames that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast path gives, frame by frame and bit by bit, what framing and events give, whatever the buffer holds."""
+"""The fast path returns, frame by frame and bit by bit, what framing and events return, for any buffer."""
 
 from __future__ import annotations
 

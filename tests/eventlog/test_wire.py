@@ -1,4 +1,4 @@
-"""The committed messages: built from the proto text, complete, and apart from everyone else's."""
+"""The committed protobuf messages: as built from the proto text, complete, and separate from other packages'."""
 
 from __future__ import annotations
 

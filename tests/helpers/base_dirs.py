@@ -1,4 +1,4 @@
-"""Copies of committed base dirs, as MindSpore left them: Git keeps neither modes nor modification times."""
+"""Copies of committed base dirs with the modes and modification times that MindSpore gave them: Git keeps neither."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = ROOT / "examples" / "summary_base"
 
 
 def copy_base_dir(source: Path, target: Path) -> Path:
-    """Copy `source`; each log file gets the time in its name, and mode 0400 for "the writer has finished"."""
+    """Copy `source`; give each log file the time in its name, and mode 0400 for "the writer has finished"."""
     shutil.copytree(source, target)
     for path in target.glob("*/*summary.*"):
         timestamp = re.search(r"summary\.(\d+)", path.name)
@@ -24,7 +24,7 @@ def copy_base_dir(source: Path, target: Path) -> Path:
 
 
 def path_meant(of: int | str | Path, directory: int | None = None) -> str:
-    """The path that a call of `os` is about, which was given a descriptor, or a name in a directory."""
+    """Return the path that a call of a function of `os` means, given a descriptor, or a name in an open directory."""
     if isinstance(of, int):
         return os.readlink(f"/proc/self/fd/{of}")
     return str(of) if directory is None else os.path.join(path_meant(directory), of)

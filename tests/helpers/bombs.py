@@ -1,6 +1,6 @@
-"""Events that would become many times their bytes, and jobs that grow without end: each far beyond a bound's default.
+"""Events that take many times their bytes in memory, and jobs that grow without end: each far beyond a bound's default.
 
-In: a directory for the job. Out: its log files, of a few megabytes each; `BOMBS` says which setting the finding names.
+In: a directory for the job. Out: its log files, a few megabytes each; `BOMBS` names the setting in each one's finding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MANY = 200_000
 
 
 def metrics(job: Path) -> None:
-    """One evaluation of very many metrics, and one whose metric is a list without end."""
+    """One evaluation of very many metrics, and one whose metric is an endless list."""
     named = ",".join(f'"m{number}":1' for number in range(MANY))
     Log().evaluation(f"{{{named}}}").evaluation(f'{{"list":[{"1," * 10 * MANY}1]}}').write_lineage(job)
 
@@ -45,7 +45,7 @@ def long_text(job: Path) -> None:
 
 
 def control_characters(job: Path) -> None:
-    """Text that is six times as long in JSON."""
+    """Text that is six times as long in JSON as in the file."""
     Log().user_info(k="\x01" * (2 << 20)).write_lineage(job)
 
 
@@ -80,13 +80,13 @@ BOMBS: Mapping[str, tuple[Callable[[Path], None], str]] = {
 
 
 def write(base_dir: Path, names: Iterable[str] = BOMBS) -> None:
-    """Write these bombs, a job each."""
+    """Write these bombs, one job each."""
     for name in names:
         BOMBS[name][0](base_dir / name)
 
 
 def _started() -> bytes:
-    """The beginning of a summary event: its wall time and its step."""
+    """Return the beginning of a summary event: its wall time and its step."""
     return summary_pb2.Event(wall_time=1.0, step=1).SerializeToString()
 
 

@@ -1,7 +1,7 @@
-"""Log files, samples and evaluations put straight into the tables, for tests of views and SQL.
+"""Insert log files, samples and evaluations directly into the tables, for tests of views and SQL.
 
-Jobs and their lineage come from `stored_jobs`; what the store derives (statistics, superseded samples, job states) is
-derived by the store's own functions.
+Jobs and their lineage come from `stored_jobs`. The store's own functions compute what is derived: statistics,
+superseded samples, states of jobs.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def add_file(
 
 
 def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping[int, float]) -> None:
-    """Store the scalars of one tag, by step."""
+    """Store the scalars of one tag; `values` are by step."""
     steps = np.array(sorted(values), dtype=np.int64)
     samples = np.array([values[int(step)] for step in steps], dtype=np.float64)
     wall_times = _wall_times(file, len(steps))
@@ -94,7 +94,7 @@ def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping
 def add_payloads(
     connection: Connection, file: LogFile, plugin: str, tag: str, columns: Mapping[int, Mapping[str, Any]]
 ) -> None:
-    """Store payloads of one tag: by step, the columns of payload_sample that matter."""
+    """Store payloads of one tag; by step, the columns of payload_sample that matter."""
     steps = np.array(sorted(columns), dtype=np.int64)
     wall_times = _wall_times(file, len(steps))
     series_no = _add_series(connection, file, plugin, tag, _statistics(steps, wall_times, None))
@@ -127,7 +127,7 @@ def add_evaluation(
 def add_pipeline(
     connection: Connection, job_ids: Sequence[int], mark: str, nodes: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Let these jobs, whose lineage is stored, share a dataset pipeline; `nodes` are rows of dataset_node."""
+    """Give these jobs, whose lineage is stored, the same dataset pipeline; `nodes` are rows of dataset_node."""
     graph = {"digest": mark * 5, "mark": mark, "content": "{}"}
     graph_id = _insert(connection, tables.dataset_graph, graph)
     for item_no, node in enumerate(nodes):
@@ -141,7 +141,7 @@ def add_pipeline(
 
 
 def derive(connection: Connection, now: datetime) -> None:
-    """Bring what is derived from log files up to date, for every job that has any."""
+    """Update everything that is derived from log files, for each job that has any."""
     jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
     recompute_supersession(connection, jobs, None)
     refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)

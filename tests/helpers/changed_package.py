@@ -1,7 +1,8 @@
-"""The package with a few lines more, as a developer would add them, run in a process of its own.
+"""A copy of the package with a few added lines, as a developer would add them, which runs in a process of its own.
 
-In: a folder, and what is put after which line of which file. Out: a copy of the package that `run` gives to a script,
-which makes its own SQLite store by `fresh_store` (migrations know nothing of the added lines; the schema itself does).
+In: a folder; and for each file the lines to add and the line to add them after. Out: a copy of the package; `run`
+executes a script with it. The script makes its SQLite store with `fresh_store`, because the migrations do not know the
+added lines and the schema does.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ def fresh_store(path):
 
 
 def copy_package(folder: Path) -> Path:
-    """A copy of the package below `folder`."""
+    """Return a copy of the package below `folder`."""
     ignored = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(PACKAGE, folder / "lineage_store", ignore=ignored))
 
 
 def add_lines(path: Path, after: str, lines: str) -> None:
-    """Put lines behind the only line of a file that is `after`."""
+    """Insert lines behind the line `after`, which must occur once in the file."""
     source = path.read_text(encoding="utf-8")
     assert source.count(f"\n{after}\n") == 1, f"{path} has the line {after!r} not once"
     path.write_text(source.replace(f"\n{after}\n", f"\n{after}\n{lines}"), encoding="utf-8")
 
 
 def run(package: Path, script: str, *arguments: str | Path) -> str:
-    """What a script prints that imports the copied package; it has `fresh_store(path)`."""
+    """Return what a script prints that imports the copied package; it can call `fresh_store(path)`."""
     path = os.pathsep.join([str(package.parent), str(HELPERS)])
     process = subprocess.run(
         [sys.executable, "-c", FRESH_STORE + script, *map(str, arguments)],

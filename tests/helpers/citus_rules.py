@@ -1,11 +1,12 @@
-"""What Citus would refuse of a statement, as far as its text tells: rules, not a planner.
+"""Find what Citus would refuse in a statement, as far as its text shows it: these are rules, not a planner.
 
-In: PostgreSQL's SQL as SQLAlchemy writes it, and as views are written. Out: what is against the rules, in words.
-Rules, of a store all of which is distributed: distributed tables are joined by their job; a subquery that is tied to an
-outer row is tied by the job, groups by the job what it counts, has no LIMIT, and asks no table of the coordinator; no
-distributed table is on the right of a LEFT JOIN without one on its left; what changes distributed rows names their job
-and asks no clock; what is recursive asks no distributed table. A statement about one job goes to one worker, and may do
-what it likes. Does not know views that a statement asks: those are held to the rules by themselves.
+In: PostgreSQL's SQL, as SQLAlchemy writes it or as views are defined. Out: the violations, in words.
+The rules, for a store that is distributed as a whole: distributed tables are joined by their job. A subquery that
+refers to an outer row refers to it by the job, groups by the job what it counts, has no LIMIT, and reads no table of
+the coordinator. No distributed table is on the right of a LEFT JOIN without one on its left. A statement that changes
+distributed rows names their job and reads no clock. A recursive query reads no distributed table. A statement about one
+job goes to one worker, and may do anything. Does not look into the views that a statement reads: they are checked by
+themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.tables import metadata
 
 JOB = {table.name: distribution.job_column(table) for table in distribution.by_job(Part.ALL)}
-"""Distributed tables, each with the column that says the job."""
+"""The distributed tables, each with the column that names the job."""
 COPIED = {table.name for table in distribution.copied(Part.ALL)}
 _OF_COORDINATOR = set(metadata.tables) - set(JOB) - COPIED
 _CLAUSES = r"\b(?:WHERE|GROUP BY|HAVING|WINDOW|ORDER BY|LIMIT|OFFSET|FOR|RETURNING|SET|ON CONFLICT)\b"
@@ -32,15 +33,15 @@ _CLOCK = re.compile(r"clock_timestamp|now\(\)|random\(\)")
 
 @dataclass(eq=False)
 class _Query:
-    """A SELECT, or what stands around all of them; nested ones are named in its text."""
+    """A SELECT, or the statement around all of them; its text has a name in place of each nested query."""
 
     text: str
     outer: _Query | None
     is_value: bool = False
-    """Whether it stands where a value does, and not in FROM."""
+    """Whether it is used as a value, and not in FROM."""
     inner: dict[str, _Query] = field(default_factory=dict)
     named: dict[str, _Query] = field(default_factory=dict)
-    """By WITH."""
+    """The queries that WITH names."""
 
     def __post_init__(self) -> None:
         self.flat = _without_parentheses(self.text)
@@ -53,7 +54,7 @@ class _Query:
         ]
         self.relations: dict[str, str] = {}
         self.lefts = list[tuple[str, bool]]()
-        """Aliases in their order, and whether a LEFT JOIN brings them."""
+        """The aliases in order, each with whether it is on the right of a LEFT JOIN."""
         for how, piece in zip(pieces[::2], pieces[1::2], strict=True):
             if found := _RELATION.match(piece.strip()):
                 alias = found.group(2) or found.group(1)
@@ -82,7 +83,7 @@ class _Query:
         return JOB.get(self.relations.get(alias, ""), r"(?:job_id|id)")
 
     def spread(self) -> list[str]:
-        """The aliases of what lies on workers by its job."""
+        """Return the aliases of the relations that are distributed by job."""
         return [alias for alias, name in self.relations.items() if self._is_spread(name)]
 
     def _is_spread(self, name: str) -> bool:
@@ -93,7 +94,7 @@ class _Query:
 
 
 def violations(sql: str) -> list[str]:
-    """What is against the rules."""
+    """Return the violations of the rules."""
     if "WITH RECURSIVE" in sql and any(re.search(rf"\b{name}\b", sql) for name in JOB):
         return [f"recursive: {sql}"]
     return [
@@ -102,7 +103,7 @@ def violations(sql: str) -> list[str]:
 
 
 def _queries(sql: str) -> list[_Query]:
-    """All of a statement, outermost first."""
+    """Return all queries of a statement, outermost first."""
     plain = re.sub(r"'(?:[^']|'')*'", "''", sql).replace('"', "")
     found = list[_Query]()
 
@@ -148,7 +149,7 @@ def _broken(query: _Query) -> Iterator[str]:
 
 
 def _broken_by_row(query: _Query, outer: _Query) -> Iterator[str]:
-    """What is against the rules in a subquery that is tied to an outer row."""
+    """Yield the violations in a subquery that refers to an outer row."""
     if not (query.spread() or outer.spread()):
         return
     if set(query.relations.values()) & _OF_COORDINATOR:
@@ -187,7 +188,7 @@ def _is_about_one_job(query: _Query) -> bool:
 
 
 def _is_tied(query: _Query, outer: _Query) -> bool:
-    """Whether it speaks of the outer one's row."""
+    """Return whether a query refers to a row of the outer query."""
     return any(
         re.search(rf"\b{alias}\.\w", _all_of(query))
         for alias in outer.relations
@@ -200,7 +201,7 @@ def _all_of(query: _Query) -> str:
 
 
 def _is_joined(query: _Query, aliases: Mapping[str, _Query]) -> bool:
-    """Whether the job of each is that of every other, or one that is given."""
+    """Return whether the relations are all joined by their job."""
     groups = {alias: {alias} for alias in aliases}
     texts = {each.text for each in (query, *aliases.values())}
     for text in texts:
@@ -223,7 +224,7 @@ def _end(text: str, begin: int) -> int:
 
 
 def _is_in_from(before: str) -> bool:
-    """Whether the clause that was begun last is FROM, and no parenthesis has been opened in it."""
+    """Return whether the text ends within a FROM clause, outside parentheses."""
     flat = _without_parentheses(before).replace("(", "(\n")
     clauses = re.findall(r"\b(?:SELECT|FROM|USING|WHERE|ON|SET)\b|\($", flat, re.MULTILINE)
     return bool(clauses) and clauses[-1] in ("FROM", "USING", "ON")

@@ -1,6 +1,7 @@
-"""What a condition means, said in Python: the rules of MindInsight and of our additions, without SQL.
+"""The meaning of conditions in Python: the rules of MindInsight and of our additions, without SQL.
 
-Shares no code with the query side. Text is ordered as it is stored: that is where an escape differs from its character.
+Shares no code with the query side. Text is compared in its stored form, because there an escape is ordered differently
+from the character that it stands for.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CONTROL = ("limit", "offset", "sorted_name", "sorted_type", "sorted_by", "linea
 
 
 def matching(jobs: Sequence[StoredJob], condition: Mapping[str, Any]) -> list[str]:
-    """The train ids that match, in order, before paging."""
+    """Return the train ids of the jobs that match, in order, before paging."""
     where = {name: value for name, value in condition.items() if name not in _CONTROL}
     found = sorted(
         (job for job in jobs if _holds(job, where)), key=lambda job: (-job.update_time, job.train_id)
@@ -39,7 +40,7 @@ def matching(jobs: Sequence[StoredJob], condition: Mapping[str, Any]) -> list[st
 
 
 def page(found: list[str], condition: Mapping[str, Any]) -> list[str]:
-    """The asked part of what matches."""
+    """Return the requested page of the jobs that match."""
     if "limit" not in condition and "offset" not in condition:
         return found
     limit, number = condition.get("limit", 10), condition.get("offset", 0)
@@ -122,7 +123,7 @@ def _fold(text: str) -> str:
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
-    """Missing, NaN, numbers, text, lists and objects."""
+    """Return the order of the kinds of values: missing, NaN, numbers, text, lists and objects."""
     if value is None:
         return (0,)
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Random jobs, and random conditions on them that are allowed: every field and operator, groups, sorting, paging.
+"""Random jobs and random valid conditions on them: every field and operator, groups, sorting, paging.
 
-In: nothing. Out: `JOBS`, always the same, and the hypothesis strategy `conditions`. Values are chosen to be hard: NaN,
-infinities, text that looks like a pattern or a number, integers that no double holds.
+In: nothing. Out: `JOBS`, always the same, and the hypothesis strategy `conditions`. The values are difficult ones: NaN,
+infinities, text that looks like a pattern or a number, integers that no double can represent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a store holds, in words that two stores share: natural keys in the place of surrogate ids, no clocks.
+"""The contents of a store in a form in which two stores can be compared: natural keys instead of ids, no clocks.
 
-In: an engine. Out: every table as sorted rows. Left out: when the store saw something (not what the files say about
-time), and the history of passes, leases and problems that went away, which tell how the contents came about.
+In: an engine. Out: every table as sorted rows. Left out: when the store saw something (times from the files stay), and
+the history of passes, leases and resolved problems, which depends on how the contents were read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lineage_store.store.schema import tables
 HISTORY = {tables.ingest_cycle.name, tables.ingest_total.name, tables.ingest_lease.name}
 HISTORY |= {tables.notifier.name, tables.notified.name}
 CLOCKS = {"stat_stamp", "revision"}
-"""Beside all columns of type UtcTime; the stamp holds an inode and a change time, a revision counts transactions."""
+"""Left out like all columns of type UtcTime: a stamp has an inode and a change time, a revision counts transactions."""
 
 Row = tuple[tuple[str, Any], ...]
 
 
 def natural_contents(engine: Engine) -> dict[str, list[Row]]:
-    """Every table of the schema; a base dir goes by the last part of its path."""
+    """Return the rows of every table of the schema; a base dir is named by the last part of its path."""
     with engine.connect() as connection:
         names = _natural_names(connection)
         return {
@@ -58,7 +58,7 @@ def _natural(names: dict[str, dict[Any, Any]], table: str, column: str, row: dic
 
 
 def _natural_names(connection: Connection) -> dict[str, dict[Any, Any]]:
-    """By the name of a referring column: what stands for each id, or for each number within a job."""
+    """Return by the name of a referring column the natural name of each id, or of each number within a job."""
     base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(tables.base_dir))}
     jobs = {
         row.id: (base_dirs[row.base_dir_id], row.train_id)

@@ -1,4 +1,4 @@
-"""The queries of docs/cookbook.md as they stand there, and their answers in the store of tests/cookbook."""
+"""The queries of docs/cookbook.md as they are there, and their answers in the store of tests/cookbook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook.md"
 
 
 def _queries() -> dict[str, str]:
-    """The SQL of the cookbook by question number; a question's second query has a `b`."""
+    """Return the SQL of the cookbook by question number; the second query of a question has a `b`."""
     queries: dict[str, str] = {}
     for number, section in re.findall(
         r"^## (\d+)\. (.*?)(?=^## |\Z)", _COOKBOOK.read_text("utf-8"), re.MULTILINE | re.DOTALL
@@ -98,14 +98,14 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
 
 
 def plain(value: Any) -> Any:
-    """A value as SQLite gives it: a point in time as text, a sum as a number."""
+    """Return a value in SQLite's form: a point in time as text, a sum as a number."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return float(value) if isinstance(value, Decimal) else value
 
 
 def approximately(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows to compare others with, their floats as sums and means come out."""
+    """Return rows to compare with others, in which floats may differ as sums and means do."""
     return [
         tuple(pytest.approx(value) if isinstance(value, float) else value for value in row) for row in rows
     ]

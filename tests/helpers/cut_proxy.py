@@ -1,4 +1,4 @@
-"""A server that stands between a client and PostgreSQL, and breaks connections at a chosen byte.
+"""A proxy between a client and PostgreSQL that breaks connections at a chosen byte.
 
 In: the URL of a database on a unix socket. Out: a URL that leads through the proxy; how many bytes have passed.
 """
@@ -19,7 +19,7 @@ TO_SERVER, TO_CLIENT = "to server", "to client"
 
 @dataclass
 class CutProxy:
-    """What passes, and when it is cut."""
+    """The bytes that have passed, and where to break the connection."""
 
     server: str
     url: str = ""
@@ -28,12 +28,12 @@ class CutProxy:
     _left: dict[str, int] = field(default_factory=dict)
 
     def cut_after(self, direction: str = "", size_bytes: int = 0) -> None:
-        """Break the connection once so many bytes have passed in a direction; those are still delivered."""
+        """Break the connection once `size_bytes` have passed in a direction; these are still delivered."""
         self.passed = dict.fromkeys((TO_SERVER, TO_CLIENT), 0)
         self._left = {direction: size_bytes}
 
     def serve(self, client: socket.socket) -> None:
-        """Let one connection pass."""
+        """Pass on the bytes of one connection."""
         server = socket.socket(socket.AF_UNIX)
         server.connect(self.server)
         back = threading.Thread(target=self._pass, args=(server, client, TO_CLIENT), daemon=True)
@@ -60,7 +60,7 @@ class CutProxy:
 
 @contextmanager
 def cut_proxy(url: str, directory: Path) -> Iterator[CutProxy]:
-    """A proxy for the length of a block."""
+    """Run a proxy for the length of a block."""
     proxy = CutProxy(server_socket(url))
     proxy.cut_after()
     with standing_before(url, directory, proxy.serve) as proxy.url:

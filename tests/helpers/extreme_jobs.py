@@ -1,7 +1,7 @@
-"""Jobs whose values are extreme, and valid all the same: what nobody trains, but anybody can write.
+"""Jobs with extreme but valid values: nobody trains them, but anybody can write them.
 
-In: a base dir. Out: one job a kind of extreme below it, in MindSpore's format. Every file is whole: nothing here is
-damage, and nothing a reason to leave a value out.
+In: a base dir. Out: one job per kind of extreme below it, in MindSpore's format. Every file is complete and undamaged,
+and no value gives a reason to leave it out.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ TEXTS = {
     "quotes": "'\";--\\x00%s{}$1",
 }
 NOT_UTF8 = b"X\xed\xa0\x80\xff"
-"""A lone surrogate as UTF-8 has none, and a byte that UTF-8 never has."""
+"""An encoded lone surrogate, and a byte that never occurs in UTF-8."""
 LONG = "".join(random.Random(7).choices("".join(map(chr, range(33, 0x2000))), k=30_000))
 MEGABYTE = base64.b64encode(random.Random(8).randbytes(750_000)).decode()
-"""Too long for every index, and no database can compress them."""
+"""Like LONG too long for every index, and incompressible."""
 _PLACEHOLDER = "Q9zq9"
 
 
 def write(base_dir: Path) -> list[Path]:
-    """Write all of them; the directories."""
+    """Write all of them; return their directories."""
     for name, make in _KINDS.items():
         make(base_dir / name)
     for name, text in TEXTS.items():
@@ -150,7 +150,7 @@ _KINDS: Mapping[str, Callable[[Path], None]] = {
 
 
 def _texts(job: Path, text: str) -> None:
-    """One text wherever a text can be."""
+    """Put the same text wherever there can be one."""
     _everywhere(text).write_lineage(job)
     log = Log().version(text)
     for step in range(3):
@@ -159,7 +159,7 @@ def _texts(job: Path, text: str) -> None:
 
 
 def _not_utf8(job: Path) -> None:
-    """The same with bytes that are no text, past what protobuf would write."""
+    """Do the same with bytes that are not UTF-8, which protobuf itself would not write."""
     for kind, log in (
         ("_lineage", _everywhere(_PLACEHOLDER)),
         ("_MS", Log().summary(1, *_tagged(_PLACEHOLDER))),
@@ -205,7 +205,7 @@ def _named(names: str | Sequence[str], value: Any) -> dict[str, Any]:
 
 
 def _modified(base_dir: Path) -> None:
-    """Times that a file can have, and no calendar or clock does."""
+    """Give log files modification times that no calendar or clock can show."""
     for number, seconds in enumerate((-(2**40), -1, 0, 2**32 + 1, 2**34, 253_402_300_800, 2**62)):
         path = Log().scalar(1, "loss", 1.0).write_summary(base_dir / f"modified_{number}")
         try:

@@ -1,7 +1,7 @@
-"""A database that says of itself what the catalogue of Citus would say; its tables stay where they are.
+"""A database whose catalogue looks like that of Citus; its tables stay where they are.
 
-In: the URL of a database of its own, of a superuser; which part of the store. Out: the tables of the catalogue that we
-read, filled, for the length of a block.
+In: the URL of a database of its own, as a superuser; which part of the store. Out: for the length of a block, the
+tables of Citus's catalogue that we read, filled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DROP TABLE pg_catalog.pg_dist_partition, pg_catalog.pg_dist_shard, pg_catalog.pg
 
 @contextmanager
 def distributed(url: str, part: Part, *, shards: int = 4, workers: int = 2) -> Iterator[None]:
-    """The store looks distributed meanwhile."""
+    """Let the store look distributed for the length of a block."""
     with psycopg.connect(plain(url)) as connection:
         connection.execute(_CATALOGUE)
         kinds = [(table, "h") for table in distribution.by_job(part)]
@@ -43,7 +43,7 @@ def distributed(url: str, part: Part, *, shards: int = 4, workers: int = 2) -> I
                 "INSERT INTO pg_dist_shard SELECT %(table)s::regclass, n FROM generate_series(1, %(shards)s) n",
                 given,
             )
-        # One that Citus manages, as it does all with citus.use_citus_managed_tables, and that stays where it is.
+        # A table that Citus manages, as with citus.use_citus_managed_tables, and that is not distributed.
         connection.execute("INSERT INTO pg_dist_partition VALUES ('base_dir'::regclass, 'n', 's')")
         for number in range(workers):
             connection.execute("INSERT INTO pg_dist_node VALUES (%s, 5432, true, true)", [f"worker{number}"])

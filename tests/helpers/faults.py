@@ -1,6 +1,6 @@
-"""Databases that fail while something writes to them: each fault a block, over when the block ends.
+"""Databases that fail while a process writes to them: each fault is a block, and ends with it.
 
-In: the engine of whoever writes, in this process. Out: every failure is the database's own.
+In: the engine of the writer, in this process. Out: every failure is raised by the database itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WITH_SPACE = (
 
 @contextmanager
 def every_connection(engine: Engine, *statements: str) -> Iterator[None]:
-    """Let all connections of an engine be made anew, and begin with these statements; afterwards made anew again."""
+    """Let an engine open new connections that begin with these statements; after the block, new ones without them."""
     mark, over = object(), threading.Event()
 
     def begin(connection: Any, record: ConnectionPoolEntry) -> None:
@@ -56,7 +56,7 @@ def every_connection(engine: Engine, *statements: str) -> Iterator[None]:
 
 @contextmanager
 def locked(engine: Engine) -> Iterator[None]:
-    """Another session has locked what every write needs; SQLite's patience is for the caller to shorten, for itself."""
+    """Let another session hold a lock that every write needs. The caller shortens its own SQLite's busy timeout."""
     other = open_engine(engine.url.render_as_string(hide_password=False))
     if engine.dialect.name == "sqlite":
         with every_connection(other, "PRAGMA busy_timeout = 30000"), writing(other):
@@ -71,7 +71,7 @@ def locked(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def full(engine: Engine) -> Iterator[None]:
-    """There is no room for new rows."""
+    """Leave no room for new rows."""
     if engine.dialect.name == "sqlite":
         (pages,) = column(engine, "PRAGMA page_count")
         with every_connection(engine, f"PRAGMA max_page_count = {pages}"):
@@ -88,7 +88,7 @@ def full(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def read_only(engine: Engine) -> Iterator[None]:
-    """Nobody may write."""
+    """Let nobody write."""
     if engine.dialect.name == "sqlite":
         file = Path(str(engine.url.database))
         file.chmod(0o400)
@@ -103,7 +103,7 @@ def read_only(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def down(engine: Engine) -> Iterator[None]:
-    """Nobody can connect."""
+    """Let nobody connect."""
     if engine.dialect.name == "sqlite":
         directory = Path(str(engine.url.database)).parent
         away = directory.rename(directory.with_name("away"))

@@ -1,4 +1,4 @@
-"""A daemon in a process of its own that follows a settings file, with what it logs; or one in a thread here."""
+"""A daemon that follows a settings file in a process of its own, with its log; or one in a thread of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lineage_store import LineageStore
 
 @contextmanager
 def following_here(store: LineageStore, *base_dirs: Path) -> Iterator[None]:
-    """A daemon in a thread of this process."""
+    """Run a daemon in a thread of this process."""
     stop = threading.Event()
     thread = threading.Thread(target=store.run_daemon, args=(base_dirs,), kwargs={"stop": stop})
     thread.start()
@@ -33,7 +33,7 @@ def following_here(store: LineageStore, *base_dirs: Path) -> Iterator[None]:
 
 @dataclass
 class Daemon:
-    """A daemon that follows what a settings file says."""
+    """A daemon process that follows the base dirs of a settings file."""
 
     file: Path
     process: subprocess.Popen[str]
@@ -43,12 +43,12 @@ class Daemon:
         return [line for line in self.logged if line["message"] == message]
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
+        """Kill the process, whatever it does."""
         self.process.kill()
         self.process.wait()
 
     def reload(self, answer: str, **settings: object) -> dict[str, Any]:
-        """Have it read these settings; what it says to them."""
+        """Let the daemon read these settings; return what it logs about them."""
         before = len(self.says(answer))
         write(self.file, **settings)
         self.process.send_signal(signal.SIGHUP)

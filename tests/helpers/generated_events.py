@@ -1,7 +1,7 @@
-"""Frames of summary events for property tests: such as the fast path must read, such as it must leave, and damage.
+"""Frames of summary events for property tests: some that the fast path must read, some that it must leave, and damage.
 
 In: a seeded `random.Random`. Out: frames, values or payloads; the same seed gives the same bytes.
-Promises of `regular`: the fast path reads all frames but for those that are too few of a kind to be worth it.
+Promises of `regular`: the fast path reads all frames except kinds with too few frames to be worth it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Value = summary_pb2.Summary.Value
 SUMMARY_FILES = sorted((GOLDEN / "summary_base").rglob("*_MS"))
 TAGS = ["loss", "lr", "acc/auto", "", "ü", "\0", "x" * 200]
 CHANCES = st.integers(0, 2**64 - 1).map(random.Random)
-"""Generators of their own: Hypothesis remembers a seed better than thousands of draws."""
+"""Seeds of our own generators: Hypothesis remembers a seed better than thousands of draws."""
 
 
 def event(step: int | None, *values: Value, wall_time: float = 1.7e9) -> bytes:
-    """A frame of one event, complete or not."""
+    """Return the frame of one event, complete or not."""
     message = summary_pb2.Event(wall_time=wall_time)
     if step is not None:
         message.step = step
@@ -38,20 +38,23 @@ def event(step: int | None, *values: Value, wall_time: float = 1.7e9) -> bytes:
 
 
 def scalar_of(tag: str, bits: int) -> Value:
-    """A scalar with just these bits, which may be those of a signalling NaN: Python's float would quieten it."""
+    """Return a scalar with exactly these bits, perhaps of a signalling NaN: a Python float would make it quiet."""
     return Value.FromString(scalar(tag, 1.0).SerializeToString()[:-4] + struct.pack("<I", bits))
 
 
 def without_tag(value: Value) -> Value:
-    """A value whose tag is not on the wire at all, which is another thing than an empty one."""
+    """Return a value without the field of its tag, which differs from a value with an empty tag."""
     found = Value.FromString(value.SerializeToString())
     found.ClearField("tag")
     return found
 
 
 def regular(chance: random.Random, count: int) -> list[bytes]:
-    """Frames in any order of steps, of several kinds: kinds have their values in common, frames of one differ in all
-    else. A tag may come twice in an event, of the same plugin or of another one."""
+    """Return frames of several kinds, with steps in any order.
+
+    Frames of one kind have the same plugins and tags, and differ in everything else. A tag may occur twice in an event,
+    in the same plugin or in another.
+    """
     kinds = [
         [(chance.choice(PLUGINS), chance.choice(TAGS)) for _ in range(chance.randrange(1, 5))]
         for _ in range(chance.randrange(1, 5))
@@ -67,7 +70,7 @@ def regular(chance: random.Random, count: int) -> list[bytes]:
 
 
 def irregular(chance: random.Random) -> bytes:
-    """A frame that the fast path leaves to `events`, unless it holds nothing; some cannot be read at all."""
+    """Return a frame that the fast path leaves to `events`, unless it is empty; some frames cannot be read at all."""
     value = chance.choice(PLUGINS)(chance, chance.choice(TAGS))
     version = summary_pb2.Event(wall_time=_double(chance), version="MindSpore.Event:1")
     graph = summary_pb2.Event(wall_time=_double(chance), step=chance.randrange(9))
@@ -86,7 +89,7 @@ def irregular(chance: random.Random) -> bytes:
 
 
 def mutated(payload: bytes, chance: random.Random) -> bytes:
-    """A few bytes changed, lost, inserted or doubled, or nothing."""
+    """Return the bytes with a few of them changed, removed, inserted or repeated, or unchanged."""
     content = bytearray(payload)
     for _ in range(chance.choice([0, 0, 1, 2])):
         at = chance.randrange(len(content) + 1)
@@ -104,7 +107,7 @@ def mutated(payload: bytes, chance: random.Random) -> bytes:
 
 @cache
 def real_payloads(longest: int = 2000) -> list[bytes]:
-    """The payloads that MindSpore wrote, but for long ones."""
+    """Return payloads that MindSpore wrote, except long ones."""
     return [payload for path in SUMMARY_FILES for payload in _payloads(path) if len(payload) < longest]
 
 
@@ -113,13 +116,13 @@ def _payloads(path: Path) -> Iterator[bytes]:
 
 
 def _step(chance: random.Random) -> int | None:
-    """Small, past 2**28 (where a varint gets its fifth digit), negative, or none."""
+    """Return a step: small, beyond 2**28 (where a varint gets its fifth byte), negative, or none."""
     some = [chance.randrange(300), chance.randrange(2**28, 2**36), chance.randrange(-(2**63), 2**63)]
     return chance.choice([*some, -1, 2**63 - 1, None])
 
 
 def _float_bits(chance: random.Random) -> int:
-    """Of any float: NaN of both kinds with bits of their own, infinities, -0.0, subnormal ones."""
+    """Return the bits of any float: NaN of both kinds with a random payload, infinities, -0.0, subnormal numbers."""
     sign, own = chance.getrandbits(1) << 31, chance.randrange(1, 2**22)
     of_nan = [sign | 0x7F800000 | own, sign | 0x7FC00000 | own]
     return chance.choice([*of_nan, sign | 0x7F800000, sign, sign | own, chance.getrandbits(32)])

@@ -1,9 +1,9 @@
-"""A second log format, for tests alone: JSON lines with names, frames, an end and payloads of their own.
+"""A second log format, only for tests: JSON lines, with file names, frames, an end and payloads of their own.
 
 In: nothing; `line`, `step` and `append` write such files. Out: JSON_LINES, the row that a table of formats needs.
-`metrics-<unix s>-<rank>.jsonl` holds a step a line, `{"time", "step", "values": {tag: number or list}}`; lists are
-tensors. `about-<unix s>.jsonl` holds lineage, `{"time", "kind", "content"}`. A frame is a line; a file that was not
-written to for an hour is finished.
+`metrics-<unix s>-<rank>.jsonl` has a step per line, `{"time", "step", "values": {tag: number or list}}`; lists are
+tensors. `about-<unix s>.jsonl` has lineage, `{"time", "kind", "content"}`. A frame is a line; a file is finished when
+it was not written to for an hour.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAME = re.compile(r"(?P<what>metrics|about)-(?P<time>\d{1,10})(?:-(?P<rank>\d+)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a file's name says."""
+    """The parts of a file's name."""
 
     kind: FileKind
     timestamp: int
@@ -66,13 +66,13 @@ def _is_finished(status: os.stat_result) -> bool:
 
 
 class LineReader:
-    """A frame is a line; how long one is, nothing tells before its end."""
+    """Finds frames, each a line. Only the end of a line says how long it is."""
 
     def __init__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = 2**20) -> None:
         self.buffer, self.base, self.max_frame_bytes = bytes(buffer), base, max_frame_bytes
 
     def next(self, start: int = 0) -> Frame | NeedData | Suspect:
-        """The line that begins at `start`."""
+        """Return the line that begins at `start`."""
         position, most = self.base + start, start + self.max_frame_bytes
         length = self.buffer.find(b"\n", start, most) + 1 - start
         if length > 0:
@@ -83,7 +83,7 @@ class LineReader:
         return NeedData(position, len(self.buffer) - start + 1)
 
     def find(self, start: int = 0, before: int | None = None) -> Frame | NeedData | None:
-        """The line behind the next line's end."""
+        """Return the next line behind a line end."""
         begin = self.buffer.find(b"\n", max(start - 1, 0), before) + 1
         found = self.next(begin) if begin else None
         return None if isinstance(found, Suspect) else found
@@ -134,17 +134,17 @@ JSON_LINES = LogFormat(
 
 
 def line(**event: Any) -> bytes:
-    """One event."""
+    """Return the line of one event."""
     return json.dumps(event).encode() + b"\n"
 
 
 def step(number: int, **values: float | list[float]) -> bytes:
-    """The values of a step."""
+    """Return the line of the values of a step."""
     return line(time=1_700_000_000.0 + number, step=number, values=values)
 
 
 def append(path: Path, *parts: bytes) -> Path:
-    """Write to the end of a file, as its training does."""
+    """Append to a file, as a training does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as log:
         log.write(b"".join(parts))
@@ -152,6 +152,6 @@ def append(path: Path, *parts: bytes) -> Path:
 
 
 def finish(path: Path) -> None:
-    """Let an hour pass."""
+    """Let the file look as if it was last written to more than an hour ago."""
     long_ago = time.time() - 2 * QUIET_S
     os.utime(path, (long_ago, long_ago))

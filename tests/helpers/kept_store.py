@@ -1,7 +1,7 @@
-"""A store with whatever only a store knows, and all that it holds, row by row.
+"""A store with everything that only a store knows, and its contents, row by row.
 
 In: the URL of a database, a base dir. Out: a store with extreme values, odd names, labels, a removed job, and a job
-whose log files are gone; every table as it is stored, but for leases.
+whose log files were deleted; the rows of every table except leases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST_AND_OTHERS = [(-GREATEST - 1, 1.0), (0, float("nan")), (1, float("inf")),
 
 
 def fill(url: str, base_dir: Path, *, jobs: int = 8, steps: int = 7) -> None:
-    """Make a store of so many jobs, of which two are in their places no more, and one of extremes."""
+    """Fill a store with `jobs` jobs and one with extreme values; one is removed, and one loses its directory."""
     log = Log().version().histogram(1, "w", [0.0, float("inf")]).image(3, "i\0\\x00", [[[1, 2, 3]]])
     for step, value in _LEAST_AND_OTHERS:
         log.scalar(step, "tag \0 \t\\N", value)
@@ -49,7 +49,7 @@ def fill(url: str, base_dir: Path, *, jobs: int = 8, steps: int = 7) -> None:
 
 
 def rows_of(url: str) -> dict[str, list[Any]]:
-    """All that a store holds but for leases, as it is stored."""
+    """Return the rows of every table except leases."""
     engine = open_engine(url)
     with engine.connect() as connection:
         found = {

@@ -1,6 +1,6 @@
-"""Log files as the store knows them right after it registered them.
+"""Log files as the store knows them after registering them, before anything is read.
 
-In: a file's name, its ids and its job. Out: a KnownFile of which nothing was read. Does not know the disk.
+In: a file's name, its ids and its job. Out: a KnownFile with its bookmark at 0. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from lineage_store.store.records import KnownFile
 
 
 def unread(name: str, *, train_id: str, number: int = 1, job_id: int = 1) -> KnownFile:
-    """The log file `number` of a job."""
+    """Return the log file `number` of a job."""
     recognised = formats.recognise(name)
     assert recognised is not None
     log_format, parsed = recognised

@@ -1,8 +1,8 @@
-"""A pooler between clients and PostgreSQL that lends a session for a transaction, as PgBouncer does in that mode.
+"""A pooler between clients and PostgreSQL that lends a session per transaction, as PgBouncer does in that mode.
 
 In: the URL of a database on a unix socket, whose server trusts everybody. Out: a URL that leads through the pooler.
-Clients of one user and database share two sessions, which they get in turn, so that no two transactions in a row are in
-the same one; a session is given on as it was left.
+Clients of one user and database share two sessions, which are lent in turn, so that two transactions in a row are never
+in the same session; a session is not reset in between.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _READY = b"Z\0\0\0\5I"
 
 @dataclass
 class _Session:
-    """A session of the server that is in no transaction."""
+    """A session of the server that is not in a transaction."""
 
     server: socket.socket
     statuses: bytes
-    """What the server told of its settings, as messages."""
+    """The messages in which the server reported its settings."""
 
 
 @dataclass
 class LendingPooler:
-    """Where the server listens, and the sessions that wait to be lent, by how clients introduce themselves."""
+    """The server's socket, and the idle sessions by the startup message of the clients."""
 
     server: str
     idle: dict[bytes, deque[_Session]] = field(default_factory=lambda: defaultdict(deque))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def serve(self, client: socket.socket) -> None:
-        """Serve one client until it leaves."""
+        """Serve one client until it disconnects."""
         with suppress(OSError, EOFError), client:
             words = _startup(client)
             with self._lock:
@@ -58,13 +58,13 @@ class LendingPooler:
                 self._lend(client, words, first)
 
     def _lend(self, client: socket.socket, words: bytes, first: bytes) -> None:
-        """Let a client have a session until it is in no transaction."""
+        """Lend a client a session until its transaction ends."""
         with self._lock:
             session = self.idle[words].popleft() if self.idle[words] else _session(self.server, words)
         try:
             _pass_on(client, session.server, first)
         except BaseException:
-            session.server.close()  # in a transaction that nobody will end
+            session.server.close()  # its transaction would stay open for ever
             raise
         with self._lock:
             self.idle[words].append(session)
@@ -85,7 +85,7 @@ def _pass_on(client: socket.socket, server: socket.socket, first: bytes) -> None
 
 @dataclass
 class _Messages:
-    """Whether the last of the server's messages says that it is ready, in no transaction."""
+    """A parser of the server's messages that notices when the last one says "ready, not in a transaction"."""
 
     rest: bytes = b""
     ready: bool = False
@@ -136,7 +136,7 @@ def _received(source: socket.socket, size: int = 65536) -> bytes:
 
 @contextmanager
 def lending_pooler(url: str, directory: Path) -> Iterator[str]:
-    """The URL through a pooler for the length of a block."""
+    """Yield the URL through a pooler for the length of a block."""
     pooler = LendingPooler(server_socket(url))
     with standing_before(url, directory, pooler.serve) as through:
         yield through

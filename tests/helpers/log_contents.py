@@ -1,7 +1,7 @@
-"""Everything that the log files of a directory say, as plain values that tests can compare.
+"""The events in the log files of a directory, as plain values that tests can compare.
 
 In: a job's directory. Out: its events in the order of file names and of frames, without times. A file that does not
-end with a whole frame fails.
+end with a complete frame fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lineage_store.eventlog.records.framing import NeedData, read_frames
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event: the kind of its file, its step and its content as protobuf's JSON."""
+    """One event: the kind of its file, its step, and its content as protobuf's JSON."""
 
     kind: str
     step: int | None
@@ -29,13 +29,13 @@ class Told:
 
 
 def log_files(directory: Path) -> list[Path]:
-    """The log files of a job, oldest name first."""
+    """Return the log files of a job, by ascending time in their names."""
     named = [(filenames.parse(path.name), path) for path in directory.iterdir() if path.is_file()]
     return [path for _, path in sorted((name.order, path) for name, path in named if name is not None)]
 
 
 def told(directory: Path, kind: str | None = None) -> list[Told]:
-    """The events of a job, or of its files of one kind ("summary", "lineage"); a missing directory has none."""
+    """Return the events of a job, or of its files of one kind ("summary", "lineage"); none for a missing directory."""
     files = log_files(directory) if directory.is_dir() else []
     parsed = [(filenames.parse(path.name), path) for path in files]
     return [
@@ -47,7 +47,7 @@ def told(directory: Path, kind: str | None = None) -> list[Told]:
 
 
 def told_of(path: Path, kind: str = "summary") -> list[Told]:
-    """The events of one file."""
+    """Return the events of one file."""
     content = path.read_bytes()
     frames, outcome = read_frames(content)
     assert isinstance(outcome, NeedData), f"{path}: {outcome}"

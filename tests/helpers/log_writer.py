@@ -1,13 +1,12 @@
-"""A scripted writer of log files: real frames of real messages, and every kind of damage, for tests.
+"""A scripted writer of log files for tests: real frames of real messages, and every kind of damage.
 
     log = Log().version().scalar(1, "loss", 0.5).histogram(1, "w", [0.0, 1.0]).torn(7)
     path = log.write_summary(tmp_path / "run_1", timestamp=1_700_000_000)
     Log().train(network="LeNet5", loss=0.1).evaluation({"accuracy": 0.9}).write_lineage(tmp_path / "run_1")
 
-In: calls, one for each event; they return the log, so that they chain. Out: `content` (the bytes), `spans`
-(where each frame stands) or a file with MindSpore's name. Wall times start at FIRST_WALL_TIME and rise by one
-second an event, so the same calls give the same bytes. `GrowingFile` reveals given bytes slice by slice, as a
-live training does.
+In: calls, one per event; they return the log, so that they can be chained. Out: `content` (the bytes), `spans` (where
+each frame is) or a file with MindSpore's name. Wall times start at FIRST_WALL_TIME and increase by one second per
+event, so the same calls give the same bytes. `GrowingFile` writes given bytes slice by slice, as a live training does.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ TRAIN_GROUPS = {
 
 @dataclass
 class Log:
-    """The content of one log file. Calls that add an event take `wall_time=` to override its clock."""
+    """The content of one log file. Calls that add an event take `wall_time=` to set its time."""
 
     wall_time: float = FIRST_WALL_TIME
     buffer: bytearray = field(default_factory=bytearray)
@@ -59,7 +58,7 @@ class Log:
         return self.summary(step, scalar(tag, value), wall_time=wall_time)
 
     def scalars(self, step: int, values: Mapping[str, float], *, wall_time: float | None = None) -> Log:
-        """Several scalars in one event."""
+        """Add several scalars in one event."""
         return self.summary(step, *(scalar(tag, value) for tag, value in values.items()), wall_time=wall_time)
 
     def histogram(self, step: int, tag: str, values: ArrayLike, *, wall_time: float | None = None) -> Log:
@@ -75,17 +74,17 @@ class Log:
         return self.summary(step, landscape(tag, z), wall_time=wall_time)
 
     def graph(self, *operations: str, wall_time: float | None = None) -> Log:
-        """A chain of nodes of these operation types behind one parameter `x`; no step, as MindSpore does."""
+        """Add a chain of nodes of these operation types behind one parameter `x`; without a step, as MindSpore does."""
         return self.event(summary_pb2.Event(graph_def=chain_graph(*operations)), wall_time)
 
     def summary(self, step: int, *values: summary_pb2.Summary.Value, wall_time: float | None = None) -> Log:
-        """One event of any values: see `scalar`, `histogram`, `image`, `tensor`, `landscape` below."""
+        """Add one event of any values: see `scalar`, `histogram`, `image`, `tensor`, `landscape` below."""
         return self.event(summary_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)), wall_time)
 
     # --- lineage events ---
 
     def train(self, *, wall_time: float | None = None, **fields: Any) -> Log:
-        """A train lineage of any fields of its groups, by their names on the wire: network=, loss=, ..."""
+        """Add a train event with any fields of its groups, by their names in the message: network=, loss=, ..."""
         train = lineage_pb2.TrainLineage()
         for name, value in fields.items():
             (group,) = (group for group, names in TRAIN_GROUPS.items() if name in names)
@@ -102,7 +101,7 @@ class Log:
         step: int | None = None,
         wall_time: float | None = None,
     ) -> Log:
-        """An evaluation: its metric as a dict or as raw text, path and size of its dataset, and when it was made."""
+        """Add an evaluation: metric (a dict or raw text), path and size of its dataset, and epoch and step."""
         evaluation = lineage_pb2.EvaluationLineage(epoch=epoch, step=step)
         if metric is not None:
             evaluation.metric = metric if isinstance(metric, str) else json.dumps(metric)
@@ -113,14 +112,14 @@ class Log:
         return self.lineage(lineage_pb2.LineageEvent(evaluation_lineage=evaluation), wall_time)
 
     def dataset_graph(self, graph: Mapping[str, Any], *, wall_time: float | None = None) -> Log:
-        """A dataset pipeline, in the shape of a query's answer: parameters, operations, sampler, children."""
+        """Add a dataset pipeline in the shape of an answer: parameters, operations, sampler, children."""
         event = lineage_pb2.LineageEvent()
         event.dataset_graph.SetInParent()
         _fill_graph(event.dataset_graph, graph)
         return self.lineage(event, wall_time)
 
     def user_info(self, *, wall_time: float | None = None, **entries: float | str) -> Log:
-        """User-defined values, one entry each, as MindSpore packs them."""
+        """Add user-defined values, one entry each, as MindSpore packs them."""
         event = lineage_pb2.LineageEvent()
         event.user_defined_info.SetInParent()
         for key, value in entries.items():
@@ -131,21 +130,21 @@ class Log:
     # --- anything, and damage ---
 
     def event(self, event: summary_pb2.Event, wall_time: float | None = None) -> Log:
-        """Any summary event; its wall time is set here."""
+        """Add any summary event; its wall time is set here."""
         event.wall_time = self._tick(wall_time)
         return self.frame(event.SerializeToString(deterministic=True))
 
     def lineage(self, event: lineage_pb2.LineageEvent, wall_time: float | None = None) -> Log:
-        """Any lineage event; its wall time is set here."""
+        """Add any lineage event; its wall time is set here."""
         event.wall_time = self._tick(wall_time)
         return self.frame(event.SerializeToString(deterministic=True))
 
     def frame(self, payload: bytes) -> Log:
-        """A valid frame of any payload."""
+        """Add a valid frame of any payload."""
         return self._append_frame(encode_frame(payload))
 
     def raw(self, content: bytes) -> Log:
-        """Bytes that are no frame: junk, or a hole (`bytes(4096)`)."""
+        """Add bytes that are no frame: junk, or a hole (`bytes(4096)`)."""
         self.buffer += content
         return self
 
@@ -192,7 +191,7 @@ class Log:
 
 
 class GrowingFile:
-    """A file at `path` that holds the first `size` bytes of `content`: it grows as a live log file does."""
+    """A file at `path` with the first `size` bytes of `content`, which grows as a live log file does."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path, self.content, self.size = path, content, 0
@@ -200,7 +199,7 @@ class GrowingFile:
         path.write_bytes(b"")
 
     def reveal(self, byte_count: int) -> bool:
-        """Append the next bytes; False when there is nothing left to reveal."""
+        """Append the next bytes; return False when there are none left."""
         end = min(self.size + byte_count, len(self.content))
         with self.path.open("ab") as stream:
             stream.write(self.content[self.size : end])
@@ -211,12 +210,12 @@ class GrowingFile:
         self.reveal(len(self.content))
 
     def slices(self, sizes: Iterator[int]) -> Iterator[int]:
-        """Reveal slices of these sizes until the content is whole; yields the size of the file after each."""
+        """Append slices of these sizes until the file is complete; yield its size after each."""
         while self.reveal(next(sizes)):
             yield self.size
 
     def close(self) -> None:
-        """What MindSpore does to a finished file."""
+        """Do what MindSpore does to a finished file."""
         self.path.chmod(0o400)
 
 
@@ -228,7 +227,7 @@ def scalar(tag: str, value: float) -> summary_pb2.Summary.Value:
 
 
 def histogram(tag: str, values: ArrayLike, bucket_count: int = 5) -> summary_pb2.Summary.Value:
-    """A histogram of the values; NaN and infinities are counted beside the buckets."""
+    """Return a histogram of the values; NaN and infinities are counted outside the buckets."""
     array = np.asarray(values, np.float64).ravel()
     finite = array[np.isfinite(array)]
     message = summary_pb2.Summary.Histogram(
@@ -248,7 +247,7 @@ def histogram(tag: str, values: ArrayLike, bucket_count: int = 5) -> summary_pb2
 
 
 def image(tag: str, pixels: ArrayLike) -> summary_pb2.Summary.Value:
-    """An image of pixels (height, width, 3), 0..255, as PNG."""
+    """Return an image of pixels (height, width, 3), 0..255, as PNG."""
     array = np.asarray(pixels, np.uint8)
     height, width, _ = array.shape
     message = summary_pb2.Summary.Image(height=height, width=width, colorspace=3, encoded_image=png(array))
@@ -260,7 +259,7 @@ def tensor(tag: str, values: ArrayLike) -> summary_pb2.Summary.Value:
 
 
 def landscape(tag: str, z: ArrayLike) -> summary_pb2.Summary.Value:
-    """A loss landscape over a square of the size of `z`, with a path through its first row."""
+    """Return a loss landscape over a square of the size of `z`, with a path through its first row."""
     surface = np.asarray(z, np.float32)
     y, x = np.mgrid[: surface.shape[0], : surface.shape[1]]
     message = summary_pb2.LossLandscape()
@@ -273,7 +272,7 @@ def landscape(tag: str, z: ArrayLike) -> summary_pb2.Summary.Value:
 
 
 def tensor_message(values: ArrayLike) -> anf_ir_pb2.TensorProto:
-    """A tensor as MindSpore packs it: the declared type of the array, its elements as float32."""
+    """Return a tensor in MindSpore's form: the declared type of the array, its elements as float32."""
     array = np.asarray(values)
     data_type = f"DT_{array.dtype.name.upper()}"
     elements = array.astype(np.float32).ravel().tolist()
@@ -295,7 +294,7 @@ def chain_graph(*operations: str) -> anf_ir_pb2.GraphProto:
 
 
 def png(pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
-    """The smallest PNG writer: 8-bit RGB, no filter."""
+    """Return pixels as a minimal PNG: 8-bit RGB, no filter."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

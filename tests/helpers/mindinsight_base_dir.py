@@ -1,7 +1,7 @@
-"""A base dir with what MindInsight's REST API has particular answers for, the same bytes each time.
+"""A base dir for which MindInsight's REST API has particular answers, with the same bytes each time.
 
 In: an empty directory. Out: jobs in it: curves and images beyond its limits, restarts, two devices, odd tensors and
-histograms, landscapes, many tags, a diverged training, and five that its search for important parameters can tell of.
+histograms, landscapes, many tags, a diverged training, and five jobs for its search for important parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BEGAN = 1_700_000_000
 
 
 def make_base_dir(base_dir: Path) -> Path:
-    """Write the jobs; a log file was last changed at the timestamp in its name."""
+    """Write the jobs; the modification time of a log file is the time in its name."""
     _curves(base_dir)
     _payloads(base_dir)
     _histograms(base_dir)

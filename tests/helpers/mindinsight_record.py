@@ -1,7 +1,7 @@
-"""What MindInsight 2.3.1's server answered, kept in a file: short answers in full, long ones as a digest.
+"""The recorded answers of MindInsight 2.3.1's server in a file: short answers in full, long ones as a digest.
 
-In: answers. Out: their kept form, by request. `make test-mindspore` holds that the file is what the server answers;
-with LINEAGE_STORE_TEST_UPDATE_SNAPSHOTS=1 it is written anew.
+In: answers. Out: their recorded form, by request. `make test-mindspore` checks that the server's answers are those in
+the file; with LINEAGE_STORE_TEST_UPDATE_SNAPSHOTS=1 it rewrites the file.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Kept = tuple[int, str, Any]
 
 
 def kept(answered: Answered) -> Kept:
-    """An answer as the file has it."""
+    """Return the recorded form of an answer."""
     text = json.dumps(answered.content, sort_keys=True)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return answered.status, answered.media_type, answered.content if len(text) <= _LONGEST else digest
 
 
 def key(asked: Asked) -> str:
-    """A request as the file calls it."""
+    """Return the name of a request in the file."""
     return f"{asked.method} {asked.path} {json.dumps(asked.body) if asked.body is not None else ''}".strip()
 
 
 def as_lines(answers: Mapping[str, Mapping[str, Kept]]) -> str:
-    """The content of the file: a line a request."""
+    """Return the content of the file: one line per request."""
     parts = [
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(f"{json.dumps(asked)}: {json.dumps(told)}" for asked, told in by_request.items())
@@ -46,7 +46,7 @@ def as_lines(answers: Mapping[str, Mapping[str, Kept]]) -> str:
 
 
 def made(client: httpx.Client) -> Iterator[Asked]:
-    """What is asked about the jobs that `mindinsight_base_dir` makes."""
+    """Yield the requests about the jobs that `mindinsight_base_dir` makes."""
     tags = tags_of(client)
     train_ids = [train_id for train_id, plugins in tags.items() if any(plugins.values())]
     yield from of_base_dir(train_ids)
@@ -56,7 +56,7 @@ def made(client: httpx.Client) -> Iterator[Asked]:
 
 
 def golden(client: httpx.Client) -> Iterator[Asked]:
-    """What is asked about some of the golden jobs."""
+    """Yield the requests about some of the golden jobs."""
     tags = tags_of(client)
     for train_id in GOLDEN_JOBS:
         yield from of_job(train_id, tags[train_id])

@@ -1,8 +1,8 @@
-"""Requests to MindInsight's REST API, the same to its server and to ours, and when two answers are the same.
+"""Requests to MindInsight's REST API, which its server and ours both get, and the comparison of their answers.
 
-In: the tags of the jobs of a base dir. Out: requests; answers in a form that can be compared. What is not compared:
-`dataset_mark`, which is a digest here; the words for NaN, which MindInsight writes bare where that is no JSON; the sign
-of zero, which SQLite loses; the last digits of an importance, which depend on the version of NumPy.
+In: the tags of the jobs of a base dir. Out: requests; answers in a form that can be compared. Not compared are
+`dataset_mark`, which is a digest in our answers; the spelling of NaN, which MindInsight writes as invalid JSON; the
+sign of zero, which SQLite loses; the last digits of an importance, which depend on the version of NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lineage_store.json_values import for_json
 
 BEGIN = "/v1/mindinsight/"
 Tags = Mapping[str, Mapping[str, Sequence[str]]]
-"""Of each job, by plugin."""
+"""The tags of each job, by plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +29,23 @@ class Asked:
 
     method: str
     path: str
-    """With its query."""
+    """The path with the query."""
     body: Any = None
-    """As JSON; text goes as it is."""
+    """Sent as JSON; text is sent unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What can be compared of an answer."""
+    """The comparable parts of an answer."""
 
     status: int
     media_type: str
     content: Any
-    """JSON read, or the length of other content."""
+    """The parsed JSON, or the length of other content."""
 
 
 def ask(client: httpx.Client, asked: Asked) -> Answered:
-    """Put the request."""
+    """Send the request."""
     body = asked.body if isinstance(asked.body, str) else json.dumps(asked.body)
     sent: dict[str, Any] = {"content": body, "headers": {"Content-Type": "application/json"}}
     answer = client.request(asked.method, BEGIN + asked.path, **({} if asked.method == "GET" else sent))
@@ -57,7 +57,7 @@ def ask(client: httpx.Client, asked: Asked) -> Answered:
 
 
 def may_stand_for(asked: Asked, ours: Answered, theirs: Answered) -> bool:
-    """Whether our answer is as good as theirs: the same, or one where its own server fails or has dropped a step."""
+    """Return whether our answer equals theirs, or answers where their server fails or has dropped the step."""
     if ours == theirs or (theirs.status == 500 and ours.status < 500):
         return True
     code = theirs.content.get("error_code") if isinstance(theirs.content, dict) else None
@@ -69,7 +69,7 @@ _DROPPED = ("5054500D", "50545014")
 
 
 def comparable(content: Any, key: str = "") -> Any:
-    """JSON without what need not be equal."""
+    """Return JSON without the parts that need not be equal."""
     if isinstance(content, dict):
         return {key: comparable(value, key) for key, value in content.items() if key != "dataset_mark"}
     if isinstance(content, list):
@@ -80,18 +80,18 @@ def comparable(content: Any, key: str = "") -> Any:
 
 
 def tags_of(client: httpx.Client) -> Tags:
-    """What the server lists, after every job was opened."""
+    """Return the tags that the server lists, after opening each job."""
     jobs = client.get(f"{BEGIN}datavisual/train-jobs", params={"limit": 999}).json()["train_jobs"]
     return {job["train_id"]: job["plugins"] for job in jobs}
 
 
 def get(path: str, *pairs: tuple[str, object]) -> Asked:
-    """A GET with these parameters."""
+    """Return a GET with these parameters."""
     return Asked("GET", f"{path}?{urlencode(pairs)}" if pairs else path)
 
 
 def of_job(train_id: str, tags: Mapping[str, Sequence[str]]) -> Iterator[Asked]:
-    """Everything about one job that the page asks, and what lies beside it."""
+    """Yield all requests of the page about one job, and more of the same kinds."""
     job = ("train_id", train_id)
     for plugin in (*tags, "loss"):
         yield get("datavisual/single-job", ("plugin_name", plugin), job)
@@ -149,7 +149,7 @@ def _of_graph(job: tuple[str, object], tags: Mapping[str, Sequence[str]]) -> Ite
 
 
 def of_base_dir(train_ids: Sequence[str]) -> Iterator[Asked]:
-    """What is asked of all jobs at once, and what is asked wrongly."""
+    """Yield requests about all jobs together, and invalid requests."""
     first, last = train_ids[0], train_ids[-1]
     for query in ("", "?limit=3", "?limit=3&offset=2", "?offset=10000", "?limit=999", *_BAD_PAGES):
         yield get(f"datavisual/train-jobs{query}")
@@ -183,7 +183,7 @@ def of_base_dir(train_ids: Sequence[str]) -> Iterator[Asked]:
 
 
 def _of_any(job: tuple[str, object]) -> Iterator[Asked]:
-    """Of a job that may not be there."""
+    """Yield requests about a job that may not exist."""
     for path in ("datavisual/train-jobs", "datasets/dataset_graph", "datavisual/landscape/intervals"):
         yield get(path, job)
     for path in (
@@ -206,7 +206,7 @@ _BAD_PAGES = ("?limit=1000", "?limit=0", "?limit=a", "?limit=", "?offset=-1", "?
 
 
 def conditions(objects: Sequence[Mapping[str, Any]], number: int, seed: int = 0) -> Iterator[Asked]:
-    """Random conditions on values that jobs have, with order and pages; some are refused."""
+    """Yield random conditions on values that jobs have, with order and pages; some are refused."""
     chance = random.Random(seed)
     values = _values(objects)
     for _ in range(number):
@@ -227,7 +227,7 @@ def conditions(objects: Sequence[Mapping[str, Any]], number: int, seed: int = 0)
 
 
 def _values(objects: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """What jobs have, by the names that conditions use."""
+    """Return the values of the jobs, by the names that conditions use."""
     values: dict[str, list[Any]] = {"summary_dir": [each["summary_dir"] for each in objects]}
     for each in objects:
         model = dict(each["model_lineage"])
@@ -240,7 +240,7 @@ def _values(objects: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def remarks(train_id: str) -> Iterator[Asked]:
-    """Labels and remarks that are refused, and some that are not, which leave the job as it was."""
+    """Yield labels and remarks, some of which are refused; at the end the job is as before."""
     wrong: list[Any] = [{"tag": 1.0}, {"tag": 11}, {"tag": None}, {"remark": 5}, {"x": 5}]
     wrong += [{"remark": "x" * 129}, {"tag": "x", "y": 1}, [], 5, {}]
     for train, body in (

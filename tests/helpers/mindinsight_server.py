@@ -1,6 +1,7 @@
 """MindInsight 2.3.1's own server, in an environment of its own, for the length of a block.
 
-In: a base dir, an empty directory for what it writes at home. Out: a client. `make environments` makes the environment.
+In: a base dir, and an empty directory that serves as its home. Out: a client. `make environments` makes the
+environment.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _QUIET_LOOKS = 5
 
 @contextmanager
 def mindinsight(base_dir: Path, home: Path) -> Iterator[httpx.Client]:
-    """A client of a server that has read all jobs."""
+    """Yield a client of a server that has read all jobs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     environment = os.environ | {
@@ -50,7 +51,7 @@ def mindinsight(base_dir: Path, home: Path) -> Iterator[httpx.Client]:
 
 
 def open_job(client: httpx.Client, train_id: str) -> None:
-    """Let the server read a job, and wait until it has: while it reads, answers are parts."""
+    """Let the server read a job, and wait until it has: until then its answers are incomplete."""
     quiet, until = 0, time.monotonic() + _WITHIN_S
     while quiet < _QUIET_LOOKS and time.monotonic() < until:
         client.get(f"{BEGIN}datavisual/plugins", params={"train_id": train_id, "manual_update": "true"})

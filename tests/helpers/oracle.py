@@ -1,8 +1,8 @@
-"""A second reader of summary files, which shares no code with the package: struct and a few lines of protobuf.
+"""A second reader of summary files, with struct and a few lines of protobuf; it shares no code with the package.
 
 In: a summary file, or bytes of one. Out: its frames, and its scalars in the order in which they were written.
-`payloads` and `scalars` trust every length and check no checksum, so they are for sound files only; `sound_frame` is
-for others.
+`payloads` and `scalars` trust every length and check no checksum, so they are for undamaged files only; `sound_frame`
+is for others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OracleScalar:
 
 
 def sound_frame(content: bytes, start: int) -> bytes | None:
-    """The payload of the complete frame with matching checksums at index `start`; None when there is none."""
+    """Return the payload of the complete frame with valid checksums at index `start`; None when there is none."""
     if start + 16 > len(content):
         return None
     length, length_checksum = struct.unpack_from("<QI", content, start)
@@ -38,7 +38,7 @@ def sound_frame(content: bytes, start: int) -> bytes | None:
 
 
 def payloads(path: Path) -> Iterator[bytes]:
-    """The payload of every frame."""
+    """Yield the payload of every frame."""
     content, position = path.read_bytes(), 0
     while position < len(content):
         (length,) = struct.unpack_from("<Q", content, position)
@@ -47,12 +47,12 @@ def payloads(path: Path) -> Iterator[bytes]:
 
 
 def scalars(path: Path) -> list[OracleScalar]:
-    """Every scalar of a summary file."""
+    """Yield every scalar of a summary file."""
     return [scalar for payload in payloads(path) for scalar in scalars_in(payload)]
 
 
 def scalars_in(payload: bytes) -> list[OracleScalar]:
-    """Every scalar of an event."""
+    """Yield every scalar of an event."""
     found = []
     event = dict(_fields(payload))
     wall_time = _double(event.get(1, bytes(8)))

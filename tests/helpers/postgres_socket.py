@@ -1,6 +1,6 @@
-"""A socket in front of a PostgreSQL server: what stands there is asked in the server's place.
+"""A socket in place of a PostgreSQL server's: a function of the test serves the clients.
 
-In: the server's URL, the directory of its socket's double, and who serves a client. Out: the URL through it.
+In: the server's URL, a directory for the socket, and the function that serves a client. Out: the URL with this socket.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sqlalchemy.engine import make_url
 
 
 def socket_name(url: str) -> str:
-    """What PostgreSQL calls the socket of its port, in whichever directory."""
+    """Return PostgreSQL's name for the socket of a port, in any directory."""
     parsed = make_url(url)
     return f".s.PGSQL.{parsed.port or parsed.query.get('port', 5432)}"
 
 
 def server_socket(url: str) -> str:
-    """The path of the server's own socket. Skips the test on a server that has none here."""
+    """Return the path of the server's own socket. Skips the test if the server has none on this host."""
     directory = make_url(url).query.get("host")
     if directory is None:
         pytest.skip("nothing can stand before a server that has no socket here")

@@ -1,4 +1,4 @@
-"""The command line, run: how it ended, and what it writes on a terminal."""
+"""Run the command line: how it ended, and what it writes to a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Run = Callable[..., Finished]
 def on_terminal(
     *arguments: object, url: str, columns: int = 200, environment: dict[str, str] | None = None
 ) -> str:
-    """What the program, run in this process, writes when stdin, stdout and stderr are a terminal."""
+    """Return what the program, run in this process, writes when stdin, stdout and stderr are a terminal."""
     settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     settings |= {"LINEAGE_STORE_DATABASE_URL": url, "TERM": "xterm", "COLUMNS": str(columns), "PAGER": "cat"}
     settings |= environment or {}
@@ -46,7 +46,7 @@ def on_terminal(
 
 @contextmanager
 def logging_kept() -> Iterator[None]:
-    """What the program does to the root logger of this process is undone."""
+    """Undo after the block what the program does to the root logger of this process."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
@@ -57,7 +57,7 @@ def logging_kept() -> Iterator[None]:
 
 @contextmanager
 def _terminal(seen: bytearray) -> Iterator[None]:
-    """This process, and what it starts, is on a terminal; what is written there is seen."""
+    """Put this process and its children on a terminal, and collect what they write there."""
     ours, theirs = pty.openpty()
     reader = threading.Thread(target=lambda: seen.extend(b"".join(iter(lambda: _read(ours), b""))))
     reader.start()
@@ -82,5 +82,5 @@ def _terminal(seen: bytearray) -> Iterator[None]:
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
-    except OSError:  # what Linux says when the other side of a terminal is closed
+    except OSError:  # Linux's error when the other side of a terminal is closed
         return b""

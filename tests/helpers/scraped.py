@@ -1,4 +1,4 @@
-"""What Prometheus reads: samples by name and labels."""
+"""Prometheus metrics as a scraper parses them: samples by name and labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scraped:
     families: list[Metric]
 
     def value(self, name: str, **labels: object) -> float:
-        """The only sample of a name with these labels, and perhaps others."""
+        """Return the value of the only sample with a name and these labels; it may have others too."""
         wanted = {label: str(value) for label, value in labels.items()}.items()
         (found,) = [
             sample.value
@@ -27,7 +27,7 @@ class Scraped:
         return float(found)
 
     def labels(self) -> dict[str, set[str]]:
-        """The labels that the samples of each name have."""
+        """Return by name the labels that its samples have."""
         found = dict[str, set[str]]()
         for sample in self._samples():
             found.setdefault(sample.name, set()).update(sample.labels)
@@ -38,5 +38,5 @@ class Scraped:
 
 
 def scraped(text: str) -> Scraped:
-    """What a text in Prometheus' format holds."""
+    """Parse a text in Prometheus' format."""
     return Scraped(list(text_string_to_metric_families(text)))

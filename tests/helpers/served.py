@@ -64,7 +64,7 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
 
 @contextmanager
 def server_process(url: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
-    """A server in a process of its own, which may be killed, and a client."""
+    """Run a server in a process of its own, which the test may kill; yield it and a client."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = [sys.executable, "-c", _SERVE, str(listener.fileno())]

@@ -1,4 +1,4 @@
-"""Text that a reviewer has seen: compared with a file, which is rewritten when UPDATE_VARIABLE is set."""
+"""Text that a reviewer has approved: compared with a file, which is rewritten when UPDATE_VARIABLE is set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UPDATE_VARIABLE = "LINEAGE_STORE_TEST_UPDATE_SNAPSHOTS"
 
 
 def assert_matches_snapshot(name: str, text: str) -> None:
-    """Fail unless tests/snapshots/`name` holds exactly `text`."""
+    """Fail unless the content of tests/snapshots/`name` is `text`."""
     path = SNAPSHOTS / name
     if os.environ.get(UPDATE_VARIABLE):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""A hot standby of the tests' own PostgreSQL server, made by pg_basebackup, and what befalls it.
+"""A hot standby of the tests' own PostgreSQL server, made by pg_basebackup, and the events that disturb it.
 
-In: the URL of a database on the server. Out: the URL of the same database on the standby, which follows it; blocks in
-which it lags, or has no patience with questions.
+In: the URL of a database on the server. Out: the URL of the same database on the standby, which follows the primary;
+blocks in which it lags, or cancels queries at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CATCHES_UP_WITHIN_S = 60.0
 
 @contextmanager
 def hot_standby(url: str) -> Iterator[str]:
-    """A standby for the length of a block. Skips the test on a server that is not ours."""
+    """Run a standby for the length of a block. Skips the test if the server is not the tests' own."""
     if SERVER_VARIABLE in os.environ:
         pytest.skip("a standby can be made of the tests' own server alone")
     with warnings.catch_warnings():
@@ -49,20 +49,20 @@ def hot_standby(url: str) -> Iterator[str]:
 
 
 def on_standby(standby_server: str, url: str) -> str:
-    """The URL of a database on the standby, which has it by now."""
+    """Return the URL of a database on the standby, once it exists there."""
     standby = make_url(standby_server)
     wait_until_caught_up(url, standby_server)
     return standby.set(database=make_url(url).database).render_as_string(hide_password=False)
 
 
 def wait_until_caught_up(primary: str, standby: str) -> None:
-    """Return when the standby shows what the primary has committed."""
+    """Wait until the standby shows what the primary has committed."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     with (
         psycopg.connect(plain(primary)) as writer,
         psycopg.connect(plain(standby), autocommit=True) as reader,
     ):
-        writer.execute("SET synchronous_commit = on")  # what is before this commit is sent with it
+        writer.execute("SET synchronous_commit = on")  # everything before this commit is sent with it
         writer.execute("SELECT pg_logical_emit_message(true, '', '')")
         writer.commit()
         (wanted,) = writer.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
@@ -74,7 +74,7 @@ def wait_until_caught_up(primary: str, standby: str) -> None:
 
 @contextmanager
 def paused(standby: str) -> Iterator[None]:
-    """The standby replays nothing meanwhile."""
+    """Let the standby replay nothing during the block."""
     execute(standby, "SELECT pg_wal_replay_pause()")
     _until(standby, "SELECT pg_get_wal_replay_pause_state() = 'paused'")
     try:
@@ -85,7 +85,7 @@ def paused(standby: str) -> Iterator[None]:
 
 @contextmanager
 def impatient(standby: str) -> Iterator[None]:
-    """The standby ends at once the questions that keep it from replaying."""
+    """Let the standby cancel at once the queries that keep it from replaying."""
     reload = "SELECT pg_reload_conf()"
     execute(standby, "ALTER SYSTEM SET max_standby_streaming_delay = 0", reload)
     _until(standby, "SELECT current_setting('max_standby_streaming_delay') = '0'")
@@ -97,7 +97,7 @@ def impatient(standby: str) -> Iterator[None]:
 
 @contextmanager
 def held_up(primary: str, standby: str, table: str) -> Iterator[None]:
-    """Questions about a table wait on the standby, for a lock that somebody has on the primary."""
+    """Let queries on a table wait on the standby during the block, for a lock that is held on the primary."""
     with psycopg.connect(plain(primary)) as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         wait_until_caught_up(primary, standby)
@@ -105,7 +105,7 @@ def held_up(primary: str, standby: str, table: str) -> Iterator[None]:
 
 
 def end_what_reads(primary: str, standby: str, table: str) -> None:
-    """Let the standby replay what a question that has read a table and waits is in the way of."""
+    """Wait for a query on the standby that has read a table and waits; let the standby cancel it to replay a lock."""
     waits = "SELECT xact_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     _until(standby, f"SELECT EXISTS ({waits})")
     with psycopg.connect(plain(standby)) as connection:
@@ -115,22 +115,22 @@ def end_what_reads(primary: str, standby: str, table: str) -> None:
 
 
 def cut_off(standby: str) -> None:
-    """Let the standby get no more of what its primary writes."""
+    """Stop the standby's replication from its primary."""
     execute(standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
     _until(standby, "SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)")
 
 
 def promote(standby: str) -> None:
-    """Let the standby take over with what it has.
+    """Promote the standby with what it has received.
 
-    What it still has to replay may end the very statement that waits for its promotion, which goes on.
+    Replaying the rest may cancel the statement that waits for the promotion; the promotion goes on.
     """
     execute(standby, "SELECT pg_promote(wait => false) WHERE pg_is_in_recovery()")
     _until(standby, "SELECT NOT pg_is_in_recovery()")
 
 
 def execute(url: str, *statements: str) -> None:
-    """Run statements, each in a transaction of its own, and again where a standby ends it to replay."""
+    """Run statements, each in a transaction of its own; again, if the standby cancels one to replay."""
     with psycopg.connect(plain(url), autocommit=True) as connection:
         for statement in statements:
             wait_until(partial(_holds, connection, statement, ()))
@@ -142,7 +142,7 @@ def _until(url: str, condition: str) -> None:
 
 
 def _holds(connection: psycopg.Connection, statement: str, wanted: tuple[object, ...] = (True,)) -> bool:
-    """Whether a statement answered that, or anything (`()`); no, where a standby ended it to replay."""
+    """Return whether a statement returned the row `wanted`, or any (`()`); False if the standby cancelled it."""
     try:
         answer = connection.execute(statement)
     except psycopg.errors.SerializationFailure:

@@ -1,4 +1,4 @@
-"""Jobs put straight into the tables, for tests of the query side that need no log files."""
+"""Insert jobs directly into the tables, for tests of the query side that need no log files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WORDS = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """What a test wants to find again. `fields` by public name; floats may be NaN or infinite."""
+    """A job that a test can query. `fields` are by public name; floats may be NaN or infinite."""
 
     train_id: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
     summaries: Mapping[str, Any] = field(default_factory=dict)
-    """By `best/NAME` and `first/NAME`."""
+    """Keys are `best/NAME` and `first/NAME`."""
     update_time: int = 0
     label: int | None = None
     remark: str | None = None
@@ -41,13 +41,13 @@ class StoredJob:
 
 
 def add_base_dir(connection: Connection, path: str = "/logs") -> int:
-    """Returns its id."""
+    """Store a base dir; return its id."""
     row = {"path": path, "path_key": texts.key(path), "created_at": NOW}
     return _insert(connection, tables.base_dir, row)
 
 
 def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
-    """Store a job with its lineage; returns its id."""
+    """Store a job with its lineage; return its id."""
     known = {
         name: getattr(job, name) for name in ("update_time", "state", "outcome", "host", "first_file_time")
     }
@@ -83,7 +83,7 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
 
 
 def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, **known: object) -> int:
-    """Store a job without lineage; returns its id."""
+    """Store a job without lineage; return its id."""
     row = {
         "base_dir_id": base_dir_id,
         "train_id": texts.to_stored(train_id),

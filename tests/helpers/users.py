@@ -1,6 +1,6 @@
-"""Two users of one store: what is done here as another user, and a store that is open in a process of this one.
+"""Two users of one store: run a block as another user, or keep a store open in another process of this user.
 
-In: a SQLite file. Out: contexts. Only root can be another user; the files must lie where both may go.
+In: a SQLite file. Out: contexts. Only root can become another user; the files must be where both users have access.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with reading(store.engine):
 
 @contextmanager
 def another_user() -> Iterator[None]:
-    """Let what is done here be done as another user."""
+    """Run the block as another user."""
     os.setresuid(ANOTHER_USER, ANOTHER_USER, 0)
     try:
         yield
@@ -40,7 +40,7 @@ def another_user() -> Iterator[None]:
 
 @contextmanager
 def open_elsewhere(path: Path) -> Iterator[None]:
-    """Its user has it open in another process, as a daemon does."""
+    """Keep the store open in another process of its user, as a daemon does."""
     command = [sys.executable, "-c", _HOLD, f"sqlite:///{path}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

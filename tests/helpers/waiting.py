@@ -1,4 +1,4 @@
-"""Waiting in tests: for a condition, with a generous end that only what is broken reaches; never for time to pass."""
+"""Wait in tests for a condition, never for time to pass; the limit is so generous that only a defect reaches it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def wait_until(
     within_s: float = WITHIN_S,
     pause_s: float = 0.05,
 ) -> T:
-    """What a condition says when it holds; before it is asked again, the others are called in turn."""
+    """Return what the condition returns once that is true; call each of `meanwhile` before each further try."""
     end = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < end, f"no {what} within {within_s:g} s"

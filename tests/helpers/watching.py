@@ -1,4 +1,4 @@
-"""What the kernel says was opened in a directory, by whatever process and way."""
+"""What the kernel reports as opened in a directory, by any process and in any way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HERE, _EXCHANGE = -100, 2
 
 @contextmanager
 def unopened(*directories: Path) -> Iterator[None]:
-    """Fail if one of the directories, or a file in one, is opened or read meanwhile."""
+    """Fail if one of the directories, or a file in one, is opened or read during the block."""
     descriptor = _LIBC.inotify_init1(os.O_NONBLOCK)
     for directory in directories:
         assert _LIBC.inotify_add_watch(descriptor, os.fsencode(directory), _OPENED_OR_READ) > 0
@@ -27,7 +27,7 @@ def unopened(*directories: Path) -> Iterator[None]:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two paths change places in one moment."""
+    """Exchange two paths in one atomic step."""
     names = os.fsencode(one), os.fsencode(other)
     assert _LIBC.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0, os.strerror(ctypes.get_errno())
 

@@ -1,4 +1,4 @@
-"""Statistics for the planner: gathered after much was read, by one pass or by many, and not after little."""
+"""Statistics for the planner: gathered after much was read, by one pass or by several, and not after little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of files: where they are read, and when new ones are registered, makes no difference to what is stored."""
+"""Batches of files: where they are read, and when new files are registered, does not change what is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vectorised = false` changes no row: what the fast path and the plain one make of files, held against each other."""
+"""`vectorised = false` changes no row: the fast path and the plain one are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of what a job may cost: what lies beyond is left out and told, neighbours are read, and memory stays small."""
+"""Bounds per job: what exceeds them is left out and reported, neighbours are read, and memory stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The golden jobs ingested at once, against a second reader, MindInsight's curves, and the other database."""
+"""The golden jobs ingested at once, compared with a second reader, MindInsight's curves, and the other database."""
 
 from __future__ import annotations
 

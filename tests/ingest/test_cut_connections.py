@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that break at any byte, in the answer to COMMIT too, and servers that do not answer."""
+"""Connections to PostgreSQL that break at any byte, also in the answer to COMMIT, and servers that do not answer."""
 
 from __future__ import annotations
 

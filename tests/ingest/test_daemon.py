@@ -1,4 +1,4 @@
-"""The daemon as a whole: several base dirs, signals, and what remains when it is stopped or killed."""
+"""The daemon as a whole: several base dirs, signals, and what is left when it is stopped or killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has changed between disk and store: pure, so a table says it all."""
+"""The comparison of disk and store, which is pure: one table has all its cases."""
 
 from __future__ import annotations
 

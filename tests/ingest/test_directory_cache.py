@@ -1,4 +1,4 @@
-"""What is remembered of a base dir: it spares looks at what has not changed, and never hides what has."""
+"""The cache of a base dir's directories: it saves looking at unchanged ones, and never hides a change."""
 
 from __future__ import annotations
 

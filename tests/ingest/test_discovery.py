@@ -1,4 +1,4 @@
-"""Which directories and files are looked at, and what is said of the others."""
+"""Which directories and files are looked at, and what is reported about the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps may be as far apart as an int64 reaches: whatever their order, each is kept with its last value."""
+"""Steps may be as far apart as int64 allows: in any order, each is stored with its last value."""
 
 from __future__ import annotations
 

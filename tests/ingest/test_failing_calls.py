@@ -1,4 +1,4 @@
-"""Every error that a filesystem may give, at every call by which log files are read: it costs one file, for as long."""
+"""Every error of a filesystem, at every call that reads log files: it affects one file, and only while it lasts."""
 
 from __future__ import annotations
 

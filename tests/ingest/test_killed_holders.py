@@ -1,4 +1,4 @@
-"""An ingester that was killed: who comes next on its host leads at once, elsewhere when the lead has ended."""
+"""A killed ingester: a successor on the same host leads at once, on another host when the lease has expired."""
 
 from __future__ import annotations
 

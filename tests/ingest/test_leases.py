@@ -1,4 +1,4 @@
-"""Exactly once: leases, bookmarks, and commits of which nobody knows whether they happened."""
+"""Exactly once: leases, bookmarks, and commits whose result is unknown."""
 
 from __future__ import annotations
 

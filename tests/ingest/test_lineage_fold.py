@@ -1,4 +1,4 @@
-"""What a job's lineage files come to: each sentence of the rule, on files that are read in one go or grow late."""
+"""The lineage of a job from its log files: each sentence of the rule, on files that are read at once or grow later."""
 
 from __future__ import annotations
 

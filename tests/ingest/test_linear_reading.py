@@ -1,4 +1,4 @@
-"""Twice the bytes take twice the work, whatever they are: what is read, checked and looked at is counted, not timed."""
+"""Twice the bytes take twice the work, whatever they are: reads, checksums and searches are counted, not timed."""
 
 from __future__ import annotations
 

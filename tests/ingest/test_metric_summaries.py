@@ -1,4 +1,4 @@
-"""What all evaluations of a job come to: the first of each metric and the best, by which way is better."""
+"""Summaries of all evaluations of a job: the first and the best result of each metric, least or greatest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vanishes keeps its rows and is marked; what cannot be seen is not taken for gone."""
+"""Rows of vanished files stay and are marked; files that cannot be seen do not count as vanished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that SQL cannot hold, names that are no text, and times that are no times: all of it arrives."""
+"""Text that SQL cannot store, names that are no text, and times that are no times: all of them are ingested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""v_job.outcome: what the log files of a job tell of the end of its training."""
+"""v_job.outcome: what the log files of a job say about the end of its training."""
 
 from __future__ import annotations
 

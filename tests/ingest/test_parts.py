@@ -1,4 +1,4 @@
-"""A base dir is compared with the store part by part: what is held is a part, and what comes of it is the same."""
+"""A base dir is compared with the store in parts: only a part is in memory, and the result is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that is removed, or put back as it once was, under those who use it."""
+"""A store that is removed, or replaced by an older copy, while it is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second log format is one row of the table: whatever is done with MindSpore's files is done with its files too."""
+"""A second log format is one row of the table: everything that works for MindSpore's files works for its files too."""
 
 from __future__ import annotations
 

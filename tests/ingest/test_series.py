@@ -1,4 +1,4 @@
-"""Statistics of series against numpy, however samples arrive; and which samples a restart supersedes."""
+"""Statistics of series compared with numpy, in whatever portions samples arrive; and what a restart supersedes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards: parts of a base dir's jobs, led by several at once; each job belongs to one, and nobody writes another's."""
+"""Shards: several ingesters lead parts of a base dir's jobs; each job belongs to one, and no other writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However files grow and passes end, the store comes to hold what one look at the whole would have put there."""
+"""However files grow and passes end, the store ends up with what a single pass over the whole would store."""
 
 from __future__ import annotations
 

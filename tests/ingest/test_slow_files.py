@@ -1,4 +1,4 @@
-"""Slow files wait alone: others are read meanwhile, and who took more than their time is read after all others."""
+"""Only slow files wait: others are read meanwhile, and jobs that took more than their share of time are read last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status files of daemons: who may write and read them, and what becomes of them."""
+"""The status files of daemons: who may write and read them, and when they are removed."""
 
 from __future__ import annotations
 

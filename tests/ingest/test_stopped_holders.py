@@ -1,4 +1,4 @@
-"""A leader that is stopped (SIGSTOP): another takes over, and the first one's writes are refused when it goes on."""
+"""A leader that is stopped (SIGSTOP): another takes over, and the first one's writes are refused when it continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that make no frame: they wait, are given up with a note, and never cost more than themselves."""
+"""Bytes that are no frame: they wait, are given up with a note, and never affect other bytes."""
 
 from __future__ import annotations
 

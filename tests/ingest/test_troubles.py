@@ -1,4 +1,4 @@
-"""A follower whose database fails: what is said of it, and that it goes on when the cause has ended."""
+"""A follower whose database fails: what it reports, and that it goes on when the cause has ended."""
 
 from __future__ import annotations
 

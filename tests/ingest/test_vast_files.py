@@ -1,4 +1,4 @@
-"""Files of holes, of any size and time: they cost themselves, are told by name, and no sum of theirs fails others."""
+"""Sparse files of any size and time: they affect only themselves, are reported by name, and no sum overflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard: clocks that are set, followers that stand still, and what systemd is told."""
+"""The watchdog: clocks that are set, followers that make no progress, and what systemd is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that hang, crash or exhaust the reading process cost themselves: after three failed reads they are left."""
+"""Files that hang, crash or exhaust the reading process affect only themselves; they are left after three failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups of a store, and a store restored from one: what log files have gained since is read again, once."""
+"""Backups of a store, and a restored store: what log files have gained since the backup is read again, once."""
 
 from __future__ import annotations
 

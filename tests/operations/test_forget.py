@@ -1,4 +1,4 @@
-"""Forgetting a base dir: the store is as if it had never known it, and nothing else is touched."""
+"""Forgetting a base dir: the store is as if it had never known it, and nothing else changes."""
 
 from __future__ import annotations
 

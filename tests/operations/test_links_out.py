@@ -1,6 +1,6 @@
-"""Links and special files that somebody puts where log files are: nothing outside the base dir is read, and it is told.
+"""Links and special files in place of log files: nothing outside the base dir is read, and the attempt is reported.
 
-What is outside is watched by the kernel: whoever opens it, in whatever way, fails the test.
+The kernel watches what is outside: a test fails if anything opens it in any way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics: they tell what the store holds, add up over passes, and outlive the database's absence."""
+"""Metrics: they report the contents of the store, add up over passes, and are served while the database is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving a base dir: all that the store holds of it is at the new path, whole, and nothing is read again."""
+"""Moving a base dir: everything that the store has of it is at the new path, and nothing is read again."""
 
 from __future__ import annotations
 

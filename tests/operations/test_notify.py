@@ -1,4 +1,4 @@
-"""`[notify]`: a webhook or a command is told what happens, at least once, and ingest waits for nobody."""
+"""`[notify]`: a webhook or a command gets each event at least once, and ingest does not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`[keep]`: jobs go by age, number and size of the store, by a daemon or at once; what a dry run lists, and no more."""
+"""`[keep]`: jobs are removed by age, number and size of the store, by a daemon or at once, as a dry run lists them."""
 
 from __future__ import annotations
 

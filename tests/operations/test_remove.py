@@ -1,4 +1,4 @@
-"""Removing jobs by rule: out of sight at once, gone in the end, and not brought back by ingest."""
+"""Removing jobs by rule: hidden at once, deleted in the end, and not brought back by ingest."""
 
 from __future__ import annotations
 

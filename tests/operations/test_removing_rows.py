@@ -1,4 +1,4 @@
-"""What removal takes grows with the rows that go, however long a series is and however many jobs there are."""
+"""The cost of removal depends on the deleted rows only, however long a series is and however many jobs there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading again: readers see the old until the new is there, and what was mended is found."""
+"""Reading again: readers see the old rows until the new ones are complete, and repaired files are noticed."""
 
 from __future__ import annotations
 

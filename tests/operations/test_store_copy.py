@@ -1,4 +1,4 @@
-"""A whole store copied into another database, of each kind into each, also when the copying process is killed."""
+"""A whole store copied into another database, from each kind to each, also when the copying process is killed."""
 
 from __future__ import annotations
 

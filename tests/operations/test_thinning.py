@@ -1,4 +1,4 @@
-"""`[keep] every_step_days`: old scalars are thinned, what is told of them stays true, and what grows is whole again."""
+"""`[keep] every_step_days`: old scalars are thinned, answers about them stay true, files that grow are read again."""
 
 from __future__ import annotations
 

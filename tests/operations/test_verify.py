@@ -1,4 +1,4 @@
-"""Verification: a store that agrees with its log files is sound, and one that does not is found out."""
+"""Verification: a store that agrees with its log files passes, and one that does not is detected."""
 
 from __future__ import annotations
 

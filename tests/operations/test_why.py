@@ -1,4 +1,4 @@
-"""Why a file or a job is (not) in the store: each reason, found where it is asked for."""
+"""Why a file or a job is (not) in the store: each reason is found."""
 
 from __future__ import annotations
 

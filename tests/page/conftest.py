@@ -1,4 +1,4 @@
-"""The page as it was built, on a real server, in Debian's Chromium."""
+"""The built page on a real server, in Debian's Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says when there is nothing, not yet, no more, or not now; and that it mends by itself."""
+"""What the page says when there is nothing, not yet, no more, or not now; and that it recovers by itself."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`python -m proofs [name …] [--full] [-n SIZE] [--seed SEED] [--list]`: attack the promises, a line for each.
+"""`python -m proofs [name …] [--full] [-n SIZE] [--seed SEED] [--list]`: attack the promises, print a line for each.
 
     kill       held     1,000 kills on SQLite, 0 lost, 0 duplicated, … · without bookmark check: 37 failures · seed 1
 
-Several are tried two at a time, each in a process of its own, the long ones first.
-Exit code 1 when a promise broke or a control did not; what was skipped is said, and is no failure.
+Several proofs run two at a time, each in a process of its own, the long ones first.
+Exit code 1 when a promise broke or a control did not; skipped proofs are named, and are no failure.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`kill -9` at any moment of `backup` and `restore`: the backup is whole or the older one, the store of one moment.
+"""`kill -9` at any moment of `backup` and `restore`: the backup is complete or the older one, the store consistent.
 
-In: a run whose size counts kills of each, on each database. Out: counts, or an AssertionError. A store goes to and fro
+In: a run whose size counts kills of each, on each database. Out: counts, or an AssertionError. A store is switched
 between two states by restoring its two backups, and backups of it replace each other, while the program is killed at
-random moments and calls. At each moment every row is of the one state or the other, and the backup can be restored; no
-pg_dump and no pg_restore goes on without its program, and what killed ones left beside a backup goes with the next. Of
-a backup that was cut nothing is restored but all of it. The controls write in place, restore in many transactions, and
-let PostgreSQL's programs live on.
+random moments and calls. At each moment all rows are of one of the two states, and the backup can be restored; no
+pg_dump or pg_restore goes on without its program, and the next backup deletes what killed ones left beside it. A backup
+that was cut off is not restored at all. The controls write in place, restore in many transactions, and let
+PostgreSQL's programs live on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bounds: what an idle daemon takes does not grow, a large tree costs little, and an upgrade never stops half way.
+"""Bounds: an idle daemon's use of resources does not grow, a large tree costs little, an upgrade never stops half way.
 
 In: a run whose size counts idle cycles; twice as many log files are the large tree. Out: numbers, or an AssertionError.
-What is measured is measured by the kernel (/proc) in a child that does nothing else. The controls: a reader that does
-not close what it opens, a follower that keeps a little of each cycle, and upgrades that commit piecemeal.
+The kernel (/proc) measures, in a child that does nothing else. The controls: a reader that does not close what it
+opens, a follower that keeps a little of each cycle, and upgrades that commit piecemeal.
 """
 
 from __future__ import annotations

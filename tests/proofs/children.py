@@ -1,7 +1,7 @@
-"""Processes that a proof may kill: forks of this one, which has imported everything, so they are at work in no time.
+"""Processes that a proof may kill: forks of this one, which has imported everything, so that they start at once.
 
-In: a function to run, which opens its own connections. Out: a child. Promises: none is left when its block ends; no
-clean-up of the parent runs in a child.
+In: a function to run, which opens its own connections. Out: a child. Promises: no child is left when its block ends;
+no clean-up of the parent runs in a child.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`kill -9` at any moment of `db copy`: run again, it goes on, and the copy is the source, row by row.
+"""`kill -9` at any moment of `db copy`: run again, it goes on, and the copy equals the source, row by row.
 
 In: a run whose size counts kills for each pair of databases. Out: counts, or an AssertionError. The program is killed
-again and again, at random moments and calls, and run again as docs/operations.md says. As long as it has not come to
-its end, whoever opens the target is told so by name; then every row of every table is the source's, labels, removed
-jobs and jobs without log files among them, `verify` finds no difference, and run once more it says that all is copied.
-The source stays as it is. One control commits rows apart from how far it got, the other opens without the mark.
+again and again, at random moments and calls, and run again as docs/operations.md says. Until it is done, opening the
+target raises an error that names the reason; then every row of every table equals the source's, also labels, removed
+jobs and jobs without log files, `verify` finds no difference, and a further run says that all is copied. The source
+does not change. One control commits rows apart from the progress, the other opens the target without the mark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Power cuts under SQLite while somebody writes remarks: of those that were taken, none is lost.
+"""Power cuts under SQLite while remarks are written: no confirmed remark is lost.
 
-In: a run, and how often to cut. Out: how many remarks were taken, and how many the control lost, which writes them as
-what log files tell is written. Knows nothing else about power cuts (`powercut`).
+In: a run, and how often to cut. Out: how many remarks were confirmed, and how many the control lost, which writes them
+without syncing, like rows from log files. Does not know how power is cut (`powercut`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Damage costs what it touched and no more, gives no wrong sample, and the file lives on.
+"""Damage affects only what it touched, gives no wrong sample, and the file is read on.
 
-Pieces of real log files are damaged: bits flipped, ranges zeroed, cut out, put in, overwritten with others of the same
-file, among them whole headers, whose lengths are believable lies. A good frame follows. What is given up may then touch
-no frame that the damage did not touch, the bookmark must stand at the end, every scalar must be one that was written,
-and the last write of each step must be among them: on both decoding paths, in chunks of any size. Then payloads are
-damaged and framed anew, with good checksums, where the decoder must not fail and both paths must agree. The control
-believes every checksum.
+Pieces of real log files are damaged: bits flipped, ranges zeroed, cut out, inserted, overwritten with others of the
+same file, among them whole headers with plausible lengths. A good frame follows. Then no undamaged frame may be given
+up, the bookmark must be at the end, every scalar must be one that was written, and the last write of each step must be
+among them: on both decoding paths, in chunks of any size. After that, payloads are damaged and framed again with valid
+checksums; the decoder must not fail, and both paths must agree. The control believes every checksum.
 """
 
 from __future__ import annotations

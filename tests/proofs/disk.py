@@ -1,7 +1,7 @@
-"""A disk whose power can be cut: an ext4 in a file, on a loop device, for the tests of what a database makes of that.
+"""A disk whose power can be cut: an ext4 in a file, on a loop device, to test what a database makes of that.
 
-In: a path for the file. Out: a mount for the length of a block, and the cut, which throws away what was not synced, the
-order of writes included. Does not know databases.
+In: a path for the file. Out: a mount for the length of a block, and the power cut, which discards what was not synced,
+and the order of writes. Does not know databases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Databases that fail under a daemon: locked, full, read-only, on real disks and servers.
 
-In: the URL of a store, and for faults of a disk a small one that holds it. Out: a block in which the database fails,
-and after which it does not. Disks are tmpfs mounts of this process alone.
+In: the URL of a store; for faults of a disk, a small disk with the store. Out: a block during which the database fails.
+Disks are tmpfs mounts of this process only.
 """
 
 from __future__ import annotations

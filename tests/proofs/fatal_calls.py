@@ -1,8 +1,8 @@
 """Kills before calls: processes in which `fatal_calls.c` counts writes, sends, fsyncs, unlinks and truncations.
 
-In: work. Out: what it returns, or how it ended. A library that counts must be there when a process starts: `preloaded`
-starts one for a proof, whose forks then can be killed so. Kills at random calls and those at random moments hit what
-the others miss.
+In: work. Out: what it returns, or how it ended. The counting library must be loaded when a process starts: `preloaded`
+starts a process for a proof, whose forks can then be killed at a call. Kills at random calls and kills at random
+moments find different defects.
 """
 
 from __future__ import annotations

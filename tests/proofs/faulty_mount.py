@@ -1,11 +1,11 @@
-"""A filesystem that lies as NFS does: a read-only view of a directory, spoken to the kernel through /dev/fuse.
+"""A filesystem that misreports as NFS does: a read-only view of a directory, served to the kernel through /dev/fuse.
 
 In: a directory, a mount point, and a file of faults (JSON) that is read anew at every request:
 
     stale_s   sizes and times of a path are this old, until it is opened (what NFS calls close-to-open)
     estale    paths that fail with ESTALE, at any request
     eio       paths whose reads fail with EIO
-    holes     {path: position}: from there on, reads give zeros
+    holes     {path: position}: from there on, reads return zeros
     hang      paths (or "" for the root) whose reads and listings do not return
 
 Out: a mount for the length of a block. Paths are relative to the directory. Needs Linux, root and /dev/fuse, but no

@@ -1,9 +1,9 @@
-"""The fence: however daemons are stopped and woken, only the one that leads writes, and soon another leads.
+"""The fence: however daemons are stopped and woken, only the leading one writes, and soon another one leads.
 
 In: a run whose size counts SIGSTOPs. Out: counts, or an AssertionError. Groups of two to eight daemons follow a base
-dir whose file grows. The one that leads is stopped, between transactions, and on PostgreSQL inside them and anywhere;
-when another has taken over, it is woken, at once or later. Every batch notes in its own transaction which epoch wrote
-it and which one led: they must be the same. The control is a writer that does not confirm its lease.
+dir whose file grows. The leading one is stopped, between transactions, and on PostgreSQL inside them and anywhere; when
+another one has taken over, it is woken, at once or later. Every batch notes in its own transaction which epoch wrote it
+and which one led: they must be the same. The control is a writer that does not confirm its lease.
 """
 
 from __future__ import annotations

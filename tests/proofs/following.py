@@ -1,6 +1,6 @@
-"""A log file followed without a database: all that lies between the disk and a write transaction.
+"""Following a log file without a database: everything between the disk and a write transaction.
 
-In: a log file on disk. Out: what each look takes from it, as plain values, and what the store would know of it.
+In: a log file on disk. Out: what each look reads from it, as plain values, and what the store would know of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Hostile text: wherever it comes in, it stays text.
+"""Hostile text stays text, wherever it comes in.
 
-In: a run whose size counts hostile strings. Out: counts, or an AssertionError. Each goes in at one of the doors: a
+In: a run whose size counts hostile strings. Out: counts, or an AssertionError. Each comes in at one of these places: a
 condition's fields, operators, values, sort keys and types; tags, ids, base dirs; the words of the command line; and, in
-log files, the names of jobs, hosts, tags, metrics, user entries, networks and datasets. Then: no SQL text holds it
-(only parameters do), no file outside the base dir is opened, no output holds a control character, a traceback or the
-canary password, every refusal is one of the documented errors, and what was stored comes back as it was.
+log files, the names of jobs, hosts, tags, metrics, user entries, networks and datasets. Then: it is in no SQL text
+(only in parameters), no file outside the base dir is opened, no output has a control character, a traceback or the
+canary password, every refusal is one of the documented errors, and stored text comes back unchanged.
 """
 
 from __future__ import annotations

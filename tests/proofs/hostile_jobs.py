@@ -1,7 +1,7 @@
-"""Hostile jobs: what somebody can put into a base dir to harm those whose jobs lie beside it, a kind each.
+"""Hostile jobs: one of each kind that somebody can put into a base dir to harm the jobs beside it.
 
-In: a base dir, a number, chance. Out: a job directory, or what pretends to be one. `outside` is what nobody of ours may
-read, `mark` the file that code leaves which should never have run.
+In: a base dir, a number, a random generator. Out: a job directory, or something that pretends to be one. `outside` is
+what our processes must not read, `mark` the file that hostile code makes if it is run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hostile strings: attacks of many kinds, mixed and mutated at random. Each holds a mark by which it is found again."""
+"""Hostile strings: attacks of many kinds, mixed and mutated at random. Each has a mark by which it is found again."""
 
 from __future__ import annotations
 

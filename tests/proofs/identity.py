@@ -1,9 +1,9 @@
-"""However files are rewritten, renamed, copied, linked, removed and brought back, each path shows what it holds.
+"""However files are rewritten, renamed, copied, linked, removed and restored, each path shows its own content.
 
 Random histories, many side by side in a base dir, are followed by single ingests, and by a daemon's follower that
 remembers what it saw; either is started anew now and then. The model is a few lines: a path shows the scalars of its
-file, once it has a whole frame, and what it showed last when it is gone. Contents are told apart by nothing else:
-rewritten files may keep their size, their inode and their modification time. The control takes an inode for a file.
+file, once that has a complete frame, and of a removed file those that it showed last. Only contents distinguish files:
+rewritten ones may keep their size, inode and modification time. The control takes an inode for a file.
 """
 
 from __future__ import annotations

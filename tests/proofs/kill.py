@@ -1,10 +1,10 @@
 """`kill -9` at any moment of an ingest loses nothing and repeats nothing.
 
-Files grow while ingesting processes are killed one after the other, at random moments of their work, and at each
-write, send and fsync call of a run of a hundred transactions (`killed_calls`). Then the lease is taken away: two
-processes write at once, and only the check that a bookmark stands where the read began keeps them from repeating each
-other; the control takes that away too. Afterwards everything is read to its end and the ledger is closed: what was lost
-or repeated shows there.
+Files grow while ingesting processes are killed one after the other, at random moments of their work, and at each write,
+send and fsync call of a run of a hundred transactions (`killed_calls`). Then the lease is taken away: two processes
+write at the same time, and only the check that a bookmark is where the read began keeps them from repeating each other;
+the control has no such check. Afterwards everything is read to its end and the ledger is closed, which shows what was
+lost or repeated.
 """
 
 from __future__ import annotations

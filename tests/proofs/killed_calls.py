@@ -1,9 +1,9 @@
-"""`kill -9` at the calls by which an ingest changes files or tells a server something: a part of the proof `kill`.
+"""`kill -9` at the calls by which an ingest changes files or sends to a server: a part of the proof `kill`.
 
-In: a run. Out: how many ingests were killed, and what was accounted for, or an AssertionError. What is killed is a run
-of a hundred transactions, in parts that each begin with what the part before left: at its first write, send, fsync,
-unlink or truncation, at its second, and so on until it ends alive. A preloaded library counts the calls, so that all of
-this happens in a process that is started with it, and in its forks.
+In: a run. Out: how many ingests were killed, and what was accounted for, or an AssertionError. A run of a hundred
+transactions is killed, in parts that each begin with what the part before left: at its first write, send, fsync, unlink
+or truncation, at its second, and so on until it ends alive. A preloaded library counts the calls, so all of this
+happens in a process that is started with it, and in its forks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An ingest that may be killed at any moment, and the one that comes after it.
+"""An ingest that may be killed at any moment, and the one that follows it.
 
-In: a store and a base dir. Out: what they hold. The first takes over from the killed one before it without waiting for
-its lease; the second reads to the end, as the ingester would that comes when the lease has expired.
+In: a store and a base dir. Out: their contents. The first takes over from the killed one before it without waiting for
+its lease; the second reads to the end, as an ingester does after the lease has expired.
 """
 
 from __future__ import annotations

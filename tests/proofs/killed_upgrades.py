@@ -1,8 +1,8 @@
 """Upgrades under `kill -9` at their statements, and a store of a newer release: a part of the proof `bounds`.
 
-In: a run. Out: how often an upgrade was killed, or an AssertionError. What is attacked: a killed upgrade leaves the old
-schema or the new one, never something between, and the next upgrade ends as an undisturbed one does; a newer schema is
-refused, and not a byte of the store is touched. The control commits after every statement.
+In: a run. Out: how often an upgrade was killed, or an AssertionError. The promises: a killed upgrade leaves the old
+schema or the new one, never something between, and the next upgrade gives the same result as an undisturbed one; a
+newer schema is refused, and no byte of the store changes. The control commits after every statement.
 """
 
 from __future__ import annotations

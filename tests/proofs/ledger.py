@@ -1,8 +1,8 @@
-"""The ledger: every byte of every log file is ingested, quarantined or pending, and the rows are what the bytes say.
+"""The ledger: every byte of every log file is ingested, quarantined or pending, and the rows are those of the bytes.
 
 In: a store, and the log files it was made from. Out: how many files and bytes were accounted for, or an AssertionError
 that names the file. Two readers must agree with the store: one that shares no code with it, and `verify`. Every other
-proof ends with it; as a proof of its own, tampered stores must not pass.
+proof ends with it; as a proof of its own, it must reject tampered stores.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`kill -9` at any moment of `move`: the base dir is at one of the two paths, whole, and nothing is read again.
+"""`kill -9` at any moment of `move`: the base dir is completely at one of the two paths, and nothing is read again.
 
 In: a run whose size counts kills on each database. Out: counts, or an AssertionError. A directory is renamed, and the
-program that tells the store so is killed at random moments and calls, until it comes to its end; then the directory is
-renamed back. At each moment every row is there as it was, and what names the base dir says the one path or the other
-and, of the new one, that it is news to whoever follows the changes. Afterwards ingest reads not a byte, and `verify`
-finds no difference. The control commits each statement by itself.
+program that changes the store accordingly is killed at random moments and calls, until it succeeds; then the directory
+is renamed back. At each moment every row is as it was before, and the rows that name the base dir have the one path or
+the other; the new path is also in the changes that clients follow. Afterwards ingest reads no byte, and `verify` finds
+no difference. The control commits each statement by itself.
 """
 
 from __future__ import annotations

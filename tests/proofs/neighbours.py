@@ -1,10 +1,10 @@
-"""Neighbours: while hostile jobs lie in a base dir, honest ones beside them are in SQL as soon as ever.
+"""Neighbours: hostile jobs in a base dir do not delay the honest jobs beside them.
 
-In: a run whose size counts hostile jobs. Out: numbers, or an AssertionError. A daemon, the real program, stands in the
-base dir and follows it; some honest jobs grow, some hostile ones are swapped for links when they have been read. Then:
+In: a run whose size counts hostile jobs. Out: numbers, or an AssertionError. A daemon, the real program, is started in
+the base dir and follows it; some honest jobs grow, some hostile ones are replaced by links after they were read. Then:
 each honest sample came soon and all are there, the daemon and its children took little memory, nothing outside was
-opened (the kernel watches) or is in the store, no code of others was run, views and `verify` answer.
-The controls: links that are followed, and an interpreter that is started in the base dir as usual.
+opened (the kernel watches) or is in the store, no foreign code was run, and views and `verify` answer.
+The controls: links that are followed, and an interpreter that is started in the base dir without protection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A base dir on a filesystem that lies as NFS does: nothing is lost or read twice, and growth is seen at once.
+"""A base dir on a filesystem that misreports as NFS does: nothing is lost or read twice, and growth is seen at once.
 
 In: a run whose size counts faults. Out: counts, or an AssertionError. A daemon follows log files through `faulty_mount`
-while they grow beneath it, under sizes a minute old, ESTALE, EIO and holes that are filled later, several at a time.
-When all is well again, the store holds what was written. The control trusts sizes and times, as on a local disk.
+while they grow beneath it, with sizes that are a minute old, ESTALE, EIO and holes that are filled later, several at a
+time. After the last fault the store has what was written. The control trusts sizes and times, as on a local disk.
 """
 
 from __future__ import annotations

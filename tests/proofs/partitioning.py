@@ -1,9 +1,9 @@
-"""`kill -9` at any moment of `db partition` and `--undo`, while others ingest: no sample is lost, none is there twice.
+"""`kill -9` at any moment of `db partition` and `--undo`, while others ingest: no sample is lost or duplicated.
 
 In: a run whose size counts kills. Out: counts, or an AssertionError. Again and again a change of the layout is killed
-before one of its statements, while a second process reads what log files gain and a third removes jobs; whoever looks
-then sees every sample. What is left is taken up by the next change, which leads on or back. At the end the ledger is
-closed in each layout. The control notes nothing of what is written while samples are copied.
+before one of its statements, while a second process ingests what log files gain and a third removes jobs; a reader then
+sees every sample. The next change goes on from there, forwards or backwards. At the end the ledger is closed in each
+layout. The control does not note what is written while samples are copied.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Power cuts under SQLite, and `kill -9` of a whole PostgreSQL server, while log files are read.
 
 In: a run whose size counts cuts; a quarter as many servers are killed. Out: counts, or an AssertionError. A cut is the
-shutdown of a real ext4 on a loop device, which throws away what was not synced, the order of writes included.
-Afterwards the database opens clean, its bookmarks say exactly what its rows hold, and soon all is read. The control
-commits the bookmarks apart from the rows. Every fourth cut comes when an ingest is done, of which nothing may be lost.
-A quarter as many more come while somebody writes remarks (`cut_remarks`).
+shutdown of a real ext4 on a loop device, which discards what was not synced, and the order of writes. Afterwards the
+database opens without errors, its bookmarks agree exactly with its rows, and soon all is read. The control commits the
+bookmarks apart from the rows. Every fourth cut comes after an ingest, of which nothing may be lost then. A quarter as
+many more come while remarks are written (`cut_remarks`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The program itself in a fork, in a session of its own, and whoever of that session outlives it.
+"""The program itself in a fork, in a session of its own, and the processes of that session that outlive it.
 
-In: arguments, as on the command line. Out: the process ends as the program does; what it says is in a file.
+In: arguments, as on the command line. Out: the process ends as the program does; its output is in a file.
 """
 
 from __future__ import annotations

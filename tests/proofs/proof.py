@@ -1,7 +1,7 @@
-"""What a proof is, and what it is given: a size, a seed, a scratch directory, fresh stores of both kinds.
+"""A proof and what it gets: a size, a seed, a scratch directory, fresh stores of both kinds.
 
-A proof is a promise under attack, with a control: the same attack on a product from which the guard was taken, which
-must break the promise. A control that does not fail has proved nothing, and neither has its proof.
+A proof attacks a promise, and has a control: the same attack on a product without the guard, which must break the
+promise. If the control does not fail, the proof has proved nothing.
 """
 
 from __future__ import annotations

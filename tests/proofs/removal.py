@@ -1,10 +1,10 @@
-"""`kill -9` at any moment of a `gc`: jobs are there, or removed for good, and nothing is in between.
+"""`kill -9` at any moment of a `gc`: each job is either there or removed for good.
 
 In: a run whose size counts kills on each database. Out: counts, or an AssertionError. Each time a base dir of four jobs
 is ingested, and a `gc` of two of them is killed: at a random moment, or before a random write, send, fsync, unlink or
-truncation. Then ingest comes by, and another `gc` ends what was begun. At each step every job that is seen is whole and
-has no tombstone; at the end the store holds what one does that never knew the removed jobs, and ingest leaves them
-alone. The control commits the tombstones apart from what takes the jobs out of sight.
+truncation. Then an ingest follows, and another `gc` ends what was begun. At each step every visible job is complete and
+has no tombstone; at the end the contents are those of a store that never knew the removed jobs, and ingest leaves
+these alone. The control commits the tombstones apart from hiding the jobs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""SQLite and PostgreSQL give one answer, and it is the one that the rules give; floats come back bit by bit.
+"""SQLite and PostgreSQL give the same answer, which is the one of the rules; floats come back bit by bit.
 
 Random conditions are asked of the same jobs in two stores; page, order, count and every object must agree with each
-other, and with the rules said in Python. A million floats of random bits are written as samples and read from both: it
-must be they that come back, but for the sign of zero on SQLite and the payloads of NaN. The controls leave it to each
-database where it sorts what is missing, and expect another last bit of every thousandth float.
+other, and with the rules in Python. A million floats of random bits are written as samples and read from both: they
+must come back unchanged, except for the sign of zero on SQLite and the payloads of NaN. The controls let each database
+sort missing values in its own way, and expect another last bit of every thousandth float.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PostgreSQL servers that a proof may kill: with their syncs, as an operator runs them."""
+"""PostgreSQL servers that a proof may kill; they sync to disk, as an operator's servers do."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 In: a run whose size counts kills and SIGSTOPs. Out: counts, or an AssertionError. Whole daemons follow a base dir whose
 jobs grow, while one after the other is killed (`kill -9`) and replaced, or stopped until others have taken over its
-shards, and the number of shards changes. Every batch notes in its own transaction by which epoch its shard was written
-and led, and of which jobs: the epochs must be the same, the jobs the shard's. Meanwhile somebody follows the changes,
-and must have been told of each. The control is writers that do not confirm their lease.
+shards, and the number of shards changes. Every batch notes in its own transaction its jobs, and which epoch of the
+shard wrote it and which one led: the epochs must be the same, and the jobs in the shard. Meanwhile a client follows the
+changes, and must get each. The controls are writers that do not confirm their lease.
 """
 
 from __future__ import annotations

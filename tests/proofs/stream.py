@@ -1,11 +1,11 @@
-"""`kill -9` of servers and ingesters: clients of the stream miss nothing and are told nothing twice; no remark is lost.
+"""`kill -9` of servers and ingesters: clients of the stream get each change exactly once; no remark is lost.
 
-Log files grow and are ingested, a client puts remarks on jobs, another one asks for the curve of a job that grows, by
-either API, a third one follows the stream of changes and goes on with the last id it has seen; whoever serves or
-ingests is killed at random moments, and started again. While no server is there, a job changes that changes at no other
-time. In the end each job must have been told with the revision that it has, none with the same one twice, and the last
-remark that was confirmed, or a later one, must be there; each curve must have been the beginning of what was written,
-none shorter than the one before. The control's server takes no notice of where a client stands.
+Log files grow and are ingested; one client puts remarks on jobs, another one asks for the curve of a growing job, by
+both APIs, a third one follows the stream of changes and goes on with the last id it has seen; servers and ingesters are
+killed at random moments, and started again. While no server runs, a job changes that changes at no other time. In the
+end each job must have been reported with its revision, none twice with the same one, and the last confirmed remark, or
+a later one, must be there; each curve must have been the beginning of what was written, none shorter than the one
+before. The control's server ignores where a client left off.
 """
 
 from __future__ import annotations

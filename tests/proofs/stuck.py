@@ -1,10 +1,10 @@
-"""Whatever brings ingest to a halt is named by `status --check`; when it ends, ingest goes on.
+"""`status --check` names whatever stops ingest; when the cause ends, ingest goes on.
 
 In: a run whose size counts faults. Out: counts, or an AssertionError. A daemon follows a base dir; then its clock is
 set by two hours, its database locked, filled up or made read-only, reading or listing its files hangs, or its own work
-never ends. Meanwhile `status --check` says what is not well, and the daemon waits or ends itself within a minute (to be
-started again by its supervisor). Afterwards a new sample is in the store within 15 s, and all is well.
-The controls: no guard beside the scheduler, and no watch over progress.
+never ends. Meanwhile `status --check` says what is wrong, and the daemon waits or ends itself within a minute (its
+supervisor starts it again). Afterwards a new sample is in the store within 15 s, and the check passes.
+The controls: no watchdog beside the scheduler, and no watch over progress.
 """
 
 from __future__ import annotations

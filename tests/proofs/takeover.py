@@ -1,13 +1,12 @@
-"""A hot standby that lags, and takes over when its primary is killed: nothing is lost, repeated, or told wrongly.
+"""A hot standby that lags, and takes over when its primary is killed: nothing is lost, repeated or answered wrongly.
 
 In: a run whose size counts promotions. Out: counts, or an AssertionError. A daemon follows jobs that grow; questions go
-to the standby, which replays late, not at all for a while, ends what is in the way of its replay, or is cut off. Each
-answer is the beginning of what was written, and no answer of a standby falls back behind an earlier one; a question
-that was ended says so, and is answered when it is asked again; who puts a remark on a job reads it. Then all processes
-of the primary are killed, and the standby is promoted, which lacks what it had not received. Questions go on
-meanwhile, the daemon goes on on the promoted server, and in the end every sample is there, once, with the last remark
-that the standby had; `verify` finds no difference. In the control the daemon trusts what it remembers of the other
-server.
+to the standby, which replays late, not at all for a while, cancels what keeps it from replaying, or is cut off. Each
+answer is the beginning of what was written, and no answer of a standby is older than an earlier one; a cancelled
+question says so, and is answered when it is asked again; the writer of a remark reads it. Then all processes of the
+primary are killed, and the standby is promoted, without what it had not received. Questions go on meanwhile, the daemon
+goes on with the promoted server, and in the end every sample is there once, with the last remark that the standby had;
+`verify` finds no difference. In the control the daemon trusts what it remembers of the other server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A sample is taken when its frame is there as a whole, and not before.
+"""A sample is ingested when its frame is complete, and not before.
 
 A file is looked at after each byte of its frames, once as it grows, and once as network filesystems show it: in full
 size, with zeros where bytes have not arrived. Then a writer appends a few bytes at a time, sometimes the later ones
-first, while a store follows: after each pass it must hold what was complete before the pass, nothing that was not
+first, while a store follows: after each pass it must have what was complete before the pass, nothing that was not
 complete after it, and every value as written. The control believes every checksum.
 """
 

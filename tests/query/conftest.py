@@ -1,4 +1,4 @@
-"""A database of the test's own, for questions about what the test puts in."""
+"""A database for each test, for questions about what the test stores."""
 
 from __future__ import annotations
 

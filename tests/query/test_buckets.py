@@ -1,4 +1,4 @@
-"""Curves in buckets tell what all samples tell, and leave no spike out."""
+"""Curves in buckets agree with those of all samples, and leave no spike out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as columns tell what jobs as objects tell."""
+"""Jobs as columns agree with jobs as objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log files of jobs hold, and how a tag came about in them."""
+"""The contents of jobs' log files, and in which files a tag was recorded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Our answers about the golden jobs against those that MindInsight 2.3.1 gave.
+"""Our answers about the golden jobs, compared with those of MindInsight 2.3.1.
 
-The exceptions: `dataset_mark` is a digest of the pipeline here and a number there, so that only equality carries over;
+The exceptions: `dataset_mark` is a digest of the pipeline here and a number there, so only its equality is compared;
 inside a dataset graph the order of keys is that of a protobuf map, which means nothing; what MindInsight refuses is
 refused here too, in other words.
 """

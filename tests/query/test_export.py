@@ -1,4 +1,4 @@
-"""What an export writes is what the views say, in every format, on both databases."""
+"""An export writes what the views contain, in every format, on both databases."""
 
 from __future__ import annotations
 

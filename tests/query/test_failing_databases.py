@@ -1,4 +1,4 @@
-"""What a question says when the database fails under it."""
+"""The error of a question when the database fails during it."""
 
 from __future__ import annotations
 

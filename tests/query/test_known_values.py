@@ -1,4 +1,4 @@
-"""What jobs have of a field is told with how many have it, so that a condition can be completed."""
+"""The values that jobs have of a field are listed with their numbers of jobs, so that a condition can be completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers' shapes, and which jobs they are about."""
+"""The shapes of answers, and which jobs they contain."""
 
 from __future__ import annotations
 

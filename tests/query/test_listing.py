@@ -1,4 +1,4 @@
-"""All jobs that match, one by one, while the store changes under the one who asks."""
+"""All jobs that match, one by one, while the store changes during the listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of metrics and user-defined values that no job has are told, by a few look-ups in an index."""
+"""Names of metrics and user-defined values that no job has are reported, with a few look-ups in an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run events fit OpenLineage's schema, and say what the store knows of a job."""
+"""Run events conform to OpenLineage's schema, and contain what the store knows of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random conditions on random jobs: SQLite, PostgreSQL and the rules said in Python agree, order included."""
+"""Random conditions on random jobs: SQLite, PostgreSQL and the rules in Python agree, order included."""
 
 from __future__ import annotations
 

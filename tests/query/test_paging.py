@@ -1,4 +1,4 @@
-"""Pages of jobs, problems and removed jobs: together they are the list, newest first, and each is one short look."""
+"""Pages of jobs, problems and removed jobs: together they are the list, newest first, and each is a short query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads, read back from the log files that the store points to, and refused when those have changed."""
+"""Payloads are read from the log files that the store points to, and refused when those have changed."""
 
 from __future__ import annotations
 

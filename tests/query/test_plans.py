@@ -1,4 +1,4 @@
-"""How the databases find the answer: facts about their plans, on enough analysed rows that plans matter."""
+"""The databases' query plans, on enough analysed rows that plans matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the samples of a tag looks at its own rows only, by their primary key, however many others there are."""
+"""Reading the samples of a tag reads only its own rows, by their primary key, however many others there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalars of a job, as columns: from log files that are ingested."""
+"""Scalars of a job as columns, from log files that are ingested."""
 
 from __future__ import annotations
 

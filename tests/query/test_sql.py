@@ -1,4 +1,4 @@
-"""The SQL that conditions become, as reviewed, for both databases; and what `explain` shows of it."""
+"""The SQL of conditions, as reviewed, for both databases; and what `explain` shows of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: what libraries of tables make of them, and what a notebook shows."""
+"""Tables: what data-frame libraries make of them, and what a notebook shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points in time of conditions: however they are written, and what they find."""
+"""Points in time in conditions: every spelling, and the jobs that it finds."""
 
 from __future__ import annotations
 

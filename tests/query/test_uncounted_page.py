@@ -1,4 +1,4 @@
-"""A page without its count: the same answer; what is being removed is not seen."""
+"""A page without a count: the same answer, and jobs that are being removed are not in it."""
 
 from __future__ import annotations
 

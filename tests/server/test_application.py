@@ -1,4 +1,4 @@
-"""The application as a whole: it answers, under its prefix, with errors that help."""
+"""The application as a whole: it answers below its prefix, with errors that help."""
 
 from __future__ import annotations
 

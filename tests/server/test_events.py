@@ -1,4 +1,4 @@
-"""The stream of changes: everything once, for any number of clients, quick or slow, over restarts of the server."""
+"""The stream of changes: each change once, for any number of clients, fast or slow, over restarts of the server."""
 
 from __future__ import annotations
 

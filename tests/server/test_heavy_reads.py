@@ -1,4 +1,4 @@
-"""Questions that take long: so many at once, and none goes on when nobody waits for it any more."""
+"""Questions that take long: a limited number run at once, and one stops when nobody waits for its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's metrics: the store's, and what is asked of the server."""
+"""The server's metrics: those of the store, and of the requests to the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documented API: whatever is asked of it, it does not fail, and answers as documented."""
+"""The documented API: it fails at no request, and answers as documented."""
 
 from __future__ import annotations
 

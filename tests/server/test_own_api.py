@@ -1,4 +1,4 @@
-"""Our own API answers what the Python API answers."""
+"""Our own API answers the same as the Python API."""
 
 from __future__ import annotations
 

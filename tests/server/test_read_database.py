@@ -1,4 +1,4 @@
-"""The server on a primary with a hot standby: it answers from that one, and who puts a remark sees it."""
+"""A server on a primary with a hot standby: the standby answers, and the writer of a remark sees the remark."""
 
 from __future__ import annotations
 

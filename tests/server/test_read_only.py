@@ -1,4 +1,4 @@
-"""The server on stores that it may only read, or that go away: a hot standby, another user's file, a replaced one."""
+"""A server on stores that it may only read, or that vanish: a hot standby, another user's file, a replaced one."""
 
 from __future__ import annotations
 

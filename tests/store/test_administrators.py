@@ -1,4 +1,4 @@
-"""What an administrator of a PostgreSQL server may set, or put between us and the server: the answers are the same."""
+"""Settings of a PostgreSQL administrator, and poolers between us and the server, do not change the answers."""
 
 from __future__ import annotations
 

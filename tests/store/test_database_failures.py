@@ -1,4 +1,4 @@
-"""What is said when the database refuses: who is in the way, and what to do."""
+"""The error when the database refuses: who is in the way, and what to do."""
 
 from __future__ import annotations
 

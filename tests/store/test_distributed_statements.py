@@ -1,6 +1,6 @@
-"""Every statement and view keeps to what Citus takes of a store all of which is distributed, and the rules do tell.
+"""Every statement and view obeys the rules of Citus for a store that is distributed as a whole, and the rules can fail.
 
-No test reaches a Citus: what a planner would say is held by the text of what is asked of it (helpers/citus_rules.py).
+No test uses a real Citus: rules about the text of a statement stand for its planner (helpers/citus_rules.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What distributes a store by Citus: the SQL, the rules that it keeps to, and a clear word where Citus is missing.
+"""Distributing a store with Citus: the SQL, the rules that it obeys, and a clear error where Citus is missing.
 
-No test reaches a Citus: LINEAGE_STORE_TEST_DISTRIBUTED runs all that use PostgreSQL on one (docs/citus.md).
+No test uses a real Citus: LINEAGE_STORE_TEST_DISTRIBUTED runs all tests that use PostgreSQL on one (docs/citus.md).
 """
 
 from __future__ import annotations

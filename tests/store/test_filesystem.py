@@ -1,4 +1,4 @@
-"""What is known of the filesystem under a path, whatever bytes the mounts of the host have for names."""
+"""The filesystem type of a path, whatever bytes are in the names of the host's mounts."""
 
 from __future__ import annotations
 

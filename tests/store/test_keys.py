@@ -1,4 +1,4 @@
-"""Whatever hangs on a job can be partitioned or distributed by job: its keys and its statements begin with the job."""
+"""All rows of a job can be partitioned or distributed by job: their keys and statements begin with the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a process on its database: connections, and the time of a statement."""
+"""Limits of a process on its database: the number of connections, and the time of a statement."""
 
 from __future__ import annotations
 

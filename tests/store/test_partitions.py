@@ -1,4 +1,4 @@
-"""Partitions of the sample tables: made and undone while the store is used, made for new jobs, dropped with old."""
+"""Partitions of the sample tables: made and undone during use, added for new jobs, dropped with old ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked at every tick is answered from indexes of the few rows it is about, however many files there are."""
+"""The queries of every tick read few rows from indexes, however many files there are."""
 
 from __future__ import annotations
 

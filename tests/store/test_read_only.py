@@ -1,4 +1,4 @@
-"""A store that is open for reading only: nothing is written or made, and everybody who may read it can."""
+"""A store opened for reading only: nothing is written or created, and everybody who may read it can."""
 
 from __future__ import annotations
 

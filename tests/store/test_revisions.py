@@ -1,4 +1,4 @@
-"""Revisions: every kind of write moves those of exactly the jobs that it changed, and none is missed or seen twice."""
+"""Revisions: each write changes those of exactly the jobs that it changed, and none is missed or seen twice."""
 
 from __future__ import annotations
 

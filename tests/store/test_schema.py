@@ -1,4 +1,4 @@
-"""The tables of schema.py are the tables that the migrations make, on both databases."""
+"""The tables in the code are those that the migrations make, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of states is the whole truth: whatever happens to log files, a store sees no other change of state."""
+"""The table of states is complete: whatever happens to log files, a store makes no other change of state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades: from nothing, again, at the same time, refused; and the cheap check that comes before every use."""
+"""Upgrades: of an empty database, repeated, at the same time, refused; and the cheap check before every use."""
 
 from __future__ import annotations
 

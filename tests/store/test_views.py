@@ -1,4 +1,4 @@
-"""Views: their columns as promised, and what they make of known rows. The cookbook's tests cover the rest."""
+"""Views: their columns as promised, and their values for known rows. The cookbook's tests cover the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On SQLite a transaction that asks for the write lock half way may be refused at once; ours have it from the start."""
+"""On SQLite a transaction that requests the write lock half way may be refused; ours have it from the beginning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python ask_mindinsight.py BASE_DIR`: what MindInsight 2.3.1 reads there; runs in an environment of its own.
+"""`python ask_mindinsight.py BASE_DIR`: print what MindInsight 2.3.1 reads there; runs in an environment of its own.
 
 Out, as JSON: {"lineage": {id: model_lineage}, "scalars": {id: {tag: [[step, value], …]}}}, tags without the suffix that
 MindInsight adds.

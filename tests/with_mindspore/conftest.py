@@ -1,4 +1,4 @@
-"""Without MindSpore there is nothing to collect here: `make test-mindspore` has an environment with it."""
+"""Collect no tests here without MindSpore: `make test-mindspore` has an environment with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SummaryCollector and what goes wrong: refused before a training, or said once while the training goes on."""
+"""Failures of SummaryCollector: refused before a training, or reported once while the training goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of MindSpore's and MindInsight's documentation run with but the import changed; ours run, too."""
+"""The examples of MindSpore's and MindInsight's documentation, with only the import changed, and our examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the extras of the package bring works with the numpy that MindSpore needs."""
+"""The libraries of the package's extras work with the numpy that MindSpore needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from datasets and optimizers, on MindSpore's own objects."""
+"""The facts that are read from datasets and optimizers, on MindSpore's own objects."""
 
 from __future__ import annotations
 

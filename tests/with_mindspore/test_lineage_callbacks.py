@@ -1,4 +1,4 @@
-"""TrainLineage, EvalLineage and SummaryStep on trainings that really run, in this process."""
+"""TrainLineage, EvalLineage and SummaryStep in real trainings, in this process."""
 
 from __future__ import annotations
 

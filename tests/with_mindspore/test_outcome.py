@@ -1,4 +1,4 @@
-"""A real training that raises says so, and what reproduces a real training is told on request."""
+"""A real training that raises records so, and the facts that reproduce a real training are recorded on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our SummaryRecord beside MindSpore's own: the same calls, the same events, names and modes."""
+"""Our SummaryRecord compared with MindSpore's own: the same calls give the same events, names and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of MindSpore's documentation of SummaryRecord, with the import changed; and an operator gone wrong."""
+"""The examples of MindSpore's documentation of SummaryRecord, with the import changed; and a faulty operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that MindSpore really runs, ingested by the installed wheel, asked for through the public API."""
+"""A real training with MindSpore, ingested by the installed wheel, and queried through the public API."""
 
 from __future__ import annotations
 

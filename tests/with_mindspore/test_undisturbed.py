@@ -1,7 +1,7 @@
 """A training goes step for step as without our callbacks: losses, weights and random numbers, bit for bit.
 
-Each pair is the same training with the same seeds, once alone and once watched by every callback of ours. What it is
-made of is what a callback could disturb: schedules that keep state or draw random numbers, optimizers around others.
+Each pair is the same training with the same seeds, once alone and once with all our callbacks. The trainings use what
+a callback could disturb: schedules that keep state or draw random numbers, optimizers around others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The masked CRC-32C of the frame format: of one byte string, of any slice of a buffer, of many frame lengths at once.
+"""The masked CRC-32C of the frame format: for one byte string, any slice of a buffer, or many frame lengths at once.
 
-In: bytes, or an array of frame lengths. Out: the checksum as it stands in the file (CRC-32C with the
-Castagnoli polynomial, rotated and offset so that a checksum of checksums stays strong; the same as in
-TFRecord files).
+In: bytes, or an array of frame lengths. Out: the checksum as stored in the file, the same as in TFRecord files: the
+CRC-32C (Castagnoli polynomial), rotated and offset so that a checksum over data with checksums in it stays strong.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _PART_BYTES = 1 << 20
 
 
 def masked_crc32c(content: bytes | memoryview) -> int:
-    """The masked CRC-32C of `content`, 0 <= n < 2**32."""
+    """Return the masked CRC-32C of `content`, 0 <= n < 2**32."""
     return _masked(crc32c(content))
 
 
@@ -28,19 +27,19 @@ def _masked(crc: int) -> int:
 
 
 class SliceChecksums:
-    """The masked CRC-32C of slices of a buffer, however many and however they overlap, each byte read about once.
+    """The masked CRC-32C of any number of slices of a buffer, which may overlap; each block is read about once.
 
-    A CRC is linear: that of a slice follows from those of what ends where it begins and where it ends, and those are
-    kept block by block.
+    A CRC is linear: that of a slice follows from the CRCs of the buffer up to its beginning and up to its end. The CRC
+    up to each block is cached, so that even a long slice takes the time of reading two blocks.
     """
 
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer
         self._of_blocks = [0]
-        """The CRC of the first n blocks, as far as they were needed."""
+        """At index n the CRC of the first n blocks, as far as needed so far."""
 
     def of(self, start: int, end: int) -> int:
-        """The checksum of `buffer[start:end]`."""
+        """Return the masked CRC-32C of `buffer[start:end]`."""
         if end - start <= _SLICE_BLOCK_BYTES:
             return masked_crc32c(self._buffer[start:end])
         return _masked(self._up_to(end) ^ _with_zeros_behind(self._up_to(start), end - start))
@@ -59,7 +58,7 @@ _SLICE_BLOCK_BYTES = 8192
 
 
 def _with_zeros_behind(crc: int, length: int) -> int:
-    """What a CRC contributes to that of the same bytes with `length` more behind them."""
+    """Return what the CRC of some bytes contributes to the CRC of the same bytes with `length` further bytes."""
     for exponent in range(length.bit_length()):
         if length >> exponent & 1:
             first, second, third, fourth = _zero_tables(exponent)
@@ -69,7 +68,7 @@ def _with_zeros_behind(crc: int, length: int) -> int:
 
 @cache
 def _zero_tables(exponent: int) -> tuple[Sequence[int], ...]:
-    """For each byte of a CRC, and for each value of it: what becomes of it with 2**exponent zero bytes behind."""
+    """Return for each of the four bytes of a CRC, and each of its values, its contribution 2**exponent bytes later."""
     if exponent:
         half = 1 << exponent - 1
         bits = [_with_zeros_behind(_with_zeros_behind(1 << bit, half), half) for bit in range(32)]
@@ -88,12 +87,12 @@ def _zero_tables(exponent: int) -> tuple[Sequence[int], ...]:
 
 @lru_cache(maxsize=4096)
 def length_checksum(length: int) -> int:
-    """The checksum in the header of a frame whose payload has `length` bytes."""
+    """Return the checksum in the header of a frame whose payload has `length` bytes."""
     return masked_crc32c(length.to_bytes(8, "little"))
 
 
 def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """`length_checksum` of every element; as a CRC is linear, one table look-up for each of its bytes."""
+    """Return the `length_checksum` of each element. A CRC is linear, so a table look-up per byte is enough."""
     crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
@@ -102,7 +101,7 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 @cache
 def _length_tables() -> tuple[NDArray[np.uint32], ...]:
-    """For each byte of a length: what each of its 256 values changes in the CRC of eight zero bytes."""
+    """Return for each byte of a length how each of its 256 values changes the CRC of eight zero bytes."""
     zero = crc32c(bytes(8))
     lengths = [[byte << 8 * position for byte in range(256)] for position in range(8)]
     return tuple(
@@ -111,7 +110,7 @@ def _length_tables() -> tuple[NDArray[np.uint32], ...]:
 
 
 def crc32c(content: bytes | memoryview) -> int:
-    """The CRC-32C of `content`, not masked. The library takes bytes only: a long view is copied part by part."""
+    """Return the CRC-32C of `content`, not masked. The library takes only bytes, so a long view is copied in parts."""
     crc: int = google_crc32c.value(bytes(content[:_PART_BYTES]))
     for start in range(_PART_BYTES, len(content), _PART_BYTES):
         crc = google_crc32c.extend(crc, bytes(content[start : start + _PART_BYTES]))
@@ -119,7 +118,7 @@ def crc32c(content: bytes | memoryview) -> int:
 
 
 def crcs_of_slices(buffer: bytes, slices: Sequence[tuple[int, int]]) -> list[int]:
-    """`crc32c` of slices (start, end); the call of the library is what a short one costs."""
+    """Return the CRC-32C, not masked, of each slice (start, end). For short slices the library is called directly."""
     value, view = google_crc32c.value, memoryview(buffer)
     return [
         value(buffer[start:end]) if end - start <= _PART_BYTES else crc32c(view[start:end])

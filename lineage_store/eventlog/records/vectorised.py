@@ -1,10 +1,10 @@
-"""Where many frames are, and whether their checksums hold: the vectorised half of framing.
+"""Find many frames and check their checksums: the vectorised counterpart of framing.
 
-In: a buffer and its segments, each part of another file. Out: their complete frames, in groups of equal length, each
-checked. Promises: of each segment exactly the frames that `framing.read_frames` would give, up to the first that is
-not valid. Headers are read one by one until they repeat themselves; from then on, by growing strides. Checksums use
-that a CRC is linear: payloads of one length differ from the first of them in few columns, and each differing byte
-contributes a known change.
+In: a buffer and its segments, each part of another file. Out: the complete and valid frames at the beginning of each
+segment; short ones of equal length also in groups. Promises: these are exactly the frames that `framing.read_frames`
+returns for the segment. How: headers are read one by one until their lengths repeat in a cycle, then many cycles at
+once. Checksums use that a CRC is linear: payloads of one length differ from the first of them in few columns, and each
+differing byte changes the CRC in a known way.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Bytes = NDArray[np.uint8]
 _HEADER = struct.Struct("<QI")
 MASK = np.uint32(crc.MASK)
 LONGEST_IN_GROUP = 512
-"""Payloads that are longer are checked one by one: there the call is no longer the cost."""
+"""Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
 FEWEST_IN_GROUP = 16
 _LOOK_BACK = 32
-"""After so many frames their lengths are searched for a cycle."""
+"""After each this many frames their lengths are searched for a cycle."""
 _LONGEST_CYCLE = 12
 _FEWEST_IN_CYCLES = 64
-"""Fewer frames are read one by one, which needs no preparations."""
+"""If a cycle could cover no more frames than this, they are read one by one, which needs no preparation."""
 
 Segment = tuple[int, int]
 """(start, end) in the buffer."""
@@ -44,29 +44,30 @@ Segment = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Frames of one length whose payloads lie side by side, a row each."""
+    """Frames of one length, with their payloads as the rows of an array."""
 
     frame: Indices
-    """Index of each among all frames of the buffer, ascending."""
+    """The index of each among all frames of the buffer, ascending."""
     rows: Bytes
+    """Array of shape (frames, payload bytes); perhaps a view of the buffer."""
     varying: NDArray[np.bool_]
-    """Which columns are not the same in all rows."""
+    """Which columns are not equal in all rows; after invalid frames were removed, they may be equal all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Complete, valid frames that follow each other, segment by segment."""
+    """Complete, valid frames, in the order of the buffer; those of a segment follow each other without a gap."""
 
     start: Indices
     length: Indices
     checksum: NDArray[np.uint32]
-    """Of the payload, as it stands in the file."""
+    """The masked CRC-32C of each payload, as stored in the file."""
     segment: Indices
-    """Number of the segment that holds it."""
+    """The index of each frame's segment."""
     read_to: Indices
-    """Per segment: the index behind its last frame."""
+    """Per segment: the index behind its last frame, or its beginning if it has none."""
     groups: tuple[Group, ...]
-    """Those frames that are small and of one length with many others."""
+    """The frames that are short and have the same length as many others."""
 
     @property
     def payload_start(self) -> Indices:
@@ -78,7 +79,7 @@ class Frames:
 
 
 def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Frames:
-    """The frames at the beginning of each segment."""
+    """Return the complete, valid frames at the beginning of each segment."""
     starts, lengths, segment = _complete_frames(buffer, segments, max_frame_bytes)
     every = np.frombuffer(buffer, np.uint8)
     groups: list[Group] = []
@@ -95,7 +96,7 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         varying = (rows != rows[0]).any(axis=0)
         valid[frame] = _masked(_checksums_by_columns(rows, varying)) == stored[frame]
         groups.append(Group(frame, rows, varying))
-    if single:  # of all lengths at once: there may be as many lengths as frames
+    if single:  # all lengths together, because there may be as many lengths as frames
         frame = np.concatenate(single)
         payloads, many_bytes = starts[frame] + HEADER_BYTES, lengths[frame] - OVERHEAD_BYTES
         stored[frame] = sliding_window_view(every, 4)[payloads + many_bytes].view("<u4").ravel()
@@ -105,12 +106,12 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         starts, lengths, stored, segment = starts[kept], lengths[kept], stored[kept], segment[kept]
         groups = [_of_kept(group, kept) for group in groups]
     read_to = np.array([start for start, _ in segments], np.int64)
-    read_to[segment] = starts + lengths  # of equal indices the last assignment stays
+    read_to[segment] = starts + lengths  # for equal indices numpy keeps the last value
     return Frames(starts, lengths, stored, segment, read_to, tuple(groups))
 
 
 def _before_first_invalid(valid: NDArray[np.bool_], segment: Indices) -> NDArray[np.bool_]:
-    """Which frames stand before the first of their segment that is not valid."""
+    """Return which frames are before the first invalid frame of their segment."""
     kept = valid.copy()
     invalid = np.flatnonzero(~valid)
     segments, firsts = np.unique(segment[invalid], return_index=True)
@@ -125,7 +126,7 @@ def _of_kept(group: Group, kept: NDArray[np.bool_]) -> Group:
 
 
 def _by_length(lengths: Indices) -> list[Indices]:
-    """Indices of the frames of each length, ascending within each."""
+    """Return for each length the indices of its frames, ascending."""
     if (lengths == lengths[:1]).all():
         return [np.arange(len(lengths))] if len(lengths) else []
     order = np.argsort(lengths, kind="stable")
@@ -133,7 +134,7 @@ def _by_length(lengths: Indices) -> list[Indices]:
 
 
 def _side_by_side(every: Bytes, starts: Indices, length: int) -> Bytes:
-    """(n, length): without a copy where the payloads are evenly spaced."""
+    """Return `length` bytes from each start on as an array of shape (n, length); a view if evenly spaced."""
     stride = int(starts[1] - starts[0]) if len(starts) > 1 else length
     if (np.diff(starts) == stride).all():
         return as_strided(every[int(starts[0]) :], (len(starts), length), (stride, 1), writeable=False)
@@ -142,23 +143,24 @@ def _side_by_side(every: Bytes, starts: Indices, length: int) -> Bytes:
 
 @dataclass(slots=True)
 class _Headers:
-    """Frames whose header is valid and which end inside their segment, as they are found."""
+    """The frames found so far: those whose header is valid and that end within their segment."""
 
     buffer: bytes
     max_frame_bytes: int
     known: dict[bytes, int] = field(default_factory=dict)
-    """Length by header: files repeat few of them very often."""
+    """The length of the frame by its header, 0 for an invalid one: files repeat few headers very often."""
     found: list[tuple[Indices, Indices]] = field(default_factory=list)
-    """Starts and lengths, in blocks."""
+    """Starts and lengths of frames, in blocks."""
     starts: list[int] = field(default_factory=list)
+    """Starts of the frames behind the last block."""
     lengths: list[int] = field(default_factory=list)
-    """Those behind the last block."""
+    """Their lengths."""
     count: int = 0
-    """Frames in blocks."""
+    """How many frames are in blocks."""
 
     def read(self, start: int, end: int) -> None:
         """Find the frames of one segment."""
-        unseen = 0  # lengths that no cycle was searched in yet
+        unseen = 0  # frames since the last search for a cycle
         while start + HEADER_BYTES <= end:
             header = self.buffer[start : start + HEADER_BYTES]
             length = self.known.get(header)
@@ -175,7 +177,7 @@ class _Headers:
                 start = self._cycles(self.lengths[-_LOOK_BACK:], start, end)
 
     def _cycles(self, before: list[int], start: int, end: int) -> int:
-        """Take in frames as long as they go on in the cycle of those before them; the index behind them."""
+        """Find the frames that continue the cycle of the lengths `before`; return the index behind them."""
         period = _period(before)
         cycle = before[len(before) - period :]
         if period == 0 or (end - start) // sum(cycle) * period < _FEWEST_IN_CYCLES:
@@ -194,7 +196,7 @@ class _Headers:
         return start + count * ends[-1]
 
     def close_block(self) -> None:
-        """Make a block of the single frames since the last one."""
+        """Turn the frames behind the last block into a block."""
         self._add(np.array(self.starts, np.int64), np.array(self.lengths, np.int64))
         self.starts, self.lengths = [], []
 
@@ -206,7 +208,7 @@ class _Headers:
 def _complete_frames(
     buffer: bytes, segments: Sequence[Segment], max_frame_bytes: int
 ) -> tuple[Indices, Indices, Indices]:
-    """Starts, lengths and segments."""
+    """Return starts, lengths and segments of the frames whose header is valid and that end within their segment."""
     headers, ends = _Headers(buffer, max_frame_bytes), [0]
     for start, end in segments:
         headers.read(start, end)
@@ -217,14 +219,14 @@ def _complete_frames(
 
 
 def _length(header: bytes, max_frame_bytes: int) -> int:
-    """Bytes of the whole frame; 0 where the header is none."""
+    """Return the length of the whole frame; 0 if the header is invalid or the frame longer than allowed."""
     payload_bytes, checksum = _HEADER.unpack(header)
     length: int = payload_bytes + OVERHEAD_BYTES
     return length if length <= max_frame_bytes and length_checksum(payload_bytes) == checksum else 0
 
 
 def _period(lengths: list[int]) -> int:
-    """After how many frames the lengths repeat; 0 where they do not."""
+    """Return after how many frames the lengths repeat; 0 if they do not."""
     periods = range(1, _LONGEST_CYCLE + 1)
     return next((period for period in periods if lengths[period:] == lengths[:-period]), 0)
 
@@ -232,7 +234,7 @@ def _period(lengths: list[int]) -> int:
 def _cycle_count(
     every: Bytes, start: int, most: int, columns: Indices, headers: Sequence[bytes], cycle_bytes: int
 ) -> int:
-    """How many whole cycles of these headers follow each other from `start` on."""
+    """Return how many whole cycles of these headers, at most `most`, follow each other from `start` on."""
     count, stride = 0, 4
     while count < most:
         stride = min(stride * 4, most - count)
@@ -253,7 +255,7 @@ def _checksums(buffer: bytes, starts: Indices, lengths: Indices) -> NDArray[np.u
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """The CRC-32C of each row: that of the first, and what each byte that differs from it changes."""
+    """Return the CRC-32C of each row: that of the first row, changed by each byte that differs from it."""
     first = rows[0]
     crc = np.full(len(rows), google_crc32c.value(first.tobytes()), np.uint32)
     for column in np.flatnonzero(varying).tolist():
@@ -268,7 +270,7 @@ def _masked(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @cache
 def _changes(bytes_behind: int) -> NDArray[np.uint32]:
-    """For each value of a byte: how it changes the CRC, with so many bytes behind it."""
+    """Return how each value of a byte, compared with 0, changes the CRC if `bytes_behind` bytes follow it."""
     zeros = bytes(bytes_behind)
     base = google_crc32c.value(b"\0" + zeros)
     return np.array([google_crc32c.value(bytes([byte]) + zeros) ^ base for byte in range(256)], np.uint32)

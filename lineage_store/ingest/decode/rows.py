@@ -1,9 +1,9 @@
-"""From bytes of log files to rows: which bytes are frames that are taken, which wait, which are given up. Pure.
+"""From bytes of log files to rows: decide which bytes are decoded as frames, which wait, which are given up. Pure.
 
-In: chunks of log files, each beginning at its file's bookmark. Out: frozen rows, and where the next chunks begin.
-Promises: bytes that are no frame are never passed over silently: they wait, are suspect, or are quarantined with the
-range and the reason; no file has a say in what another one holds, though they are decoded together. Knows no database
-and no disk, and not what a frame's events come to (collected.py).
+In: chunks of log files, each beginning at its file's bookmark or behind a hole there that is given up. Out: frozen
+rows, and where the next chunks begin. Promises: bytes that are no frame are never skipped silently: they wait, are
+suspect, or are quarantined with the range and the reason; although files are decoded together, the result for one does
+not depend on the others. Does not know the database or the disk, nor how a frame becomes rows (collected.py).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lineage_store.ingest.decode.sample_columns import SampleGatherer
 from lineage_store.store.records import FileRows, SampleColumns
 
 FEWEST_TOGETHER = 32
-"""After a damage frames are taken one by one, until so many were good: each time but one would be for nothing where
-every other frame is damaged."""
+"""After damage the fast path is tried again only after this many good frames: where every other frame is damaged, it
+would be started for a single frame each time."""
 LOOK_AHEAD = 2
-"""A buffer that is so many times as long as the longest frame tells of each frame in half of it whether it is one."""
+"""A buffer this many times as long as the longest frame contains every frame that begins in its first half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What chunks hold: for each its rows and the outcome that ended it, and the samples of all."""
+    """The content of chunks: for each chunk its rows and why decoding ended there; and the samples of all."""
 
     files: tuple[FileRows, ...]
     outcomes: tuple[NeedData | Suspect, ...]
@@ -39,9 +39,9 @@ class Rows:
 
 
 def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
-    """The rows of every complete frame of some files, one chunk of each, as far as a transaction takes them.
+    """Decode all complete frames of chunks, one chunk per file; stop in a file at `batch_rows` rows of lineage.
 
-    The setting `vectorised` takes the fast path where it can; the rows are the same without it.
+    With the setting `vectorised` the fast path is used where possible; the rows are the same without it.
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [
@@ -60,7 +60,10 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
 
 
 def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
-    """Read on to the end of the chunk, past what is given up, or until there are rows enough."""
+    """Decode the rest of a chunk and give up damage, until more bytes are needed, some are suspect, or rows suffice.
+
+    Returns why decoding ended.
+    """
     chunk, max_frame_bytes = collected.chunk, settings.max_frame_bytes
     reader = collected.format.reader(chunk.content, base=chunk.position, max_frame_bytes=max_frame_bytes)
     good, good_from = 0, collected.index
@@ -73,7 +76,7 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
             and chunk.is_last
             and isinstance(reader.find(collected.index + 1), Frame)
         ):
-            found = Suspect(found.position, SuspectReason.CUT_SHORT)  # what is missing will not come
+            found = Suspect(found.position, SuspectReason.CUT_SHORT)  # the rest will not be written
         if isinstance(found, Frame):
             if collected.lineage_rows >= settings.batch_rows:
                 return NeedData(found.position, found.length)
@@ -81,7 +84,7 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
             collected.index += found.length
             good += 1
             if settings.vectorised and good >= FEWEST_TOGETHER:
-                # as far as frames were good: what a damage there makes of no use is no more than was of use
+                # At most twice as far as frames were good: damage then wastes no more work than was useful before.
                 _take_together([collected], settings, most=2 * (collected.index - good_from))
         elif isinstance(found, Suspect) and _end(collected, found) <= chunk.give_up_before:
             if wanted := _give_up(collected, reader, found, max_frame_bytes):
@@ -92,22 +95,23 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
 
 
 def _end(collected: Collected, suspect: Suspect) -> int:
-    """Behind the bytes that are suspect: the frame's, or its header's where that tells no length."""
+    """Return the file position behind the suspect bytes: those of the frame, or of its header if that is invalid."""
     return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
 def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
-    """Quarantine a place that makes no frame, up to where reading goes on; or nothing, and how many bytes tell where.
+    """Quarantine the bytes from a suspect position up to the next frame, and return 0.
 
-    A header whose frame the buffer does not hold may begin the next frame. Where most of the buffer follows it, a
-    longer one is asked for, twice as long as that frame needs: any number of headers may claim a long frame, and
-    reading so much for each of them would never end.
+    If the next frame may begin at a header whose frame is not complete in the buffer, quarantine nothing, and return
+    how many bytes of the file to read from the suspect position on. That is twice what this frame needs, and only done
+    for a header in the first half of the buffer: any number of headers may claim a long frame, and reading that much
+    for each of them would take for ever.
     """
     chunk, position = collected.chunk, suspect.position
     base, end_of_buffer = chunk.position, chunk.position + len(chunk.content)
-    searched = end_of_buffer - collected.format.header_bytes + 1  # the bytes from here on may begin a header
+    searched = end_of_buffer - collected.format.header_bytes + 1  # a header may begin from here on
     end = suspect.end if suspect.end is not None and _is_searched(collected, suspect.end, searched) else None
-    # a frame inside the claimed range means that bytes were cut out of this one
+    # A frame that begins within the suspect frame means that bytes of the suspect frame are missing.
     following = reader.find(position - base + 1, None if end is None else end - base)
     if isinstance(following, NeedData):
         needed, in_file = following.position + following.length - position, chunk.sight.size_bytes - position
@@ -121,13 +125,13 @@ def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_b
 
 
 def _is_searched(collected: Collected, end: int, searched: int) -> bool:
-    """Whether every frame that begins before `end` can be seen in the buffer, or is not there to be seen."""
+    """Return whether the buffer has the header of each frame that begins before `end`, or all bytes to be given up."""
     chunk = collected.chunk
     return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
 def _take_together(several: Sequence[Collected], settings: Settings, most: int | None = None) -> None:
-    """Take the frames of all summary files of a format at once, where it can decode them so: `most` bytes of each."""
+    """Decode the frames of summary files together, in each format with a fast path; at most `most` bytes per file."""
     by_format: dict[str, list[Collected]] = defaultdict(list)
     for each in several:
         if each.chunk.file.kind == "summary":
@@ -140,7 +144,7 @@ def _take_together(several: Sequence[Collected], settings: Settings, most: int |
 def _take_many(
     several: Sequence[Collected], decode_columns: DecodeColumns, settings: Settings, most: int | None
 ) -> None:
-    """Take all valid frames from where each chunk has been read to, of all at once."""
+    """Decode the valid frames of all chunks together, each from the index up to which it has been decoded."""
     contents = [each.chunk.content for each in several]
     sizes, stops = np.array([len(content) for content in contents]), np.array([each.stop for each in several])
     begins = np.cumsum(sizes) - sizes

@@ -1,8 +1,8 @@
-"""The samples of several chunks, gathered into columns by plugin, from whichever path decoded them.
+"""Gather the samples of several chunks into columns by plugin, whether they were decoded singly or by the fast path.
 
-In: values of single events, and whole blocks of the fast path. Out: SampleColumns, one per plugin.
-Promises: what a column holds does not depend on the path; a wall time that is no time is unknown (NaN); within a file
-the last write of a step wins.
+In: values of single events, and columns from the fast path. Out: SampleColumns, one per plugin.
+Promises: the result does not depend on which path decoded a value; a wall time that is not finite becomes NaN
+(unknown); of several values of a tag at the same step in a file, the last one is kept.
 Does not know the database or the disk.
 """
 
@@ -35,7 +35,7 @@ _TEXTS = ("dtype", "shape")
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Samples of one tag with their places: file, position of the frame in it, then place in the event."""
+    """Samples of one tag: per sample its file (index), the position of its frame in it, and its place in the event."""
 
     tag: str
     file: Integers
@@ -47,7 +47,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
-    """Every sample of a plugin, by file, tag and place in the file."""
+    """All samples of a plugin, ordered by series (file and tag) and then by place in the file."""
 
     plugin: str
     series: tuple[SeriesName, ...]
@@ -58,7 +58,7 @@ class _Joined:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The samples of some files; of each file how many it wrote and their greatest wall time (None: unknown)."""
+    """The samples of files; per file, how many it wrote and their greatest wall time (None: unknown)."""
 
     columns: tuple[SampleColumns, ...]
     counts: Sequence[int]
@@ -66,7 +66,7 @@ class Gathered:
 
 
 class SampleGatherer:
-    """Gathers the samples of chunks, one of each of `files`, which go by their place in that list."""
+    """Gathers the samples of chunks, one chunk per file; a file is named by its index in `files`."""
 
     def __init__(self, files: Sequence[KnownFile]) -> None:
         self._files = files
@@ -76,7 +76,7 @@ class SampleGatherer:
         self._pieces: dict[str, list[_Piece]] = defaultdict(list)
 
     def add(self, file: int, frame: Frame, place: int, value: ScalarValue | PayloadValue) -> None:
-        """One value of a frame, at its place in the event."""
+        """Add one value of a frame; `place` is its index among the values of the event."""
         if isinstance(value, ScalarValue):
             plugin, tag, row = SCALAR, value.tag, {"wall_time": value.wall_time, "value": value.value}
         else:
@@ -85,7 +85,12 @@ class SampleGatherer:
         self._single[plugin, tag].append((file, frame.position, place, value.step, row))
 
     def add_decoded(self, decoded: Decoded, files: Integers, positions: Integers) -> None:
-        """What the fast path read, all of which has a tag; `files` and file `positions` of the frames."""
+        """Add the values that the fast path decoded, all of which have a tag.
+
+        Args:
+            files: for each frame, the index of its file.
+            positions: for each frame, its position in that file.
+        """
         for scalars in decoded.scalars:
             values = {"wall_time": scalars.wall_time, "value": scalars.value}
             self._pieces[SCALAR].append(_placed(scalars, files, positions, values))
@@ -94,7 +99,7 @@ class SampleGatherer:
             self._pieces[block.plugin].append(_placed(block, files, positions, columns))
 
     def gathered(self) -> Gathered:
-        """Everything, a SampleColumns per plugin."""
+        """Return all samples that were added, one SampleColumns per plugin."""
         for (plugin, tag), values in self._single.items():
             self._pieces[plugin].append(_piece(tag, values))
         self._single.clear()
@@ -176,7 +181,7 @@ def _column_type(name: str) -> type[Any]:
 
 
 def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -> _Joined:
-    # by their keys: tags that share one are one series to the database
+    # by key, because to the database tags with the same key are one series
     tags = {key(piece.tag): number for number, piece in enumerate(pieces)}
     series = _concatenated([piece.file * len(pieces) + tags[key(piece.tag)] for piece in pieces])
     steps = _concatenated([piece.steps for piece in pieces])
@@ -197,10 +202,10 @@ def _joined(plugin: str, files: Sequence[KnownFile], pieces: Sequence[_Piece]) -
 
 
 def _last_writes(joined: _Joined) -> SampleColumns:
-    """Of each series the last write of each step, ascending, and their statistics."""
+    """Keep of each series the last sample of each step, by ascending step, and compute the statistics."""
     number, steps, columns = joined.number, joined.steps, joined.columns
     if not _goes_up(number, steps).all():
-        order = np.lexsort((steps, number))  # equal ones keep their order
+        order = np.lexsort((steps, number))  # stable: samples of the same step stay in the order of writing
         kept = order[np.append(_goes_up(number[order], steps[order]), True)]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
@@ -210,9 +215,9 @@ def _last_writes(joined: _Joined) -> SampleColumns:
 
 
 def _goes_up(number: Integers, steps: Integers) -> NDArray[np.bool_]:
-    """Whether each sample but the last is followed by a higher step, or by another series.
+    """Return whether each sample but the last is followed by a higher step or another series.
 
-    Compared, for the difference of two steps may be more than an int64 holds.
+    Steps are compared, not subtracted, because their difference may overflow an int64.
     """
     higher: NDArray[np.bool_] = (steps[1:] > steps[:-1]) | (number[1:] > number[:-1])
     return higher

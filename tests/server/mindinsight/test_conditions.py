@@ -1,4 +1,4 @@
-"""What MindInsight refuses in a search condition, and in which words: as its 2.3.1 answered."""
+"""What MindInsight refuses in a search condition, in the words of its version 2.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recorded answers cannot hold: remarks, what goes beyond MindInsight's limits, what is gone, the page."""
+"""What recorded answers cannot show: remarks, values beyond MindInsight's limits, removed jobs, the page."""
 
 from __future__ import annotations
 

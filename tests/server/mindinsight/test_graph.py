@@ -1,4 +1,4 @@
-"""Graphs in nested scopes. That they are MindInsight's own is held by its recorded answers."""
+"""Graphs in nested scopes. The recorded answers show that they equal MindInsight's."""
 
 from __future__ import annotations
 

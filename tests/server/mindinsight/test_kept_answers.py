@@ -1,4 +1,4 @@
-"""Answers that are kept until something changes."""
+"""Answers that are cached until something changes."""
 
 from __future__ import annotations
 

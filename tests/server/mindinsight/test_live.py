@@ -1,4 +1,4 @@
-"""Our answers against those of MindInsight 2.3.1's own server on the same files: `make test-mindspore` runs it."""
+"""Our answers compared with those of MindInsight 2.3.1's own server on the same files, by `make test-mindspore`."""
 
 from __future__ import annotations
 

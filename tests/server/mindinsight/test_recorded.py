@@ -1,4 +1,4 @@
-"""Our answers against those of MindInsight 2.3.1's server, which are kept in recorded.json."""
+"""Our answers compared with those of MindInsight 2.3.1's server that are recorded in recorded.json."""
 
 from __future__ import annotations
 

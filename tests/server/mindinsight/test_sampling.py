@@ -1,4 +1,4 @@
-"""Which samples MindInsight keeps."""
+"""Which samples MindInsight's sampling keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the examples of the documentation take for granted: `create_dataset`, `LeNet5`, a directory to write to."""
+"""The names that the examples of the documentation assume: `create_dataset`, `LeNet5`, a directory to write to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The fast path: whole buffers of summary events as columns, of one file or of many small ones.
+"""The fast path: decode whole buffers of summary events into columns, from one file or from many small ones.
 
-In: a buffer whose segments are parts of summary files. Out: their valid frames, the scalars, histograms, images and
-tensors as columns, and the frames that it leaves to `events`. Promises: frame by frame and bit by bit what `framing`
-and `events` would give. Removing it changes nothing but speed: the setting `vectorised = false` does that.
+In: a buffer whose segments are parts of summary files. Out: their valid frames; their scalars, histograms, images and
+tensors as columns; and the indices of frames left for `events` to decode. Promises: frames and values are bit for bit
+those that `framing` and `events` return. The setting `vectorised = false` turns it off, which changes only the speed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lineage_store.eventlog.records import vectorised as frames_of
 from lineage_store.eventlog.records.vectorised import Segment
 
 FEWEST_TO_WALK = 32
-"""Fewer frames are left to `events`: the walk costs some milliseconds before the first value is read (90 passes for the
-buckets of histograms alone), for which `events` decodes about so many frames, be they short or as long as half a MB."""
+"""Fewer frames are left to `events`: walking takes some milliseconds before the first value is read (90 passes for the
+buckets of histograms alone), in which `events` decodes about this many frames, of any length up to half a MB."""
 LONG_BYTES = 4_194_304
-"""A frame that is longer is walked though it be alone: `events` would copy all of it, twice."""
+"""If one frame is longer than this, frames are walked however few they are: `events` would copy that frame twice."""
 
 
 def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
-    """Read the frames of each segment, up to the first that is not complete and valid."""
+    """Decode the frames of each segment, up to the first that is not complete and valid."""
     found = frames_of.read(buffer, segments, max_frame_bytes=max_frame_bytes)
     scalars: list[ScalarPiece] = []
     left = np.ones(len(found.start), np.bool_)

@@ -1,8 +1,8 @@
-"""Protobuf messages that lie anywhere in a buffer, read in step: the n-th field of all of them at once.
+"""Parse many protobuf messages of a buffer together: the n-th field of all of them at once.
 
-In: where messages begin and end. Out: their fields, key by key, as positions; numbers at positions. Promises:
-nothing is read outside its message; a field that is unexpected, repeated, cut off or not in its plain form makes
-the owner *odd*.
+In: where messages begin and end. Out: the positions of their fields, key by key; the numbers at positions. Promises:
+no field is read beyond the end of its message; a field that is unexpected, repeated without being allowed to, cut off,
+or not in its shortest form makes the frame that owns the message *odd*.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """Messages found inside others: whose they are, where they stand, and their place among their siblings."""
+    """Messages within other messages: per message its owner, its begin and end, and its index within the owner."""
 
     owner: Integers
     start: Integers
@@ -32,7 +32,7 @@ class Children:
 
     @staticmethod
     def joined(parts: Sequence[tuple[Integers, Integers, Integers, int]]) -> Children:
-        """Of parts (owner, start, end, place), put together at once: there may be as many as places."""
+        """Join parts (owner, start, end, place), in one go because there may be as many parts as places."""
         if not parts:
             return Children(*(np.zeros(0, np.int64) for _ in range(4)))
         owner, start, end = (np.concatenate([part[column] for part in parts]) for column in range(3))
@@ -44,7 +44,7 @@ class Children:
 
 
 class Messages:
-    """Messages of one type that are walked in step. What is unexpected makes the owning frame odd."""
+    """Messages of one type that are parsed together. An unexpected field makes the frame that owns the message odd."""
 
     def __init__(self, wire: Wire, start: Integers, end: Integers, odd: Mask, owner: Integers) -> None:
         self._wire, self._position, self._end = wire, start.copy(), end
@@ -61,15 +61,18 @@ class Messages:
         self._odd[self._owner[rows]] = True
 
     def require(self, *keys: int) -> None:
-        """Messages without one of these fields are odd."""
+        """Mark messages odd that lack one of these fields; call this after `fields`."""
         for key in keys:
             seen = self._seen.get(key)
             self.mark_odd(np.arange(len(self._end)) if seen is None else np.flatnonzero(~seen))
 
     def fields(self, repeated: dict[int, bool]) -> Iterator[tuple[int, Integers, Integers, Integers]]:
-        """(key, messages, where the content begins, where it ends), for the fields that are expected.
+        """Yield (key, indices of messages, where the contents begin, where they end) for the expected fields.
 
-        `repeated` says of each key whether it may come more than once. Odd messages are walked no further.
+        Odd messages are not parsed further.
+
+        Args:
+            repeated: for each expected key, whether the field may be repeated.
         """
         self._seen = {key: np.zeros(len(self._end), np.bool_) for key in repeated}
         rows = np.flatnonzero((self._position < self._end) & ~self._odd[self._owner])
@@ -114,24 +117,24 @@ class Messages:
 
 
 _LEAST_BUCKET, _MOST_BUCKET = 20, 28
-"""Bytes of a histogram's bucket in its plain form: two doubles with their keys, and a varint of one to nine digits."""
+"""Least and greatest length of a histogram's bucket: two doubles and a varint of one to nine bytes, with their keys."""
 
 MOST_BUCKETS = 100
-"""MindSpore makes 90 of a histogram at most. Each costs a pass over all histograms that have so many, which `events` is
-faster than by far where one of them has very many."""
+"""MindSpore writes at most 90 buckets per histogram. The n-th bucket takes a pass over all histograms that have it:
+for a single histogram with very many buckets `events` is far faster."""
 
 _BEYOND = np.int64(1) << np.int64(62)
-"""An end that fits into no message."""
+"""A position behind the end of every message."""
 
 
 class Wire:
-    """The bytes of a buffer, read at many places at once. No place is read that the caller has not bounded."""
+    """The bytes of a buffer, read at many positions at once. The caller makes sure that they are within the buffer."""
 
     def __init__(self, buffer: bytes) -> None:
         self.bytes = np.frombuffer(buffer, np.uint8)
 
     def rows(self, at: Integers, length: int) -> NDArray[np.uint8]:
-        """(n, length) bytes."""
+        """Return `length` bytes from each position on, as an array of shape (n, length)."""
         if length == 0:
             return np.zeros((len(at), 0), np.uint8)
         return sliding_window_view(self.bytes, length)[at]
@@ -142,11 +145,11 @@ class Wire:
     def floats(self, at: Integers) -> Floats:
         if not len(at):
             return np.zeros(0, np.float64)
-        with np.errstate(invalid="ignore"):  # a signalling NaN is widened like any other
+        with np.errstate(invalid="ignore"):  # else widening a signalling NaN warns
             return self.rows(at, 4).view("<f4").ravel().astype(np.float64)
 
     def varint_ends(self, at: Integers, end: Integers) -> Integers:
-        """Behind each varint; beyond everything where none ends inside its message, or one is longer than need be."""
+        """Return the end of each varint; _BEYOND if it is not within its message or not in its shortest form."""
         until = np.full(len(at), _BEYOND)
         waiting = np.arange(len(at))
         for size in range(1, 11):
@@ -161,7 +164,7 @@ class Wire:
         return until
 
     def varints(self, at: Integers) -> Integers:
-        """64-bit values of varints that are known to end in time."""
+        """Return the 64-bit values of varints that were checked with `varint_ends`."""
         values = np.zeros(len(at), np.uint64)
         waiting = np.arange(len(at))
         for size in range(10):
@@ -174,7 +177,10 @@ class Wire:
         return values.view(np.int64)
 
     def lengths(self, at: Integers, end: Integers) -> tuple[Integers, Integers]:
-        """(begin, end) of contents behind their lengths."""
+        """Return where the content of each length-delimited field begins and ends, given the position of its length.
+
+        An end is _BEYOND if the length is invalid or greater than the buffer.
+        """
         begin = self.varint_ends(at, end)
         until = np.full(len(at), _BEYOND)
         known = np.flatnonzero(begin < _BEYOND)
@@ -184,10 +190,10 @@ class Wire:
         return begin, until
 
     def skip_buckets(self, start: Integers, end: Integers) -> tuple[Integers, Integers]:
-        """Where the buckets end that a histogram begins with, and how many there are.
+        """Return where the buckets at the beginning of each histogram end, and how many there are.
 
-        Only buckets in the one form that writers use are passed over: left, width, count, each once, in this order;
-        and no more than MOST_BUCKETS.
+        Only buckets in the form that writers use are skipped: left, width and count, each once, in this order; and at
+        most MOST_BUCKETS.
         """
         position, count, passed = start.copy(), np.zeros(len(start), np.int64), 0
         rows, at = np.arange(len(start)), start
@@ -203,14 +209,14 @@ class Wire:
         return position, count
 
     def _buckets(self, at: Integers, end: Integers) -> tuple[Mask, Integers]:
-        """At which places a bucket stands, and where it ends."""
+        """Return for each position whether a bucket begins there, and where it ends."""
         size = self._byte(at + 1)
         until = at + 2 + size.astype(np.int64)
         known = (size >= _LEAST_BUCKET) & (size <= _MOST_BUCKET) & (until <= end)
         for place, key in ((0, 0x0A), (2, 0x09), (11, 0x11), (20, 0x18)):
             known &= self._byte(at + place) == key
         known &= self._byte(until - 1) < 0x80
-        for digit in range(_LEAST_BUCKET, _MOST_BUCKET):  # all but the last of the count's varint
+        for digit in range(_LEAST_BUCKET, _MOST_BUCKET):  # the bytes of the count's varint except the last
             goes_on = (size > digit) & known
             if not goes_on.any():
                 break
@@ -218,5 +224,5 @@ class Wire:
         return known, until
 
     def _byte(self, at: Integers) -> NDArray[np.uint8]:
-        """Bytes at places that may lie behind the buffer, where they are of no consequence."""
+        """Return the bytes at positions; behind the buffer any byte, because a bucket there is refused anyway."""
         return self.bytes.take(at, mode="clip")

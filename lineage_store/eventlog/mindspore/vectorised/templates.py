@@ -1,8 +1,8 @@
-"""Scalar events that look alike: one is read, the others differ from it only in time, step and values.
+"""Decode scalar events that differ only in wall time, step and values, by a template: one of them, parsed in full.
 
-In: a group of payloads of one length. Out: their scalars as columns, and which payloads were read.
-Promises: bit for bit what `events` would give for those: all their other bytes equal the template's, which was read
-field by field. Whatever does not fit is left alone.
+In: a group of payloads of one length. Out: their scalars as columns, and which payloads were decoded.
+Promises: the values are bit for bit those that `events` returns, because all other bytes equal the template's, which
+was parsed field by field. Payloads that fit no template are not decoded.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from lineage_store.eventlog.records.vectorised import Group
 from lineage_store.texts import to_stored
 
 LONGEST_FREE_STEP = 9
-"""The tenth digit of a varint may only be 1: where there is one, it stays as it is in the template."""
+"""The tenth byte of a varint can only be 1, so it must equal the template's."""
 MOST_TEMPLATES = 32
-"""Of one length; payloads that fit none of so many are left to the walker."""
+"""Templates per length; payloads that fit none of them are left to the walker."""
 FEWEST_PER_TEMPLATE = 8
-"""So many payloads cost `events` as much as a template that is tried on all."""
+"""At most one template is tried per this many payloads: `events` decodes as many in the time that trying one takes."""
 
 _WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SCALAR = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x1D
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Where a payload of scalars has what."""
+    """The layout of a payload of scalars."""
 
     step: slice
-    """The varint of the step; empty where there is none."""
+    """The bytes of the step's varint; empty if there is no step."""
     scalars: tuple[tuple[str, int], ...]
     """(stored tag, index of the float's first byte), in order."""
 
     def is_free(self, length: int) -> NDArray[np.bool_]:
-        """Which bytes may differ between payloads that fit."""
+        """Return which bytes may differ from the template's in a payload that fits."""
         free = np.zeros(length, np.bool_)
         free[1:9] = True
         free[self.step.start : min(self.step.stop, self.step.start + LONGEST_FREE_STEP)] = True
@@ -47,7 +47,7 @@ class Template:
 
 
 def read(group: Group) -> tuple[list[ScalarPiece], NDArray[np.bool_]]:
-    """The scalars of the payloads that fit a template, and which of the group's payloads those are."""
+    """Return the scalars of the payloads that fit a template, and which of the group's payloads these are."""
     taken = np.zeros(len(group.rows), np.bool_)
     pieces: list[ScalarPiece] = []
     for _ in range(min(MOST_TEMPLATES, len(group.rows) // FEWEST_PER_TEMPLATE)):
@@ -65,7 +65,7 @@ def read(group: Group) -> tuple[list[ScalarPiece], NDArray[np.bool_]]:
 
 
 def _fits(group: Group, first: NDArray[np.uint8], template: Template) -> NDArray[np.bool_]:
-    """Payloads with the template's bytes where it is not free, and with steps of its length."""
+    """Return which payloads have the template's bytes where these are not free, and steps of the same length."""
     free = template.is_free(group.rows.shape[1])
     rows = group.rows
     fits = np.ones(len(rows), np.bool_)
@@ -84,14 +84,14 @@ def _pieces(group: Group, fits: NDArray[np.bool_], template: Template) -> Iterat
     steps = _varints(rows[:, template.step])
     for value_index, (tag, at) in enumerate(template.scalars):
         values = np.ascontiguousarray(rows[:, at : at + 4]).view("<f4").ravel()
-        with np.errstate(invalid="ignore"):  # a signalling NaN is widened like any other
+        with np.errstate(invalid="ignore"):  # else widening a signalling NaN warns
             widened = values.astype(np.float64)
         places = np.broadcast_to(np.int64(value_index), frame.shape)
         yield ScalarPiece(tag, frame, places, steps, wall_times, widened)
 
 
 def _varints(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Steps from their varints, all of one length; without any, step 0."""
+    """Return the steps of varints of equal length; 0 if the length is 0."""
     values = np.zeros(len(digits), np.uint64)
     for place in range(digits.shape[1]):
         values |= (digits[:, place] & 0x7F).astype(np.uint64) << np.uint64(7 * place)
@@ -99,7 +99,7 @@ def _varints(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _template(payload: bytes) -> Template | None:
-    """Read one payload; None unless it is wall time, step or none, and a summary of nothing but scalars."""
+    """Parse one payload; None unless it has a wall time, perhaps a step, and a summary that has only scalars."""
     if len(payload) < 11 or payload[0] != _WALL_TIME:
         return None
     step, at = slice(9, 9), 9
@@ -124,13 +124,13 @@ def _template(payload: bytes) -> Template | None:
 
 
 def _enter(payload: bytes, at: int, limit: int, key: int) -> tuple[int, int] | None:
-    """Where the content of the length-delimited field at `at` begins and ends, if it is that field and fits."""
+    """Return where the content of the length-delimited field at `at` begins and ends; None for another key or end."""
     if at + 2 > limit or payload[at] != key:
         return None
     length, begin = payload[at + 1], at + 2
     if length >= 0x80:
         if begin + 1 > limit or payload[begin] >= 0x80 or payload[begin] == 0:
-            return None  # longer than any template is allowed to be, or not in the shortest form
+            return None  # longer than any template may be, or not in the shortest form
         length, begin = length & 0x7F | payload[begin] << 7, begin + 1
     return (begin, begin + length) if begin + length <= limit else None
 

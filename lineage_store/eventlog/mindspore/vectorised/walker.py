@@ -1,8 +1,8 @@
-"""Events of scalars, histograms, images and tensors, however they differ: all walked field by field, in step.
+"""Decode events with scalars, histograms, images and tensors of any layout, all events together, field by field.
 
-In: a buffer and payloads in it. Out: their values as columns, and which payloads are *odd*: those hold something else
-(versions, graphs, landscapes), or something unusual, and are left to `events`.
-Promises: for payloads that are not odd, bit for bit what `events` would give; nothing is trusted unseen.
+In: a buffer and payloads in it. Out: their values as columns, and which payloads are *odd*: these have other values
+(versions, graphs, landscapes) or an unusual form, and are left to `events`.
+Promises: for payloads that are not odd, the values are bit for bit those that `events` returns.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from lineage_store.plugins import HISTOGRAM, IMAGE, TENSOR
 from lineage_store.texts import to_stored
 
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
-"""Keys of the fields of Value that are decoded here: field number and wire type, as they stand in the file."""
+"""Keys (field number and wire type) of the fields of Value that are decoded here, as in the file."""
 MOST_DIMENSIONS = 8
 FEWEST_PER_TAG = 32
-"""Where tags have fewer values each, `events`, which takes them one by one, is faster."""
+"""With fewer values per tag, `events`, which decodes one by one, is faster."""
 _SEARCHED_TAGS = 32
-"""So many tags are each searched for among all values; where there are more, values are told apart one by one."""
+"""This many tags are each searched for among all values; the values of further tags are grouped one by one."""
 FEWEST_ABREAST = 32
-"""Where fewer events still have a value at a place, leaving these to `events` costs less than the walk: in one event of
-very many values it would take minutes."""
+"""If fewer events than this have an n-th value, they are left to `events`: walking a single event of very many values
+would take minutes."""
 PLACES_OF_FEW = 8
-"""The first places are walked however few events there are: they may be so long that copying them costs more."""
+"""The first values of an event are walked however few events there are: they may be long, and `events` copies them."""
 _DATA_TYPES = list(DTYPE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What was read of some payloads."""
+    """The values of payloads, and per payload whether it is odd and must be decoded by `events`."""
 
     scalars: list[ScalarPiece]
     payloads: list[PayloadPiece]
@@ -43,7 +43,12 @@ class Walked:
 
 
 def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Walked:
-    """The values of the payloads at `buffer[start:end]`, one event each; `frame` are their frames' indices."""
+    """Decode payloads, each one event.
+
+    Args:
+        frame: the index of each payload's frame.
+        starts, ends: where the payloads are in the buffer.
+    """
     wire = Wire(buffer)
     odd = np.zeros(len(starts), np.bool_)
     events = Messages(wire, starts, ends, odd, np.arange(len(starts)))
@@ -79,7 +84,7 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
 
 
 def _values_of(wire: Wire, summaries: Children, odd: Mask) -> Children:
-    """The values of every summary, with their places in it."""
+    """Return the values of all summaries, with their indices there, ordered by event."""
     messages = Messages(wire, summaries.start, summaries.end, odd, summaries.owner)
     parts = []
     for place, (_, rows, at, until) in enumerate(messages.fields({0x0A: True})):
@@ -94,7 +99,7 @@ def _values_of(wire: Wire, summaries: Children, odd: Mask) -> Children:
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What values of every kind have, a row per value."""
+    """The columns that values of every kind have."""
 
     frame: Integers
     value_index: Integers
@@ -110,7 +115,7 @@ class _Common:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What was read of the values of one kind, for the values `rows`, odd ones included."""
+    """The columns of one kind of payload, for the values with the indices `rows`, odd ones included."""
 
     plugin: str
     rows: Integers
@@ -121,7 +126,7 @@ class _Block:
     floats: dict[str, Floats] = field(default_factory=dict)
 
     def piece(self, tag: str, common: _Common, of: Integers, found: _Found) -> PayloadPiece:
-        """The part of one tag: the values `of`."""
+        """Return the columns of one tag, for the values with the indices `of`."""
         at = np.searchsorted(self.rows, of)
         return PayloadPiece(
             plugin=self.plugin,
@@ -146,7 +151,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Per value: where its tag and its content stand, and of which kind it is."""
+    """Per value: where its tag and its content are, and the key of its kind; and the columns of each kind."""
 
     tag_start: Integers
     tag_end: Integers
@@ -189,7 +194,7 @@ def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mas
 def _tensors(
     wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
 ) -> _Block:
-    """Tensors as MindSpore packs them: dimensions, data type, elements as float32."""
+    """Read tensors in MindSpore's form: dimensions, data type, elements as packed float32."""
     messages = Messages(wire, start, end, odd, owner)
     rank, data_type = messages.integers(), messages.integers()
     shape = np.zeros((len(rows), MOST_DIMENSIONS), np.int64)
@@ -231,7 +236,7 @@ def _histograms(
 
 
 def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str, Integers]]:
-    """The values of each tag, ascending. Equal bytes are one tag; no hash is trusted."""
+    """Yield each tag with the indices of its values, ascending. Tags are compared by their bytes, not by a hash."""
     lengths = found.tag_end - found.tag_start
     for _ in range(_SEARCHED_TAGS):
         if not len(waiting):
