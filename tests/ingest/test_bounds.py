@@ -141,6 +141,22 @@ def test_a_file_keeps_the_tags_it_has_and_gets_no_more_than_its_share(engine: En
     assert_verified(engine, base_dir)
 
 
+def test_the_tags_of_all_plugins_count_together_in_a_files_first_batch(
+    engine: Engine, base_dir: Path
+) -> None:
+    log = Log().scalars(1, {f"s{number}": 1.0 for number in range(4)})
+    for number in range(4):
+        log.histogram(1, f"h{number}", [1.0])
+    log.write_summary(base_dir / "job")
+    write_neighbour(base_dir)
+    ingest(engine, base_dir, most_tags=5)
+    assert column(engine, "SELECT count(*) FROM v_series WHERE train_id = './job'") == [5]
+    (reason,) = problems(engine, "beyond_bounds")
+    assert "most_tags" in reason
+    assert_neighbour(engine)
+    assert_verified(engine, base_dir)
+
+
 # --- growth ---
 
 

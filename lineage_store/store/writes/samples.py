@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import compress
 from typing import Any
@@ -66,19 +66,34 @@ class _Part:
 def write_samples(
     connection: Connection, samples: Sequence[SampleColumns], most_tags: int
 ) -> tuple[set[int], set[int], set[FileKey]]:
-    """Store samples, of at most `most_tags` series per file (in the first batch of a file: per file and plugin).
+    """Store samples, of at most `most_tags` series per file.
 
     Returns the ids of the jobs and the tag keys whose supersession must be computed again, and the files of which
     samples were left out. Raises BookmarkMovedError if one of the series was thinned: its file must be read again.
     """
-    full: set[FileKey] = set()
-    moved = [part for columns in samples for part in _write_plugin(connection, columns, most_tags, full)]
-    return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, full
+    room = _Room(most_tags)
+    moved = [part for columns in samples for part in _write_plugin(connection, columns, room)]
+    return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, room.full
 
 
-def _write_plugin(
-    connection: Connection, samples: SampleColumns, most_tags: int, full: set[FileKey]
-) -> list[_Part]:
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many series the files of a batch have already, and which of them had no room for another one."""
+
+    most_tags: int
+    taken: Counter[FileKey] = field(default_factory=Counter)
+    full: set[FileKey] = field(default_factory=set)
+
+    def takes(self, file: FileKey) -> bool:
+        """Count a further series of a file, or note that the file is full."""
+        if self.taken[file] >= self.most_tags:
+            self.full.add(file)
+            return False
+        self.taken[file] += 1
+        return True
+
+
+def _write_plugin(connection: Connection, samples: SampleColumns, room: _Room) -> list[_Part]:
     """Store samples of one plugin; return the series that are new or begin at a lower step than before."""
     parts = [
         _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
@@ -91,9 +106,8 @@ def _write_plugin(
         raise BookmarkMovedError("A log file was thinned since it was looked at; nothing was written.")
     created = [part for part in parts if part.key not in known]
     extended = [part for part in parts if part.key in known]
-    new = _create(connection, created, most_tags)
+    new = _create(connection, created, room)
     if len(new) < len(created):
-        full |= {part.name.file.key for part in created if part.key not in new}
         kept = [part.key in known or part.key in new for part in parts]
         created = [part for part in created if part.key in new]
         parts = list(compress(parts, kept))
@@ -119,17 +133,14 @@ def _samples_from(samples: SampleColumns, number: int, first: int | None) -> int
     return 0 if first is None else int((samples.steps[samples.number == number] >= first).sum())
 
 
-def _create(connection: Connection, parts: Sequence[_Part], most_tags: int) -> dict[SeriesKey, int]:
-    """Insert rows of new series, until their files have `most_tags`; return their numbers within their jobs."""
+def _create(connection: Connection, parts: Sequence[_Part], room: _Room) -> dict[SeriesKey, int]:
+    """Insert rows of new series as far as their files have room; return their numbers within their jobs."""
     if not parts:
         return {}
     next_no = next_numbers(connection, series.c.series_no, {part.key[0] for part in parts})
-    taken = _series_counts(connection, {part.name.file.key for part in parts if part.name.file.byte_offset})
-    numbers: dict[SeriesKey, int] = {}
-    for part in parts:
-        taken[part.name.file.key] += 1
-        if taken[part.name.file.key] <= most_tags:
-            numbers[part.key] = next(next_no[part.key[0]])
+    begun = {part.name.file.key for part in parts if part.name.file.byte_offset}
+    room.taken.update(_series_counts(connection, begun - room.taken.keys()))
+    numbers = {part.key: next(next_no[part.key[0]]) for part in parts if room.takes(part.name.file.key)}
     rows = [part.series_row(numbers[part.key]) for part in parts if part.key in numbers]
     insert_plain(connection, series, rows)
     return numbers
