@@ -116,6 +116,7 @@ def test_a_state_directory_that_may_not_be_written_to_is_passed_over_unless_the_
     state.mkdir(parents=True)
     monkeypatch.setenv("XDG_STATE_HOME", str(state.parent))
     monkeypatch.setattr(default_location, "FALLBACK", shared / "fallback")
+    default_location.default_url(make_directory=False)  # what is imported late is root's
     os.chown(state, ANOTHER_USER, -1)
     state.chmod(0o500)
     with another_user():
